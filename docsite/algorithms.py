@@ -29,7 +29,7 @@ _PROPERTIES = {
 
 def tree_algorithms() -> str:
     """A table of what differs between them, a line of what holds for all, then a section each."""
-    own = [each for name, each in all_algorithms().items() if name not in algorithms_of_packages().found]
+    own = [each for name, each in all_algorithms().items() if name not in algorithms_of_packages().objects]
     rows = _property_rows(each.properties(read_settings(each.name, each.parameters, {})) for each in own)
     differing = table(
         ("property", *(code(each.name) for each in own)), [row for row in rows if row[1:] != ["yes"] * len(own)]

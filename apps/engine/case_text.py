@@ -21,11 +21,11 @@ class RepeatedKeys(dict[str, Any]):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
+    table = dict(pairs)
+    if len(table) == len(pairs):
+        return table
     seen: set[str] = set()
-    twice = RepeatedKeys(found)
+    twice = RepeatedKeys(table)
     twice.repeated = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
     return twice
 
@@ -41,10 +41,10 @@ def read_cases(text: str) -> list[Any]:
     names the case that has them. Raises BadCase if the text isn't JSON.
     """
     try:
-        found = _parse(text)
+        cases = _parse(text)
     except RecursionError:
         return [_parse_or_refuse(part) for part in _top_level_parts(text)]
-    return found if isinstance(found, list) else [found]
+    return cases if isinstance(cases, list) else [cases]
 
 
 def _parse(text: str) -> Any:
@@ -105,9 +105,9 @@ def _outer_id(text: str) -> str | None:
 
 def name_of(case: object, index: int) -> str:
     """Name of the case in errors: its id, otherwise its index."""
-    found = case.case_id if isinstance(case, BadCase) else case.get("id") if isinstance(case, dict) else None
-    is_named = isinstance(found, str | int | float) and not isinstance(found, bool) and found != ""
-    return abbreviate(str(found)) if is_named else str(index)
+    case_id = case.case_id if isinstance(case, BadCase) else case.get("id") if isinstance(case, dict) else None
+    is_named = isinstance(case_id, str | int | float) and not isinstance(case_id, bool) and case_id != ""
+    return abbreviate(str(case_id)) if is_named else str(index)
 
 
 def abbreviate(text: str) -> str:
@@ -129,10 +129,10 @@ def weight(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError:
         return None
-    return found if math.isfinite(found) and found >= 0 else None
+    return number if math.isfinite(number) and number >= 0 else None
 
 
 def shown(value: object) -> str:

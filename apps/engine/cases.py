@@ -168,13 +168,13 @@ def _read_shares(entry: dict[str, Any], path: str) -> float:
 
 def _read_usage(case: dict[str, Any], policy: Policy) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Own usage of every entry; the root's is given as `/`."""
-    given = case.get("usage", {})
-    if not isinstance(given, dict):
+    usage_by_path = case.get("usage", {})
+    if not isinstance(usage_by_path, dict):
         raise BadCase('must be an object of paths and numbers, such as {"/physics/alice": 1200}', place="usage")
-    if isinstance(given, RepeatedKeys):
-        raise BadCase("usage is given twice", place=given.repeated)
+    if isinstance(usage_by_path, RepeatedKeys):
+        raise BadCase("usage is given twice", place=usage_by_path.repeated)
     usage = np.zeros(policy.tree.n_entries)
-    for path, value in given.items():
+    for path, value in usage_by_path.items():
         entry = policy.entry_at.get(path) if path else None
         if path == "/":
             entry = 0
@@ -251,11 +251,11 @@ def _json_values(result: PriorityResult, name: str) -> list[Any]:
 def _vectors(result: PriorityResult) -> list[list[int]]:
     """Every entry's vector: its parent's and one more component."""
     contest, entry_of, seat, _ = result.tree.competition
-    found: list[list[int]] = [[]]
+    vectors: list[list[int]] = [[]]
     components = result.scalar[entry_of].tolist()
     for above, component in zip(contest.parent.tolist()[1:], components[1:], strict=True):
-        found.append([*found[above], component])
-    return [found[at] for at in seat.tolist()]
+        vectors.append([*vectors[above], component])
+    return [vectors[at] for at in seat.tolist()]
 
 
 def _depth_first(tree: FairshareTree) -> Iterator[int]:

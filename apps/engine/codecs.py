@@ -21,11 +21,11 @@ def balance(resolution: int) -> int:
 
 def lineage(tree: FairshareTree, entry: int) -> IntArray:
     """Entries from below the root down to `entry`; empty for the root."""
-    found = []
+    path = []
     while entry > 0:
-        found.append(entry)
+        path.append(entry)
         entry = int(tree.parent[entry])
-    return np.array(found[::-1], dtype=np.int64)
+    return np.array(path[::-1], dtype=np.int64)
 
 
 def pad(vector: Sequence[int], depth: int, resolution: int) -> list[int]:
@@ -33,10 +33,10 @@ def pad(vector: Sequence[int], depth: int, resolution: int) -> list[int]:
     return [*vector, *[balance(resolution)] * (depth - len(vector))]
 
 
-def compare(one: Sequence[int], other: Sequence[int], resolution: int) -> int:
-    """1 if `one` is ahead, −1 if behind, 0 if they tie: lexicographic, padded, higher wins."""
-    depth = max(len(one), len(other))
-    first, second = pad(one, depth, resolution), pad(other, depth, resolution)
+def compare(vector: Sequence[int], other: Sequence[int], resolution: int) -> int:
+    """1 if `vector` is ahead, −1 if behind, 0 if they tie: lexicographic, padded, higher wins."""
+    depth = max(len(vector), len(other))
+    first, second = pad(vector, depth, resolution), pad(other, depth, resolution)
     return (first > second) - (first < second)
 
 
@@ -79,10 +79,10 @@ def components(priority: FloatArray | float, resolution: int | IntArray) -> npt.
 
 def component_of(priority: float, resolution: float) -> float:
     """`scalar` of one number, as compiled by kernels."""
-    found = float(math.floor((priority + 1.0) * (resolution / 2.0) + resolution * SNAP))
-    if priority < 0.0 and found * 2.0 == resolution:
-        found -= 1.0
-    return min(found, resolution - 1.0)
+    component = float(math.floor((priority + 1.0) * (resolution / 2.0) + resolution * SNAP))
+    if priority < 0.0 and component * 2.0 == resolution:
+        component -= 1.0
+    return min(component, resolution - 1.0)
 
 
 def effective_priority(scalars: IntArray, resolution: int) -> FloatArray:

@@ -265,7 +265,7 @@ def water_fill(target: npt.ArrayLike, demand: npt.ArrayLike, capacity: float) ->
     """
     t, asked = _weights(target, "target"), _weights(demand, "demand")
     asked = np.where(t > 0, asked, 0.0)
-    given = np.zeros_like(t)
+    amounts = np.zeros_like(t)
     order = np.flatnonzero(t > 0)
     order = order[np.argsort(asked[order] / t[order], kind="stable")]
     left, weight = float(capacity), float(t.sum())
@@ -273,11 +273,11 @@ def water_fill(target: npt.ArrayLike, demand: npt.ArrayLike, capacity: float) ->
         level = left / weight if weight > 0 else 0.0
         if asked[at] > level * t[at]:
             rest = order[place:]
-            given[rest] = np.minimum(asked[rest], left * t[rest] / float(t[rest].sum()))
+            amounts[rest] = np.minimum(asked[rest], left * t[rest] / float(t[rest].sum()))
             break
-        given[at] = asked[at]
+        amounts[at] = asked[at]
         left, weight = max(0.0, left - float(asked[at])), weight - float(t[at])
-    return given
+    return amounts
 
 
 def demand_error_points(target: npt.ArrayLike, used: npt.ArrayLike, demand: npt.ArrayLike) -> float:
@@ -296,10 +296,10 @@ def demand_error_points(target: npt.ArrayLike, used: npt.ArrayLike, demand: npt.
 
 
 def _weights(values: npt.ArrayLike, place: str) -> FloatArray:
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 1 or not bool((np.isfinite(found) & (found >= 0)).all()):
+    weights = np.asarray(values, dtype=np.float64)
+    if weights.ndim != 1 or not bool((np.isfinite(weights) & (weights >= 0)).all()):
         raise BadParameter("a list of finite numbers ≥ 0 is allowed", place=place)
-    return found
+    return weights
 
 
 def _normalised(values: FloatArray) -> FloatArray:

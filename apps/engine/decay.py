@@ -39,8 +39,8 @@ class Window:
         factor = self._given("factor")
         if factor is not None and not 0 <= factor <= 1:
             raise BadParameter(f"{factor!r} is out of range; 0..1 is allowed", place="factor")
-        own = {one.name for one in function.parameters}
-        settings = {one.name: self._read(one) for one in function.parameters}
+        own = {parameter.name for parameter in function.parameters}
+        settings = {parameter.name: self._read(parameter) for parameter in function.parameters}
         object.__setattr__(self, "settings", settings)
         object.__setattr__(self, "parameters", {name: v for name, v in self.parameters.items() if name in own})
 
@@ -74,8 +74,8 @@ class Window:
     @property
     def reach_s(self) -> float | None:
         """Age from which on usage has weight 0; None for never."""
-        found = [reach for reach in (self.length_s, self.function.reach_s(self.settings)) if reach is not None]
-        return min(found, default=None)
+        ages = [reach for reach in (self.length_s, self.function.reach_s(self.settings)) if reach is not None]
+        return min(ages, default=None)
 
 
 def weights(age_s: npt.ArrayLike, window: Window, as_of_s: float = 0.0) -> FloatArray:

@@ -77,7 +77,9 @@ def get_decay_function(name: str) -> DecayFunction:
 @cache
 def decay_parameter_names() -> tuple[str, ...]:
     """The names of the parameters of all decay functions, each once, in the order of the registry."""
-    return tuple(dict.fromkeys(one.name for function in DECAY_FUNCTIONS.values() for one in function.parameters))
+    return tuple(
+        dict.fromkeys(parameter.name for function in DECAY_FUNCTIONS.values() for parameter in function.parameters)
+    )
 
 
 def power_of_age(base: float, age: FloatArray) -> FloatArray:

@@ -96,11 +96,11 @@ def _cached_beside_sources() -> Iterator[None]:
 @cache
 def _digest_of_sources() -> str:
     """Digest of the sources, independent of time and path."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for source in sorted(_ENGINE.rglob("*.py")):
-        found.update(f"{source.relative_to(_ENGINE)}\0".encode())
-        found.update(source.read_bytes())
-    return found.hexdigest()[:16]
+        digest.update(f"{source.relative_to(_ENGINE)}\0".encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def interpreted(function: Function) -> Function:

@@ -33,7 +33,7 @@ class Refused:
 class Installed(Generic[Brought]):
     """Accepted objects by name, the package of each, and rejected entry points."""
 
-    found: Mapping[str, Brought]
+    objects: Mapping[str, Brought]
     package: Mapping[str, str]
     refused: tuple[Refused, ...]
 
@@ -42,20 +42,20 @@ def load_installed(
     group: str, check: Callable[[str, object], Brought], *, is_taken: Callable[[str], bool]
 ) -> Installed[Brought]:
     """Load a group of entry points. check(name, object) returns the object or raises ValueError with the problem."""
-    found: dict[str, Brought] = {}
+    loaded: dict[str, Brought] = {}
     package: dict[str, str] = {}
     refused = []
     for point in sorted(entry_points(group=group), key=lambda point: (package_of(point), point.name)):
         try:
             if is_taken(point.name):
                 raise ValueError(f"the name {point.name!r} is taken by one of ours")
-            if point.name in found:
+            if point.name in loaded:
                 raise ValueError(f"the name {point.name!r} is taken by the package {package[point.name]}")
-            found[point.name] = check(point.name, _loaded(point))
+            loaded[point.name] = check(point.name, _loaded(point))
             package[point.name] = package_of(point)
         except ValueError as error:
             refused.append(Refused(group, point.name, package_of(point), str(error)))
-    return Installed(found, package, tuple(refused))
+    return Installed(loaded, package, tuple(refused))
 
 
 def unknown_groups(known: Iterable[str]) -> list[EntryPoint]:

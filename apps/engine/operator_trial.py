@@ -101,7 +101,7 @@ class Agreement:
         return self.reversed_pairs == 0
 
 
-def compare_orders(one: Apply, other: Apply) -> Agreement:
+def compare_orders(formula: Apply, other: Apply) -> Agreement:
     """Compare how two operators order all pairs of inputs on a grid of 1/12 … 11/12.
 
     A pair that is equal for one and different for the other counts as reversed. Full agreement means that the grid has
@@ -109,7 +109,7 @@ def compare_orders(one: Apply, other: Apply) -> Agreement:
     """
     points = np.arange(1, _ORDER_STEPS) / _ORDER_STEPS
     t, s = (axis.ravel() for axis in np.meshgrid(points, points))
-    return _agreement(one(t, s), other(t, s), t, s)
+    return _agreement(formula(t, s), other(t, s), t, s)
 
 
 def check_redistribution(apply: Apply) -> Agreement:
@@ -124,10 +124,10 @@ def check_redistribution(apply: Apply) -> Agreement:
     return _agreement(apply(wished, s), apply(t, s), t, s)
 
 
-def _agreement(one: FloatArray, other: FloatArray, t: FloatArray, s: FloatArray) -> Agreement:
+def _agreement(priorities: FloatArray, other: FloatArray, t: FloatArray, s: FloatArray) -> Agreement:
     reversed_pairs, example = 0, None
     for i in range(len(t)):
-        differ = _sign(one[i] - one[:i]) != _sign(other[i] - other[:i])
+        differ = _sign(priorities[i] - priorities[:i]) != _sign(other[i] - other[:i])
         count = int(differ.sum())
         if count and example is None:
             j = int(np.argmax(differ))

@@ -287,9 +287,9 @@ def get_operator(name: str, *, k: float = DEFAULT_K) -> Operator:
     if family and int(family[2]) >= 2:
         return _FAMILIES[family[1]](float(family[2]))
     brought = operators_of_packages()
-    if name in brought.found:
-        return brought.found[name]
-    allowed, why = ", ".join((*NAMES, *brought.found)), rejection_note(brought, name)
+    if name in brought.objects:
+        return brought.objects[name]
+    allowed, why = ", ".join((*NAMES, *brought.objects)), rejection_note(brought, name)
     raise BadParameter(
         f"unknown operator {name!r}; allowed are {allowed} (N an integer, 2 to {MOST_N}){why}", place="operator"
     )
@@ -297,30 +297,30 @@ def get_operator(name: str, *, k: float = DEFAULT_K) -> Operator:
 
 def installed_operators() -> Mapping[str, Operator]:
     """Operators of other packages, by name."""
-    return operators_of_packages().found
+    return operators_of_packages().objects
 
 
 @cache
 def operators_of_packages() -> Installed[Operator]:
     """Operators of other packages (entry points `fairshare.operators`) that passed their checks, and those rejected."""
-    found = load_installed(ENTRY_POINT_GROUP, _check_operator, is_taken=_is_taken)
-    _packages.update(found.package)
-    return found
+    installed = load_installed(ENTRY_POINT_GROUP, _check_operator, is_taken=_is_taken)
+    _packages.update(installed.package)
+    return installed
 
 
 def _is_taken(name: str) -> bool:
     return name in NAMES or _FAMILY_NAME.fullmatch(name) is not None
 
 
-def _check_operator(name: str, given: object) -> Operator:
+def _check_operator(name: str, candidate: object) -> Operator:
     """The operator with guarded results; raises ValueError if it is incomplete or violates the definition on a grid."""
-    if type(given) is not Operator:
-        raise ValueError(f"it must be an Operator, not a {type(given).__name__}")
-    require_name(given, name)
-    require_texts(given, ("label", "formula", "reference"))
-    if not isinstance(given.properties, Properties):
+    if type(candidate) is not Operator:
+        raise ValueError(f"it must be an Operator, not a {type(candidate).__name__}")
+    require_name(candidate, name)
+    require_texts(candidate, ("label", "formula", "reference"))
+    if not isinstance(candidate.properties, Properties):
         raise ValueError("its properties must be Properties")
-    operator = replace(given, off_target=_guarded(given))
+    operator = replace(candidate, off_target=_guarded(candidate))
     try:
         broken = operator_trial.check_definition(operator).broken
         is_alone = operator_trial.is_entry_by_entry(operator)
@@ -333,7 +333,7 @@ def _check_operator(name: str, given: object) -> Operator:
     return operator
 
 
-def _guarded(given: Operator) -> Callable[[FloatArray, FloatArray], FloatArray]:
+def _guarded(operator: Operator) -> Callable[[FloatArray, FloatArray], FloatArray]:
     """Wrap its formula: read-only arrays in, and numbers from −1 to 1 out, otherwise PackageFailed."""
 
     def off_target(t: FloatArray, s: FloatArray) -> FloatArray:
@@ -341,18 +341,19 @@ def _guarded(given: Operator) -> Callable[[FloatArray, FloatArray], FloatArray]:
         for values in shown:
             values.flags.writeable = False
         try:
-            found = np.asarray(given.off_target(*shown), dtype=np.float64)
+            priority = np.asarray(operator.off_target(*shown), dtype=np.float64)
         except Exception as error:  # packages may raise anything
-            raise _failed(given.name, f"{type(error).__name__}: {error}") from error
-        if found.shape != t.shape:
-            raise _failed(given.name, f"it gave an array of shape {found.shape} for {len(t)} entries")
-        wrong = ~(np.abs(found) <= 1.0) & ~on_target(t, s)  # also rejects NaN
+            raise _failed(operator.name, f"{type(error).__name__}: {error}") from error
+        if priority.shape != t.shape:
+            raise _failed(operator.name, f"it gave an array of shape {priority.shape} for {len(t)} entries")
+        wrong = ~(np.abs(priority) <= 1.0) & ~on_target(t, s)  # also rejects NaN
         if wrong.any():
             at = int(np.argmax(wrong))
             raise _failed(
-                given.name, f"its priority must be a number from −1 to 1, not {found[at]} for t = {t[at]}, s = {s[at]}"
+                operator.name,
+                f"its priority must be a number from −1 to 1, not {priority[at]} for t = {t[at]}, s = {s[at]}",
             )
-        return found
+        return priority
 
     return off_target
 

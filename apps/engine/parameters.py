@@ -71,13 +71,13 @@ def choice(name: str, label: str, default: str, choices: tuple[str, ...], **more
     return Parameter(name, label, default, " or ".join(map(repr, choices)), read, choices=choices, **more)
 
 
-def read_settings(name: str, parameters: Sequence[Parameter], given: Settings) -> dict[str, Any]:
+def read_settings(name: str, parameters: Sequence[Parameter], raw_settings: Settings) -> dict[str, Any]:
     """The settings of the algorithm of this name with all defaults; BadParameter for unknown or invalid ones.
 
     An optional parameter is omitted at its default.
     """
     settings: dict[str, Any] = {"name": name}
-    refused = set(given) - {"name"} - {parameter.name for parameter in parameters}
+    refused = set(raw_settings) - {"name"} - {parameter.name for parameter in parameters}
     if refused:
         known = ", ".join(parameter.name for parameter in parameters) or "none"
         raise BadParameter(
@@ -85,11 +85,11 @@ def read_settings(name: str, parameters: Sequence[Parameter], given: Settings) -
         )
     for parameter in parameters:
         if not parameter.applies(settings):
-            is_default = parameter.is_optional and given.get(parameter.name) == parameter.default
-            if parameter.name in given and not is_default:
+            is_default = parameter.is_optional and raw_settings.get(parameter.name) == parameter.default
+            if parameter.name in raw_settings and not is_default:
                 raise BadParameter(f"applies {parameter.condition} only", place=f"algorithm.{parameter.name}")
             continue
-        value = given.get(parameter.name, parameter.default)
+        value = raw_settings.get(parameter.name, parameter.default)
         try:
             settings[parameter.name] = parameter.read(value)
             if parameter.is_optional and settings[parameter.name] == parameter.default:

@@ -107,14 +107,14 @@ class FairshareTree:
     @cached_property
     def levels(self) -> tuple[Level, ...]:
         """Levels 1, 2, … top down, without the root, which has no siblings."""
-        found = []
+        levels = []
         for above in range(self.depth):
             first, lo, hi = (int(offset) for offset in self.level_offsets[above : above + 3])
             parents = first + np.flatnonzero(self.child_count[first:lo])
             starts = self.first_child[parents].astype(np.int64) - lo
             counts = self.child_count[parents].astype(np.int64)
-            found.append(Level(lo, hi, parents, starts, counts, _grid(counts)))
-        return tuple(found)
+            levels.append(Level(lo, hi, parents, starts, counts, _grid(counts)))
+        return tuple(levels)
 
     @cached_property
     def listed(self) -> tuple[IntArray, ...] | None:
@@ -125,13 +125,13 @@ class FairshareTree:
         if self.seniority is None:
             return None
         rank = self.seniority()
-        found = []
+        orders = []
         for level in self.levels:
             group = np.repeat(np.arange(len(level.counts)), level.counts)
-            found.append(level.lo + np.lexsort((rank[level.lo : level.hi], group)))
-        if all((np.diff(entries) > 0).all() for entries in found):
+            orders.append(level.lo + np.lexsort((rank[level.lo : level.hi], group)))
+        if all((np.diff(entries) > 0).all() for entries in orders):
             return None
-        return tuple(found)
+        return tuple(orders)
 
     def with_shares(self, shares: npt.ArrayLike) -> FairshareTree:
         """The tree with these shares, (n,)."""

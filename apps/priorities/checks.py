@@ -75,14 +75,17 @@ def _removed_groups() -> list[CheckMessage]:
 
 def _declared_otherwise() -> list[CheckMessage]:
     by_operator, by_algorithm = operators_of_packages(), algorithms_of_packages()
-    declared = {name: by_algorithm.found[name].properties(read_algorithm(name)) for name in measured_algorithms()}
+    declared = {name: by_algorithm.objects[name].properties(read_algorithm(name)) for name in measured_algorithms()}
     return [
         *(
             _otherwise(
-                by_operator.package[name], f"operator {name!r}", each, getattr(by_operator.found[name].properties, each)
+                by_operator.package[name],
+                f"operator {name!r}",
+                each,
+                getattr(by_operator.objects[name].properties, each),
             )
             for name, measured in measured_operators().items()
-            for each in measured.contradicts(by_operator.found[name].properties)
+            for each in measured.contradicts(by_operator.objects[name].properties)
         ),
         *(
             _otherwise(by_algorithm.package[name], f"algorithm {name!r}", each, True)

@@ -30,8 +30,8 @@ groups = (operators_of_packages(), installed_formats(), policy_formats(), algori
 outline = guess_format("# outline\\nphysics 3\\n  alice 1\\n")
 tree = read_file(outline, b"# outline\\nphysics 3\\n  alice 1\\n").tree
 print(json.dumps({
-    "found": sorted(name for each in groups for name in each.found),
-    "refused": [each.reason for one in groups for each in one.refused],
+    "found": sorted(name for each in groups for name in each.objects),
+    "refused": [refused.reason for each in groups for refused in each.refused],
     "tree": [[tree.path(i), tree.shares[i]] for i in range(len(tree))],
     "written": "".join(outline.write(outline.fit(tree), PolicySettings())),
 }))

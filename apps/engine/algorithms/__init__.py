@@ -51,7 +51,7 @@ _BUILT_IN: dict[str, Algorithm] = {
 
 def all_algorithms() -> dict[str, Algorithm]:
     """Built-in algorithms, then those of other packages (entry points `fairshare.algorithms`), by name."""
-    return {**_BUILT_IN, **algorithms_of_packages().found}
+    return {**_BUILT_IN, **algorithms_of_packages().objects}
 
 
 @cache
@@ -62,12 +62,12 @@ def algorithms_of_packages() -> Installed[Algorithm]:
 
 def get_algorithm(name: str) -> Algorithm:
     """The algorithm of this name; raises BadParameter if there is none."""
-    found = _BUILT_IN.get(name) or all_algorithms().get(name)
-    if found is None:
+    algorithm = _BUILT_IN.get(name) or all_algorithms().get(name)
+    if algorithm is None:
         allowed = ", ".join(sorted(all_algorithms()))
         why = rejection_note(algorithms_of_packages(), name)
         raise BadParameter(f"unknown algorithm {name!r:.80}; allowed are {allowed}{why}", place="algorithm.name")
-    return found
+    return algorithm
 
 
 def explanation_of(settings: Settings) -> Explanation:
@@ -86,9 +86,9 @@ def explanation_of(settings: Settings) -> Explanation:
     return LEVELS if {"vector", "value"} & set(algorithm.fields) else NUMBER
 
 
-def read_algorithm(given: str | Settings) -> dict[str, Any]:
+def read_algorithm(name_or_settings: str | Settings) -> dict[str, Any]:
     """Complete settings with all defaults, from a name or a mapping with `name` and parameters."""
-    settings: Settings = {"name": given} if isinstance(given, str) else given
+    settings: Settings = {"name": name_or_settings} if isinstance(name_or_settings, str) else name_or_settings
     name = settings.get("name")
     if not isinstance(name, str):
         raise BadParameter(

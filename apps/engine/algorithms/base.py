@@ -117,8 +117,8 @@ class PriorityResult:
 
     @property
     def resolution(self) -> int | None:
-        found = self.settings.get("resolution")
-        return None if found is None else int(found)
+        resolution = self.settings.get("resolution")
+        return None if resolution is None else int(resolution)
 
     def components(self, entry: int) -> list[float | int]:
         """The entry's vector root→entry, unpadded: scalars, or unrounded deviations where the algorithm has none."""

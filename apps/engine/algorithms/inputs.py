@@ -126,11 +126,11 @@ class Prepared:
     @cached_property
     def has_leaf(self) -> BoolArray:
         """(n,) whether an entry is a ranked leaf or has one below; entries without any have no rank."""
-        tree, found = self.tree, self.tree.is_ranked.copy()
+        tree, has_leaf = self.tree, self.tree.is_ranked.copy()
         for level in reversed(tree.levels):
-            found[level.parents] = np.logical_or.reduceat(found[level.lo : level.hi], level.starts)
-        found.flags.writeable = False
-        return found
+            has_leaf[level.parents] = np.logical_or.reduceat(has_leaf[level.lo : level.hi], level.starts)
+        has_leaf.flags.writeable = False
+        return has_leaf
 
     @property
     def is_root_listed(self) -> bool:
@@ -149,9 +149,9 @@ class Prepared:
         """
         tree = self.tree
         above = np.maximum(tree.parent, 0).astype(np.int64)
-        found: IntArray = above if self.is_whole else self.entry[self.seat[above]]
-        found[0] = -1
-        return found
+        parent: IntArray = above if self.is_whole else self.entry[self.seat[above]]
+        parent[0] = -1
+        return parent
 
     @cached_property
     def sibling_shares(self) -> FloatArray:
@@ -203,8 +203,8 @@ _CACHE_ATTRIBUTE = "_prepared"
 
 def prepare(tree: FairshareTree) -> Prepared:
     """Targets, seats and depth of a tree; cached for the lifetime of the tree object."""
-    found: Prepared | None = vars(tree).get(_CACHE_ATTRIBUTE)
-    if found is None:
+    prepared: Prepared | None = vars(tree).get(_CACHE_ATTRIBUTE)
+    if prepared is None:
         contest, entry, seat, is_whole = tree.competition
         has_shares = contest.shares > 0
         target, lost = _at_least_smallest(sweep.normalise_siblings(contest, contest.shares), lambda: has_shares)
@@ -213,7 +213,7 @@ def prepare(tree: FairshareTree) -> Prepared:
         )
         ends = np.bincount(seat[tree.is_ranked], minlength=contest.n_entries)
         deepest = int(np.flatnonzero(ends).max(initial=0))
-        found = vars(tree)[_CACHE_ATTRIBUTE] = Prepared(
+        prepared = vars(tree)[_CACHE_ATTRIBUTE] = Prepared(
             tree=tree,
             contest=contest,
             entry=entry,
@@ -227,7 +227,7 @@ def prepare(tree: FairshareTree) -> Prepared:
             lost=int(entry[lost]) if lost >= 0 else -1,
             lost_global=int(entry[lost_global]) if lost_global >= 0 else -1,
         )
-    return found
+    return prepared
 
 
 def _at_least_smallest(values: FloatArray, is_positive: Callable[[], BoolArray]) -> tuple[FloatArray, int]:

@@ -157,10 +157,10 @@ def _ignores_order(solve: _Solve, rows: _Rows) -> bool:
     return _are_alike(solve(rows), solve(turned), at)
 
 
-def _are_alike(one: PriorityResult, other: PriorityResult, at: IntArray) -> bool:
+def _are_alike(result: PriorityResult, other: PriorityResult, at: IntArray) -> bool:
     """Whether the entries, which are at index `at` in the other result, have equal ranks and priorities."""
-    same_rank = np.array_equal(one.rank, other.rank[at])
-    return same_rank and bool((np.abs(one.priority - other.priority[at]) <= _EQUAL).all())
+    same_rank = np.array_equal(result.rank, other.rank[at])
+    return same_rank and bool((np.abs(result.priority - other.priority[at]) <= _EQUAL).all())
 
 
 def _is_monotone(solve: _Solve, rows: _Rows) -> bool:

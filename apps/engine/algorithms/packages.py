@@ -27,9 +27,9 @@ def run_foreign(
 ) -> PriorityResult:
     """Compute with an algorithm of a package; PackageFailed if it raises or returns what a snapshot can't store."""
     shown = _read_only(prepared)
-    given = replace(_read_only(compared), prepared=shown)
+    inputs = replace(_read_only(compared), prepared=shown)
     try:
-        result: object = algorithm.compute(shown, given, settings)
+        result: object = algorithm.compute(shown, inputs, settings)
     except PackageFailed:  # from another package, whose operator the algorithm uses
         raise
     except (Exception, SystemExit) as error:  # packages may raise anything
@@ -48,13 +48,13 @@ def what_is_wrong(result: object, prepared: Prepared, compared: Compared) -> str
     if result.tree is not prepared.tree:
         return "its result is of another tree"
     for name in (*_NUMBERS, *_COUNTS, *_MASKS):
-        found = _wrong_array(getattr(result, name), n, "f" if name in _NUMBERS else "i" if name in _COUNTS else "b")
-        if found:
-            return f"its {name} {found}"
+        problem = _wrong_array(getattr(result, name), n, "f" if name in _NUMBERS else "i" if name in _COUNTS else "b")
+        if problem:
+            return f"its {name} {problem}"
     for name, column in result.columns.items():
-        found = _wrong_column(column, n)
-        if found:
-            return f"its column {name} {found}"
+        problem = _wrong_column(column, n)
+        if problem:
+            return f"its column {name} {problem}"
     if not (np.array_equal(result.usage, compared.usage) and np.array_equal(result.group_usage, compared.group_usage)):
         return "its usage must be what it was given"
     if not ((result.factor >= 0) & (result.factor <= 1)).all():
@@ -86,16 +86,16 @@ def _shape_of(values: object) -> str:
     return f"one of shape {values.shape}" if isinstance(values, np.ndarray) else f"a {type(values).__name__}"
 
 
-def _read_only(given: Inputs) -> Inputs:
+def _read_only(inputs: Inputs) -> Inputs:
     """Replace arrays by read-only views; fields that share an array still share a view."""
     views: dict[int, Any] = {}
-    for each in fields(given):
-        value = getattr(given, each.name)
+    for each in fields(inputs):
+        value = getattr(inputs, each.name)
         if isinstance(value, np.ndarray) and id(value) not in views:
             views[id(value)] = value.view()
             views[id(value)].flags.writeable = False
-    found = {each.name: views.get(id(getattr(given, each.name))) for each in fields(given)}
-    return replace(given, **{name: view for name, view in found.items() if view is not None})
+    view_by_field = {each.name: views.get(id(getattr(inputs, each.name))) for each in fields(inputs)}
+    return replace(inputs, **{name: view for name, view in view_by_field.items() if view is not None})
 
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -106,22 +106,22 @@ _TREES = (
 )
 
 
-def check_algorithm(name: str, given: object) -> Algorithm:
+def check_algorithm(name: str, candidate: object) -> Algorithm:
     """The algorithm; raises ValueError unless its declarations are complete and small trees can be computed."""
     if not _NAME.fullmatch(name):
         raise ValueError("its name must be of a–z, 0–9 and single hyphens")
-    require_name(given, name)
-    require_texts(given, ("label", "formula", "component", "reference"))
+    require_name(candidate, name)
+    require_texts(candidate, ("label", "formula", "component", "reference"))
     for listed, kind in (("parameters", Parameter), ("fields", str)):
-        value = getattr(given, listed, None)
+        value = getattr(candidate, listed, None)
         if not isinstance(value, tuple) or not all(isinstance(each, kind) for each in value):
             raise ValueError(f"its {listed} must be a tuple of {kind.__name__}")
-    if not isinstance(getattr(given, "takes_inherit", None), bool):
+    if not isinstance(getattr(candidate, "takes_inherit", None), bool):
         raise ValueError("its takes_inherit must be True or False")
     for method in ("properties", "compute"):
-        if not callable(getattr(given, method, None)):
+        if not callable(getattr(candidate, method, None)):
             raise ValueError(f"it has no method {method}")
-    algorithm: Algorithm = given  # type: ignore[assignment]  # just checked, member by member
+    algorithm: Algorithm = candidate  # type: ignore[assignment]  # just checked, member by member
     _try_out(algorithm)
     return algorithm
 

@@ -104,14 +104,14 @@ class Contest:
         return mask
 
 
-class SharesFound(NamedTuple):
+class SharesSolution(NamedTuple):
     """Shares (n,) that reach the goal, or come closest to it."""
 
     shares: FloatArray
     is_reached: bool
 
 
-class RefundFound(NamedTuple):
+class RefundSolution(NamedTuple):
     """Usage to subtract from the entry, ≥ 0, in its unit; or as much of it as the bound allows."""
 
     amount: float
@@ -124,13 +124,13 @@ def targets_of(shares: FloatArray) -> FloatArray:
     return shares / whole if whole > 0 else np.zeros(len(shares))
 
 
-def by_dilution(contest: Contest, rule: Rule) -> SharesFound:
+def by_dilution(contest: Contest, rule: Rule) -> SharesSolution:
     """Change the entry's weight alone; all others keep theirs and lose, or gain, in proportion."""
     at, target = contest.entry, contest.target
     now, rest = float(target[at]), float(contest.shares[contest.others].sum())
     change = _change(contest, rule)
     if rest <= 0 or not change:
-        return SharesFound(contest.shares, rest > 0 and _is_reached(contest, contest.shares, rule))
+        return SharesSolution(contest.shares, rest > 0 and _is_reached(contest, contest.shares, rule))
     if change > 0:
         largest = float(target[contest.others].max())
         change = min(change, rule.most_lost * (1.0 - now) / largest if largest > 0 else change)
@@ -143,14 +143,14 @@ def by_dilution(contest: Contest, rule: Rule) -> SharesFound:
 
     weight = round_beyond(
         rest * wanted / (1.0 - wanted),
-        lambda one: _is_reached(contest, with_weight(one), rule),
+        lambda amount: _is_reached(contest, with_weight(amount), rule),
         up=change > 0,
     )
     shares = with_weight(weight)
-    return SharesFound(shares, _is_reached(contest, shares, rule))
+    return SharesSolution(shares, _is_reached(contest, shares, rule))
 
 
-def by_unused(contest: Contest, rule: Rule) -> SharesFound:
+def by_unused(contest: Contest, rule: Rule) -> SharesSolution:
     """Take shares from entries below their target, in proportion to what they leave unused; the sum stays.
 
     If the entry has to give shares, entries above their target get them.
@@ -163,7 +163,7 @@ def by_unused(contest: Contest, rule: Rule) -> SharesFound:
     return _given(contest, rule, change, _of_others(contest, most), is_level=False)
 
 
-def by_equal_parts(contest: Contest, rule: Rule) -> SharesFound:
+def by_equal_parts(contest: Contest, rule: Rule) -> SharesSolution:
     """Take the same number of points from all others, but from none more than the bound or than it has.
 
     This finds shares wherever any exist.
@@ -173,7 +173,7 @@ def by_equal_parts(contest: Contest, rule: Rule) -> SharesFound:
     return _given(contest, rule, change, _of_others(contest, most), is_level=True)
 
 
-def refund(contest: Contest, rule: Rule, above: Sequence[Contest] = ()) -> RefundFound:
+def refund(contest: Contest, rule: Rule, above: Sequence[Contest] = ()) -> RefundSolution:
     """Usage to refund to an entry over its target. above: the contests of its ancestors, nearest first.
 
     A refund counts in all totals above, so siblings of ancestors lose by it, too. 0, and not reached, for an entry
@@ -183,17 +183,17 @@ def refund(contest: Contest, rule: Rule, above: Sequence[Contest] = ()) -> Refun
     used, target = float(contest.usage[at]), float(contest.target[at])
     actual, edge = float(contest.actual[at]), target + rule.tolerance(target) * _INSIDE
     if rule.distance(actual, target) == 0.0:
-        return RefundFound(0.0, True)
+        return RefundSolution(0.0, True)
     if actual < target or contest.whole - used <= 0 or edge >= 1.0:
-        return RefundFound(0.0, False)
+        return RefundSolution(0.0, False)
     needed = (used - edge * contest.whole) / (1.0 - edge)
-    most = min([used, *(_largest_refund(one, rule.most_lost) for one in (contest, *above))])
-    return RefundFound(max(min(needed, most), 0.0), needed <= most * (1.0 + _ROUNDING))
+    most = min([used, *(_largest_refund(level, rule.most_lost) for level in (contest, *above))])
+    return RefundSolution(max(min(needed, most), 0.0), needed <= most * (1.0 + _ROUNDING))
 
 
 def nearest_of(candidates: Sequence[float], is_reached: Sequence[bool], present: float) -> int | None:
     """Index of the candidate that reaches the goal and is nearest to `present` by ratio; the smaller if tied."""
-    reached = [n for n, one in enumerate(is_reached) if one]
+    reached = [n for n, flag in enumerate(is_reached) if flag]
     return min(reached, key=lambda n: (abs(math.log(candidates[n] / present)), candidates[n]), default=None)
 
 
@@ -204,9 +204,9 @@ def round_beyond(value: float, is_fine: Callable[[float], bool], *, up: bool) ->
     for digits in range(1, _MOST_DIGITS + 1):
         step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
         n = math.ceil(value / step) if up else math.floor(value / step)
-        found = float(f"{n * step:.{_MOST_DIGITS}g}")
-        if is_fine(found):
-            return found
+        rounded = float(f"{n * step:.{_MOST_DIGITS}g}")
+        if is_fine(rounded):
+            return rounded
     return value
 
 
@@ -222,11 +222,11 @@ def _of_others(contest: Contest, most: FloatArray) -> FloatArray:
     return np.where(contest.others & contest.may_lose, most, 0.0)
 
 
-def _given(contest: Contest, rule: Rule, change: float, most: FloatArray, *, is_level: bool) -> SharesFound:
+def _given(contest: Contest, rule: Rule, change: float, most: FloatArray, *, is_level: bool) -> SharesSolution:
     """Shares after a change. most: the largest part of 1 that each entry may give or get, (n,)."""
     whole, room = float(contest.shares.sum()), float(most.sum())
     if whole <= 0 or room <= 0 or not change:
-        return SharesFound(contest.shares, not change and _is_reached(contest, contest.shares, rule))
+        return SharesSolution(contest.shares, not change and _is_reached(contest, contest.shares, rule))
     amount = min(abs(change), room)
     parts = _levelled(most, amount) if is_level else most * (amount / room)
     moved = math.copysign(1.0, change) * whole * parts
@@ -236,10 +236,10 @@ def _given(contest: Contest, rule: Rule, change: float, most: FloatArray, *, is_
     for digits in range(2, _MOST_DIGITS):
         scale = 10.0 ** (math.floor(math.log10(whole)) + 1 - digits)
         rounded = np.where(exact == contest.shares, exact, np.round(exact / scale) * scale)
-        rounded = np.array([float(f"{one:.{_MOST_DIGITS}g}") for one in rounded.tolist()])
+        rounded = np.array([float(f"{number:.{_MOST_DIGITS}g}") for number in rounded.tolist()])
         if _is_reached(contest, rounded, rule):
-            return SharesFound(rounded, True)
-    return SharesFound(exact, _is_reached(contest, exact, rule))
+            return SharesSolution(rounded, True)
+    return SharesSolution(exact, _is_reached(contest, exact, rule))
 
 
 def _levelled(most: FloatArray, amount: float) -> FloatArray:

@@ -92,8 +92,8 @@ def equal_split_targets(target: npt.ArrayLike, is_active: npt.ArrayLike) -> Floa
     t = np.asarray(target, dtype=np.float64)
     if not active.any():
         return np.zeros_like(t)
-    given: FloatArray = np.where(active, t + t[~active].sum() / active.sum(), 0.0)
-    return given
+    targets: FloatArray = np.where(active, t + t[~active].sum() / active.sum(), 0.0)
+    return targets
 
 
 @dataclass(frozen=True)
@@ -132,21 +132,21 @@ def measure(operator: Operator) -> Measured:
 @cache
 def measured_operators() -> Mapping[str, Measured]:
     """Measurements of operators of packages, by name, without those that fail on these points."""
-    found = {}
-    for name, operator in operators_of_packages().found.items():
+    measured = {}
+    for name, operator in operators_of_packages().objects.items():
         with suppress(PackageFailed):
-            found[name] = measure(operator)
-    return found
+            measured[name] = measure(operator)
+    return measured
 
 
 @cache
 def measured_algorithms() -> Mapping[str, Properties]:
     """Measurements of algorithms of packages with their defaults, by name, without those that fail on these trees."""
-    found = {}
-    for name, algorithm in algorithms_of_packages().found.items():
+    measured = {}
+    for name, algorithm in algorithms_of_packages().objects.items():
         with suppress(PackageFailed):
-            found[name] = measure_properties(algorithm, read_algorithm(name))
-    return found
+            measured[name] = measure_properties(algorithm, read_algorithm(name))
+    return measured
 
 
 EXPONENT_RATIOS = (0.2, 5.0)  # ratios of the parent, as in the manual's figure

@@ -34,8 +34,8 @@ def _out_of_order(values: IntArray) -> BoolArray:
     """Values with a larger value before or a smaller one after them; all others are in no inversion."""
     largest_before = np.maximum.accumulate(values)
     smallest_after = np.minimum.accumulate(values[::-1])[::-1]
-    found: BoolArray = (values < largest_before) | (values > smallest_after)
-    return found
+    is_out_of_order: BoolArray = (values < largest_before) | (values > smallest_after)
+    return is_out_of_order
 
 
 def _pairs(sizes: IntArray) -> int:
@@ -50,16 +50,16 @@ def _inversions(values: IntArray) -> int:
     span = 1 << max(n - 1, 0).bit_length()
     row = np.full(span, n, dtype=np.int64)  # padding is larger than all values and at the end, so it adds no inversion
     row[:n] = dense
-    found, width = 0, 1
+    count, width = 0, 1
     while width < span:
         blocks = row.reshape(-1, 2, width)
         apart = np.arange(len(blocks), dtype=np.int64)[:, None] * (n + 1)
         left, right = (blocks[:, 0] + apart).ravel(), (blocks[:, 1] + apart).ravel()
         upto = np.searchsorted(left, right, side="right").reshape(-1, width) - apart // (n + 1) * width
-        found += int((width - upto).sum())
+        count += int((width - upto).sum())
         row = np.sort(row.reshape(-1, 2 * width), axis=1).ravel()
         width *= 2
-    return found
+    return count
 
 
 _MOST_BITS = 31
@@ -342,14 +342,14 @@ def bits_planned(
 
 def _fewest_bits(operator: Operator, target: float, allowed: FloatArray, reading: Reading) -> IntArray:
     """For each allowed fraction the fewest bits with a smaller one; 0 where even the most aren't enough."""
-    found = np.zeros(len(allowed), dtype=np.int64)
+    fewest = np.zeros(len(allowed), dtype=np.int64)
     for bits in range(FEWEST_BITS, MOST_BITS + 1):
         fraction = job_fraction(operator, bits=bits, region=REGIONS["balance"], reading=reading, targets=(target,))
         if fraction is not None:
-            found[(found == 0) & (fraction <= allowed)] = bits
-        if found.all():
+            fewest[(fewest == 0) & (fraction <= allowed)] = bits
+        if fewest.all():
             break
-    return found
+    return fewest
 
 
 def _three_digits(values: FloatArray) -> FloatArray:

@@ -67,9 +67,9 @@ class MinimalTree:
         changed[self.place(entry)] = shares
         return self._compute(self.tree.with_shares(changed), self.usage, self.group_usage)
 
-    def sign(self, computed: PriorityResult, one: int, other: int) -> int:
-        """1 if `one` is ahead of `other` in a result of this minimal tree, −1 if behind, 0 if they tie."""
-        return compare(computed, self.place(one), self.place(other))
+    def sign(self, computed: PriorityResult, left: int, right: int) -> int:
+        """1 if `left` is ahead of `right` in a result of this minimal tree, −1 if behind, 0 if they tie."""
+        return compare(computed, self.place(left), self.place(right))
 
     def _subtree(self, at: int) -> BoolArray:
         inside = np.zeros(self.tree.n_entries, dtype=np.bool_)
@@ -83,14 +83,14 @@ class MinimalTree:
         return compute_prepared(prepared, compare_totals(prepared, usage, group_usage), self.result.settings)
 
 
-def build_minimal_tree(result: PriorityResult, one: int, other: int) -> MinimalTree:
+def build_minimal_tree(result: PriorityResult, left: int, right: int) -> MinimalTree:
     """Build the minimal tree for two entries; entries without shares keep their children: competition is unchanged.
 
     In wide groups entries beside the paths are summed by kind, because only sums over siblings matter to the others.
     """
     tree = result.tree
-    opened, ends = {0}, {one, other}
-    for entry in (one, other):
+    opened, ends = {0}, {left, right}
+    for entry in (left, right):
         while (entry := int(tree.parent[entry])) > 0:
             opened.add(entry)
     kept, waiting = [np.zeros(1, dtype=np.int64)], sorted(opened)
@@ -138,42 +138,42 @@ def decides_by_level(result: PriorityResult) -> bool:
     return explanation_of(result.settings).kind == "levels"
 
 
-def compare(result: PriorityResult, one: int, other: int) -> int:
-    """1 if `one` is ahead, −1 if behind, 0 if they tie: by rank, or as the algorithm would rank entries without one."""
-    if result.is_ranked[one] and result.is_ranked[other]:
-        return int(np.sign(result.rank[other] - result.rank[one]))
+def compare(result: PriorityResult, left: int, right: int) -> int:
+    """1 if `left` is ahead, −1 if behind, 0 for a tie: by rank, or as the algorithm would rank entries without one."""
+    if result.is_ranked[left] and result.is_ranked[right]:
+        return int(np.sign(result.rank[right] - result.rank[left]))
     if not decides_by_level(result):
-        values = result.factor if result.has_factor[one] and result.has_factor[other] else result.priority
-        return _sign(result, float(values[one]), float(values[other]))
-    difference = first_difference(result, one, other)
+        values = result.factor if result.has_factor[left] and result.has_factor[right] else result.priority
+        return _sign(result, float(values[left]), float(values[right]))
+    difference = first_difference(result, left, right)
     return 0 if difference is None else difference[1]
 
 
-def first_difference(result: PriorityResult, one: int, other: int) -> tuple[int, int] | None:
+def first_difference(result: PriorityResult, left: int, right: int) -> tuple[int, int] | None:
     """The first level (from 0) whose components differ, and the sign.
 
     A shorter vector is padded with balance; algorithms with an own order don't compare levels that one entry lacks.
     """
     values = compared_values(result)
     balance = 0 if result.resolution is None else result.resolution // 2
-    mine, theirs = lineage(result, one), lineage(result, other)
+    left_path, right_path = lineage(result, left), lineage(result, right)
     pads = {"vector", "value"} & set(get_algorithm(result.settings["name"]).fields)
-    for level in range((max if pads else min)(len(mine), len(theirs))):
-        a = float(values[mine[level]]) if level < len(mine) else balance
-        b = float(values[theirs[level]]) if level < len(theirs) else balance
+    for level in range((max if pads else min)(len(left_path), len(right_path))):
+        a = float(values[left_path[level]]) if level < len(left_path) else balance
+        b = float(values[right_path[level]]) if level < len(right_path) else balance
         sign = _sign(result, a, b)
         if sign:
             return level, sign
     return None
 
 
-def _sign(result: PriorityResult, one: float, other: float) -> int:
-    if one == other:
+def _sign(result: PriorityResult, left: float, right: float) -> int:
+    if left == right:
         return 0
-    if not (np.isfinite(one) and np.isfinite(other)):
-        return 1 if one > other else -1
-    width = float(tie_width(result, np.array(one), np.array(other)))
-    return 0 if abs(one - other) <= width else int(np.sign(one - other))
+    if not (np.isfinite(left) and np.isfinite(right)):
+        return 1 if left > right else -1
+    width = float(tie_width(result, np.array(left), np.array(right)))
+    return 0 if abs(left - right) <= width else int(np.sign(left - right))
 
 
 DecidedBy = Literal["level", "whole_path", "sibling_order", "own_order", "tie"]
@@ -223,36 +223,36 @@ class Contrast:
     rounded: tuple[tuple[int, Step, Step], ...] = ()
 
 
-def contrast(result: PriorityResult, one: int, other: int) -> Contrast:
+def contrast(result: PriorityResult, left: int, right: int) -> Contrast:
     """Compare two entries of a result, neither of them the root, by recomputing a small tree around their paths."""
-    sign = compare(result, one, other)
-    mine, theirs = lineage(result, one), lineage(result, other)
-    decided_by, at = _decided(result, sign, first_difference(result, one, other), mine, theirs)
+    sign = compare(result, left, right)
+    left_path, right_path = lineage(result, left), lineage(result, right)
+    decided_by, at = _decided(result, sign, first_difference(result, left, right), left_path, right_path)
     if sign < 0:
-        one, other, mine, theirs = other, one, theirs, mine
+        left, right, left_path, right_path = right, left, right_path, left_path
     if at is None:
-        ahead, behind = (None, None) if sign == 0 else (one, other)
+        ahead, behind = (None, None) if sign == 0 else (left, right)
         return Contrast(decided_by, ahead, behind, None, None, None, None)
-    one_at = mine[at] if at < len(mine) else None
-    other_at = theirs[at] if at < len(theirs) else None
-    steps = [None if entry is None else step_of(result, entry) for entry in (one_at, other_at)]
-    rounded = _rounded(result, mine, theirs, None if sign == 0 else at)
+    left_at = left_path[at] if at < len(left_path) else None
+    right_at = right_path[at] if at < len(right_path) else None
+    steps = [None if entry is None else step_of(result, entry) for entry in (left_at, right_at)]
+    rounded = _rounded(result, left_path, right_path, None if sign == 0 else at)
     if sign == 0:
         return Contrast("tie", None, None, at + 1, steps[0], steps[1], None, rounded)
-    turn = _turn(build_minimal_tree(result, one, other), one, other, one_at, other_at)
-    return Contrast(decided_by, one, other, at + 1, steps[0], steps[1], turn, rounded)
+    turn = _turn(build_minimal_tree(result, left, right), left, right, left_at, right_at)
+    return Contrast(decided_by, left, right, at + 1, steps[0], steps[1], turn, rounded)
 
 
 def _decided(
-    result: PriorityResult, sign: int, difference: tuple[int, int] | None, mine: list[int], theirs: list[int]
+    result: PriorityResult, sign: int, difference: tuple[int, int] | None, left_path: list[int], right_path: list[int]
 ) -> tuple[DecidedBy, int | None]:
     """The deciding rule and its level (from 0). difference: the first level whose components differ, and the sign."""
-    parting = _parting(mine, theirs)
+    parting = _parting(left_path, right_path)
     if sign == 0:
         return "tie", parting
     if not decides_by_level(result):
         return "whole_path", parting
-    at_parting = [path[parting] for path in (mine, theirs) if parting is not None and parting < len(path)]
+    at_parting = [path[parting] for path in (left_path, right_path) if parting is not None and parting < len(path)]
     is_between_groups = len(at_parting) == 2 and not result.is_ranked[at_parting].any()
     properties = get_algorithm(result.settings["name"]).properties(result.settings)
     is_listed = not properties.order_independent and is_between_groups
@@ -262,24 +262,24 @@ def _decided(
 
 
 def _rounded(
-    result: PriorityResult, mine: list[int], theirs: list[int], end: int | None
+    result: PriorityResult, left_path: list[int], right_path: list[int], end: int | None
 ) -> tuple[tuple[int, Step, Step], ...]:
     """Levels before `end` at which entries have equal scalars but different priorities."""
     if result.resolution is None:
         return ()
-    pairs = list(zip(mine, theirs, strict=False))[:end]
+    pairs = list(zip(left_path, right_path, strict=False))[:end]
     return tuple(
-        (level, step_of(result, one), step_of(result, other))
-        for level, (one, other) in enumerate(pairs, start=1)
-        if result.scalar[one] == result.scalar[other]
-        and abs(result.priority[one] - result.priority[other]) > _SAME_PRIORITY
+        (level, step_of(result, left), step_of(result, right))
+        for level, (left, right) in enumerate(pairs, start=1)
+        if result.scalar[left] == result.scalar[right]
+        and abs(result.priority[left] - result.priority[right]) > _SAME_PRIORITY
     )
 
 
-def _parting(mine: list[int], theirs: list[int]) -> int | None:
+def _parting(left_path: list[int], right_path: list[int]) -> int | None:
     """The first level at which two paths have different entries."""
-    for level in range(max(len(mine), len(theirs))):
-        if mine[level : level + 1] != theirs[level : level + 1]:
+    for level in range(max(len(left_path), len(right_path))):
+        if left_path[level : level + 1] != right_path[level : level + 1]:
             return level
     return None
 
@@ -299,10 +299,10 @@ def _turn(small: MinimalTree, ahead: int, behind: int, ahead_at: int | None, beh
         step = step_of(result, behind_at)
         sheds = least(lambda amount: turned(small.with_less_usage(behind_at, amount)), step.usage, None)
         start = step.group_shares if step.group_shares > 0 else 1.0
-        given = least(
+        extra = least(
             lambda amount: turned(small.with_shares(behind_at, step.shares + amount)), start, start * _FARTHEST
         )
-        rises = None if given is None else step.shares + given
+        rises = None if extra is None else step.shares + extra
     return Turn(gains, sheds, falls, rises)
 
 

@@ -83,10 +83,10 @@ def compared_values(result: PriorityResult) -> FloatArray | IntArray:
     return result.priority if column is None else column.values
 
 
-def tie_width(result: PriorityResult, one: FloatArray, other: FloatArray) -> FloatArray:
+def tie_width(result: PriorityResult, left: FloatArray, right: FloatArray) -> FloatArray:
     """The largest difference at which two of these values tie."""
     if result.resolution is not None:
-        return np.zeros(np.broadcast(one, other).shape)
+        return np.zeros(np.broadcast(left, right).shape)
     if result.settings["name"] == "gridwide":
-        return np.full(np.broadcast(one, other).shape, TIE_POINTS)
-    return _TIE * np.maximum(np.abs(one), np.abs(other))
+        return np.full(np.broadcast(left, right).shape, TIE_POINTS)
+    return _TIE * np.maximum(np.abs(left), np.abs(right))

@@ -157,7 +157,7 @@ def recovery_range(
     No recovery counts as later than any recovery.
     """
     slow, middle, fast = (recovery(balance, group_rate=rate, share=share, half_life_s=half_life_s) for rate in rates)
-    first, last = sorted((slow, fast), key=lambda one: math.inf if one.in_s is None else one.in_s)
+    first, last = sorted((slow, fast), key=lambda estimate: math.inf if estimate.in_s is None else estimate.in_s)
     return RecoveryRange(first, middle, last)
 
 
@@ -294,8 +294,10 @@ def fading_course(balance: Balance, window: Window, *, hours: int) -> Course:
     half_life_s = half_life_s_of(window)
     grid = _grid(hours, dense_h=_DENSE_H)
     if half_life_s is None:
-        one = np.ones_like(grid)
-        return Course(grid, balance.own_usage * one, balance.group_usage * one, grid * BUCKET_S, fades_alike=True)
+        constant = np.ones_like(grid)
+        return Course(
+            grid, balance.own_usage * constant, balance.group_usage * constant, grid * BUCKET_S, fades_alike=True
+        )
     with np.errstate(under="ignore"):
         left = np.exp2(-grid * BUCKET_S / half_life_s)
     steady_s = BUCKET_S * (1.0 - left) / (1.0 - 2.0 ** (-BUCKET_S / half_life_s))
@@ -368,8 +370,8 @@ def _by_lag(history: History, as_of_s: float) -> tuple[FloatArray, FloatArray, f
 
 
 def _weighed(history: History, both: npt.NDArray[np.float64], then_s: float, window: Window) -> FloatArray:
-    found: FloatArray = both @ bucket_weights(history.hour_start_s, then_s, window)
-    return found
+    sums: FloatArray = both @ bucket_weights(history.hour_start_s, then_s, window)
+    return sums
 
 
 def _steady_s(hours: float, as_of_s: float, window: Window) -> float:

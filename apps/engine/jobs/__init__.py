@@ -35,11 +35,11 @@ def all_job_algorithms() -> dict[str, JobAlgorithm]:
 
 def get_job_algorithm(name: object) -> JobAlgorithm:
     """The job algorithm of this name; BadCase if there is none."""
-    found = _ALGORITHMS.get(name) if isinstance(name, str) else None
-    if found is None:
+    algorithm = _ALGORITHMS.get(name) if isinstance(name, str) else None
+    if algorithm is None:
         allowed = ", ".join(_ALGORITHMS)
         raise BadCase(f"unknown job algorithm {shown(name)}; allowed are {allowed}", place="algorithm.name")
-    return found
+    return algorithm
 
 
 def solve_job_case(case: object) -> dict[str, Any]:

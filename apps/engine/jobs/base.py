@@ -69,7 +69,7 @@ _RECORDS = ("intermediate", "kind", "pending_order", "prj_ok", "section", "sourc
 
 
 def read_number(
-    given: Mapping[str, Any],
+    section: Mapping[str, Any],
     name: str,
     place: str,
     *,
@@ -79,33 +79,33 @@ def read_number(
 ) -> Any:
     """A finite number within a range as a double; the default if the field is absent or null."""
     where = f"{place}.{name}" if place else name
-    value = given.get(name)
+    value = section.get(name)
     if value is None:
         if default is _REQUIRED:
             raise BadCase(f"is missing; {_range(minimum, maximum)} is allowed", place=where)
         return default
-    found = finite(value)
-    if found is None or not minimum <= found <= maximum:
+    number = finite(value)
+    if number is None or not minimum <= number <= maximum:
         raise BadCase(f"{shown(value)} can't be used; {_range(minimum, maximum)} is allowed", place=where)
-    return found
+    return number
 
 
-def read_integer(given: Mapping[str, Any], name: str, place: str, *, default: int, minimum: int, maximum: int) -> int:
+def read_integer(section: Mapping[str, Any], name: str, place: str, *, default: int, minimum: int, maximum: int) -> int:
     """An integer within a range; 7.0 counts as one."""
-    value = given.get(name)
+    value = section.get(name)
     if value is None:
         return default
-    found = finite(value)
-    if found is None or not found.is_integer() or not minimum <= found <= maximum:
+    number = finite(value)
+    if number is None or not number.is_integer() or not minimum <= number <= maximum:
         raise BadCase(
             f"{shown(value)} can't be used; an integer from {minimum} to {maximum} is allowed", place=f"{place}.{name}"
         )
     return int(value)
 
 
-def read_flag(given: Mapping[str, Any], name: str) -> bool:
+def read_flag(section: Mapping[str, Any], name: str) -> bool:
     """True or false; false if it is absent."""
-    value = given.get(name)
+    value = section.get(name)
     if value is None:
         return False
     if not isinstance(value, bool):
@@ -113,9 +113,9 @@ def read_flag(given: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-def read_table(given: Mapping[str, Any], name: str, *, is_required: bool = False) -> dict[str, Any]:
+def read_table(section: Mapping[str, Any], name: str, *, is_required: bool = False) -> dict[str, Any]:
     """An object of names and values; empty if it is absent and optional."""
-    value = given.get(name)
+    value = section.get(name)
     if value is None and not is_required:
         return {}
     if not isinstance(value, dict):
@@ -125,9 +125,9 @@ def read_table(given: Mapping[str, Any], name: str, *, is_required: bool = False
     return value
 
 
-def read_list(given: Mapping[str, Any], name: str) -> list[Any]:
+def read_list(section: Mapping[str, Any], name: str) -> list[Any]:
     """A list; empty if it is absent."""
-    value = given.get(name)
+    value = section.get(name)
     if value is None:
         return []
     if not isinstance(value, list):
@@ -159,13 +159,13 @@ def read_jobs(case: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any
 
 
 def refuse_unknown(
-    given: Mapping[str, Any], known: Collection[str], place: str, *, without_effect: Collection[str] = ()
+    section: Mapping[str, Any], known: Collection[str], place: str, *, without_effect: Collection[str] = ()
 ) -> None:
     """Reject the first unknown name, and suggest the nearest known one.
 
     known: names that are read. without_effect: names that the scheduler knows and this computation doesn't need.
     """
-    unknown = [name for name in given if name not in known and name not in without_effect]
+    unknown = [name for name in section if name not in known and name not in without_effect]
     if not unknown:
         return
     name = min(unknown)
@@ -190,9 +190,9 @@ def refuse_unknown_fields(entry: Mapping[str, Any], known: Collection[str], plac
     refuse_unknown(dict.fromkeys(name for name in entry if not _is_remark(name)), known, place)
 
 
-def refuse_repeated(given: Mapping[str, Any], place: str) -> None:
-    if isinstance(given, RepeatedKeys):
-        raise BadCase("given twice", place=f"{place}.{given.repeated}")
+def refuse_repeated(section: Mapping[str, Any], place: str) -> None:
+    if isinstance(section, RepeatedKeys):
+        raise BadCase("given twice", place=f"{place}.{section.repeated}")
 
 
 def finite(value: object) -> float | None:
@@ -200,10 +200,10 @@ def finite(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError:
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 def plain(value: float) -> str:

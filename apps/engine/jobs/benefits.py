@@ -56,17 +56,17 @@ _FUNCTIONS = (
 BENEFITS = {benefit.name: benefit for benefit in _FUNCTIONS}
 
 
-def read_benefit(given: object) -> Benefit:
+def read_benefit(name_or_weights: object) -> Benefit:
     """The function that a case names, or the weighted sum of several: {"cpu_s": 2, "data_gb": 3}."""
-    return _weighted(given) if isinstance(given, dict) else get_benefit(given)
+    return _weighted(name_or_weights) if isinstance(name_or_weights, dict) else get_benefit(name_or_weights)
 
 
-def _weighted(given: Mapping[str, object]) -> Benefit:
+def _weighted(table: Mapping[str, object]) -> Benefit:
     """Σ weight · benefit, each benefit in its own unit. Functions with weight 0 need no fields."""
-    if isinstance(given, RepeatedKeys):
-        raise BadParameter("given twice", place=f"{PLACE}.{given.repeated}")
-    weights = {name: float(read_number(given, name, PLACE, minimum=0.0)) for name in given}
-    parts = [(weights[name], get_benefit(name, place=f"{PLACE}.{name}")) for name in given]
+    if isinstance(table, RepeatedKeys):
+        raise BadParameter("given twice", place=f"{PLACE}.{table.repeated}")
+    weights = {name: float(read_number(table, name, PLACE, minimum=0.0)) for name in table}
+    parts = [(weights[name], get_benefit(name, place=f"{PLACE}.{name}")) for name in table]
     parts = [(weight, benefit) for weight, benefit in parts if weight > 0]
     if not parts:
         raise BadParameter("no benefit has a weight; numbers ≥ 0, at least one above 0, are allowed", place=PLACE)

@@ -143,7 +143,7 @@ def normalise(jobs: Sequence[PrintedJob], variant: Iterable[str] = ()) -> dict[s
     By the scheduler's rules, or by those of the amendments in `variant` that need printed numbers only.
     """
     rules = Rules(frozenset(variant))
-    found: dict[str, dict[str, tuple[float, float]]] = {job.job: {} for job in jobs}
+    normalised: dict[str, dict[str, tuple[float, float]]] = {job.job: {} for job in jobs}
     part = [job for job in jobs if job.role != ASIDE]
     urgency = rules.urgency_scale(_of(part, "urg", PENDING), _of(part, "urg", RUNNING))
     tickets = rules.ticket_scale(_of(part, "tckts", PENDING), _of(part, "tckts", RUNNING))
@@ -157,10 +157,10 @@ def normalise(jobs: Sequence[PrintedJob], variant: Iterable[str] = ()) -> dict[s
                 # Numbers that are printed alike may differ by less than a digit, which matters if the range is as
                 # small.
                 unsure = min(steps[source] / span, 1.0) if span else float(scale.high != 0)
-                found[job.job][name] = value, unsure
+                normalised[job.job][name] = value, unsure
         if "ppri" in job.numbers:
-            found[job.job]["npprior"] = rules.posix(int(job.numbers["ppri"])).value, 0.0
-    return found
+            normalised[job.job]["npprior"] = rules.posix(int(job.numbers["ppri"])).value, 0.0
+    return normalised
 
 
 def _of(jobs: Sequence[PrintedJob], name: str, role: str) -> list[float]:
@@ -169,9 +169,9 @@ def _of(jobs: Sequence[PrintedJob], name: str, role: str) -> list[float]:
 
 def priorities(jobs: Sequence[PrintedJob], weights: Mapping[str, float], variant: Iterable[str]) -> dict[str, float]:
     """prior of each job by a variant's rules, from the printed numbers; 0 for jobs that take no part."""
-    found = normalise(jobs, variant)
+    normalised = normalise(jobs, variant)
     return {
-        job.job: sum(weights[weight] * found[job.job].get(name, (0.0, 0.0))[0] for name, weight in TERMS)
+        job.job: sum(weights[weight] * normalised[job.job].get(name, (0.0, 0.0))[0] for name, weight in TERMS)
         for job in jobs
     }
 
@@ -187,7 +187,7 @@ def fitting_weights(jobs: Sequence[PrintedJob]) -> dict[str, float] | None:
     is_determined = rank == len(TERMS) and scales[-1] > 0.01
     if not is_determined or float(np.abs(values @ weights - wanted).max()) > 1e-4:
         return None
-    return {weight: round(float(found), 3) for (_, weight), found in zip(TERMS, weights, strict=True)}
+    return {weight: round(float(value), 3) for (_, weight), value in zip(TERMS, weights, strict=True)}
 
 
 def fitting_preset(jobs: Sequence[PrintedJob]) -> str:

@@ -179,8 +179,8 @@ def _read_weights(
 ) -> dict[str, float]:
     """Numbers ≥ 0 of the fair-share groups; those of priority groups are checked and ignored."""
     table = read_table(case, name, is_required=is_required)
-    found = {group: read_number(table, group, name, minimum=0.0) for group in table}
-    return {group: weight for group, weight in found.items() if group not in classes.groups}
+    weights = {group: read_number(table, group, name, minimum=0.0) for group in table}
+    return {group: weight for group, weight in weights.items() if group not in classes.groups}
 
 
 def _read_function(case: Mapping[str, Any]) -> Benefit | None:
@@ -210,7 +210,7 @@ def _read_booking(case: Mapping[str, Any]) -> bool:
 def _read_jobs(case: Mapping[str, Any], classes: _Classes, function: Benefit | None) -> list[_Job]:
     """Every job in order of arrival; a priority job may omit its benefit, which isn't booked."""
     fields = {"id", "group", "benefit", *(need for each in BENEFITS.values() for need in each.needs)}
-    found: list[_Job] = []
+    jobs: list[_Job] = []
     for job_id, place, job in read_jobs(case):
         refuse_unknown_fields(job, fields, place)
         group = job.get("group")
@@ -218,19 +218,19 @@ def _read_jobs(case: Mapping[str, Any], classes: _Classes, function: Benefit | N
             what = "is missing" if group is None else f"{shown(group)} can't be used"
             raise BadCase(f"{what}; the name of a group is allowed", place=f"{place}.group")
         is_booked = group not in classes.groups or job.get("benefit") is not None
-        found.append(_read_job(job_id, job, group, place, function) if is_booked else _Job(job_id, group, 0.0))
-    return found
+        jobs.append(_read_job(job_id, job, group, place, function) if is_booked else _Job(job_id, group, 0.0))
+    return jobs
 
 
 def _read_job(job_id: str, job: Mapping[str, Any], group: str, place: str, function: Benefit | None) -> _Job:
     """Read a job with its own benefit, or with that of the case's function of the job's fields."""
     if function is None or job.get("benefit") is not None:
         return _Job(job_id, group, float(read_number(job, "benefit", place, minimum=0.0)))
-    given = {name: float(read_number(job, name, place, minimum=0.0)) for name in function.needs}
-    benefit, parts = float(function.of(given)), function.parts_of(given)
+    amounts = {name: float(read_number(job, name, place, minimum=0.0)) for name in function.needs}
+    benefit, parts = float(function.of(amounts)), function.parts_of(amounts)
     if not (math.isfinite(benefit) and benefit >= 0):
         raise BadCase(f"{function.formula} gives no finite number ≥ 0", place=f"{place}.benefit")
-    fields = ", ".join(f"{name} {plain(value)}" for name, value in given.items())
+    fields = ", ".join(f"{name} {plain(value)}" for name, value in amounts.items())
     source = f"benefit {plain(benefit)} ({function.formula}{f'; {fields}' if fields else ''})"
     return _Job(job_id, group, benefit, source, parts)
 

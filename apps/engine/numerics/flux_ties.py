@@ -24,8 +24,8 @@ def whole_numbers(values: FloatArray) -> WholeNumbers:
     is_positive = mantissa > 0
     shift = np.where(is_positive, exponent - np.min(exponent, where=is_positive, initial=2**15), 0)
     whole = np.ldexp(mantissa, _MANTISSA_BITS).astype(np.int64).astype(np.object_)
-    found: WholeNumbers = whole << shift.astype(np.object_)
-    return found
+    numbers: WholeNumbers = whole << shift.astype(np.object_)
+    return numbers
 
 
 # Neighbours a ≥ b in sorted order tie where a − b < 2⁻⁵² · max(a, 1). Source: flux-accounting.
@@ -104,26 +104,26 @@ class WeightOrder:
                 same = self._decide_exactly(slots, order, same, doubtful)
         return same
 
-    def _is_doubtful(self, one: IntArray, other: IntArray, gap: FloatArray) -> BoolArray:
+    def _is_doubtful(self, entries: IntArray, other: IntArray, gap: FloatArray) -> BoolArray:
         """Whether exact weights of these pairs may tie where doubles don't, or the reverse.
 
         Childless siblings of one ratio shares / usage tie for sure: their quotients are less than a unit in the last
         place apart, which is at most 2⁻⁵² of them.
         """
-        are_siblings = self.parent[one] == self.parent[other]
+        are_siblings = self.parent[entries] == self.parent[other]
         is_doubtful: BoolArray = ~are_siblings | (gap > 0)
         if not is_doubtful.all():
-            is_doubtful |= self._ratio[one] != self._ratio[other]
+            is_doubtful |= self._ratio[entries] != self._ratio[other]
         left = is_doubtful.nonzero()[0]
-        value, gap = self.value[one[left]], gap[left]
+        value, gap = self.value[entries[left]], gap[left]
         width = np.maximum(value, 1.0) * _TIE
         off = np.where(are_siblings[left], _OFF_BESIDE_SIBLINGS, _OFF_BESIDE_OTHERS) * value
         is_doubtful[left] = np.abs(gap - width) <= off + _OFF_BESIDE_OTHERS * width
         return is_doubtful
 
-    def _tie_for_sure(self, one: IntArray, other: IntArray) -> BoolArray:
+    def _tie_for_sure(self, entries: IntArray, other: IntArray) -> BoolArray:
         """Where long weights tie with a margin. If all neighbours of a run do, they do so in exact order, too."""
-        first, second = self.long(one), self.long(other)
+        first, second = self.long(entries), self.long(other)
         is_tied: BoolArray = np.abs(first - second) < np.maximum(np.maximum(first, second), 1) * _TIE_WITH_MARGIN
         return is_tied
 

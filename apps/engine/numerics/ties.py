@@ -63,12 +63,12 @@ class LevelOrder:
             return near
         return near[~self._have_same_inputs(slots.entry[order[near - 1]], slots.entry[order[near]])]
 
-    def _are_apart(self, one: IntArray, other: IntArray) -> BoolArray:
+    def _are_apart(self, entries: IntArray, other: IntArray) -> BoolArray:
         """Where two levels of one list differ by more than the rounding of two quotients of doubles.
 
         Only for usage that isn't a sum.
         """
-        first, second = self.value[one], self.value[other]
+        first, second = self.value[entries], self.value[other]
         with np.errstate(invalid="ignore"):
             apart: BoolArray = np.abs(first - second) > _OFF * np.maximum(first, second)
         return apart
@@ -106,30 +106,30 @@ class LevelOrder:
         same[members[1:]] = _without_last(level).equals(_without_first(level)) & (run[1:] == run[:-1])
         return same
 
-    def _have_same_inputs(self, one: IntArray, other: IntArray) -> BoolArray:
-        s, t = self.shares[one], self.shares[other]
-        u, v = self.usage[one], self.usage[other]
+    def _have_same_inputs(self, entries: IntArray, other: IntArray) -> BoolArray:
+        s, t = self.shares[entries], self.shares[other]
+        u, v = self.usage[entries], self.usage[other]
         same_part = u == v
         is_used = same_part & (u > 0)
         if is_used.any():
             if self.is_exact():
-                same_part &= ~is_used | (self.list_usage[self.owner[one]] == self.list_usage[self.owner[other]])
+                same_part &= ~is_used | (self.list_usage[self.owner[entries]] == self.list_usage[self.owner[other]])
             else:
-                same_part[is_used] = self._have_same_usage_ratio(one[is_used], other[is_used])
+                same_part[is_used] = self._have_same_usage_ratio(entries[is_used], other[is_used])
         same: BoolArray = ((s == t) & same_part) | ((s == 0) & (t == 0)) | ((s > 0) & (t > 0) & (u == 0) & (v == 0))
         return same
 
-    def _have_same_usage_ratio(self, one: IntArray, other: IntArray) -> BoolArray:
+    def _have_same_usage_ratio(self, entries: IntArray, other: IntArray) -> BoolArray:
         """Where U is the same, for entries of equal usage.
 
         Where usage is a sum that doubles don't hold exactly, equal doubles may be different long doubles.
         """
-        first, second = self.owner[one], self.owner[other]
+        first, second = self.owner[entries], self.owner[other]
         same: BoolArray = first == second
-        if same.all() and not (self.is_sum[one] | self.is_sum[other]).any():
+        if same.all() and not (self.is_sum[entries] | self.is_sum[other]).any():
             return same
         usage, list_usage = self._sums
-        is_equal: BoolArray = (same | (list_usage[first] == list_usage[second])) & (usage[one] == usage[other])
+        is_equal: BoolArray = (same | (list_usage[first] == list_usage[second])) & (usage[entries] == usage[other])
         return is_equal
 
     def _divide(self, entries: IntArray) -> LongNumbers:

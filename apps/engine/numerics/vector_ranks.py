@@ -109,23 +109,23 @@ def _classify_grid(
     """
     n_entries = level.hi - level.lo
     is_shared = np.bincount(class_of_group)[class_of_group] > 1
-    found = _Continued(np.empty(n_entries, dtype=np.int64), *np.zeros((3, n_above), dtype=np.int64))
+    continued = _Continued(np.empty(n_entries, dtype=np.int64), *np.zeros((3, n_above), dtype=np.int64))
     slots_in_order = np.empty(n_entries if is_shared.any() else 0, dtype=np.int64)
     rows = _GridRows(level, grid, resolution)
     for groups, slots in level.chunks():
-        rows.classify(groups, scalars[slots], class_of_group[groups], found, slots_in_order[slots])
+        rows.classify(groups, scalars[slots], class_of_group[groups], continued, slots_in_order[slots])
     if is_shared.any():
         groups_by_class = np.flatnonzero(is_shared)
         groups_by_class = groups_by_class[np.argsort(class_of_group[groups_by_class], kind="stable")]
         slots_by_class = slots_in_order[_slots_of(level, groups_by_class)]
         class_above = np.repeat(class_of_group[groups_by_class], level.counts[groups_by_class])
         shared = _classify_by_key(scalars[slots_by_class], class_above, n_above, resolution)
-        _correct(found, shared, slots_by_class, class_above)
-    begin = np.concatenate(([0], np.cumsum(found.size)))
+        _correct(continued, shared, slots_by_class, class_above)
+    begin = np.concatenate(([0], np.cumsum(continued.size)))
     first = begin[class_of_group]
     for groups, slots in level.chunks():
-        found.of_entry[slots] += np.repeat(first[groups], level.counts[groups])
-    return Classes(found.of_entry, int(begin[-1]), begin, begin[:-1] + found.n_below, found.n_on > 0)
+        continued.of_entry[slots] += np.repeat(first[groups], level.counts[groups])
+    return Classes(continued.of_entry, int(begin[-1]), begin, begin[:-1] + continued.n_below, continued.n_on > 0)
 
 
 class _GridRows:
@@ -147,10 +147,10 @@ class _GridRows:
         groups: slice,
         scalars: IntArray,
         class_above: IntArray,
-        found: _Continued,
+        continued: _Continued,
         slots_in_order: IntArray,
     ) -> None:
-        """Fill `found` as if each group continued a class alone; fill `slots_in_order` unless it is empty."""
+        """Fill `continued` as if each group continued a class alone; fill `slots_in_order` unless it is empty."""
         filled, starts, counts = self.grid[groups], self.level.starts[groups], self.level.counts[groups]
         heads = starts - starts[0]
         rows = np.full(filled.shape, np.iinfo(self.kind).max >> self.position_bits, dtype=self.kind)
@@ -167,12 +167,12 @@ class _GridRows:
         running -= np.repeat(running[heads], counts)
         key &= (1 << self.position_bits) - 1
         slot = key + np.repeat(starts, counts)
-        found.of_entry[slot] = running
+        continued.of_entry[slot] = running
         if len(slots_in_order):
             slots_in_order[:] = slot
-        found.size[class_above] = np.add.reduceat(first, heads, dtype=np.int64)
-        found.n_below[class_above] = np.add.reduceat(first & (component < self.balance), heads, dtype=np.int64)
-        found.n_on[class_above] = np.add.reduceat(component == self.balance, heads, dtype=np.int64)
+        continued.size[class_above] = np.add.reduceat(first, heads, dtype=np.int64)
+        continued.n_below[class_above] = np.add.reduceat(first & (component < self.balance), heads, dtype=np.int64)
+        continued.n_on[class_above] = np.add.reduceat(component == self.balance, heads, dtype=np.int64)
 
 
 def _slots_of(level: Level, groups: IntArray) -> IntArray:
@@ -184,14 +184,14 @@ def _slots_of(level: Level, groups: IntArray) -> IntArray:
     return slots
 
 
-def _correct(found: _Continued, shared: Classes, slots: IntArray, class_above: IntArray) -> None:
+def _correct(continued: _Continued, shared: Classes, slots: IntArray, class_above: IntArray) -> None:
     """Overwrite the numbers of classes that several groups continue with those of `shared`."""
-    found.of_entry[slots] = shared.of_entry - shared.begin[class_above]
+    continued.of_entry[slots] = shared.of_entry - shared.begin[class_above]
     size = np.diff(shared.begin)
     is_shared = size > 0
-    found.size[is_shared] = size[is_shared]
-    found.n_below[is_shared] = (shared.pad - shared.begin[:-1])[is_shared]
-    found.n_on[is_shared] = shared.merged[is_shared]
+    continued.size[is_shared] = size[is_shared]
+    continued.n_below[is_shared] = (shared.pad - shared.begin[:-1])[is_shared]
+    continued.n_on[is_shared] = shared.merged[is_shared]
 
 
 def classes_of_numbers(

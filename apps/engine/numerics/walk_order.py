@@ -148,11 +148,11 @@ class WalkTree:
     @cached_property
     def is_level_ranked(self) -> tuple[bool | None, ...]:
         """For levels 1, 2, …: True if all entries are ranked, False if none are, None if only some are."""
-        found: list[bool | None] = []
+        is_level_ranked: list[bool | None] = []
         for level in self.tree.levels:
             ranked = int(np.count_nonzero(self.is_ranked[level.lo : level.hi]))
-            found.append({0: False, level.hi - level.lo: True}.get(ranked))
-        return tuple(found)
+            is_level_ranked.append({0: False, level.hi - level.lo: True}.get(ranked))
+        return tuple(is_level_ranked)
 
 
 def build_walk_tree(tree: FairshareTree, list_owner: IntArray, is_ranked: BoolArray) -> WalkTree:

@@ -65,16 +65,16 @@ def read_trace(line: Mapping[str, Any], place: str, policy: Policy, traces: Mapp
 
 
 def _read_rules(line: Mapping[str, Any], place: str, policy: Policy) -> list[_Rule]:
-    given = line.get("map")
+    rules = line.get("map")
     where = f"{place}.map"
-    if given is None:
-        given, where = [{"entry": line.get("entry")}], place
-    if not isinstance(given, list) or not given:
+    if rules is None:
+        rules, where = [{"entry": line.get("entry")}], place
+    if not isinstance(rules, list) or not rules:
         raise BadCase(
             'must be a list of rules such as {"user": 4, "entry": "/vo/{user}"}; the first that fits counts',
             place=where,
         )
-    return [_read_rule(rule, where if "map" not in line else f"{where}[{i}]", policy) for i, rule in enumerate(given)]
+    return [_read_rule(rule, where if "map" not in line else f"{where}[{i}]", policy) for i, rule in enumerate(rules)]
 
 
 def _read_rule(rule: object, place: str, policy: Policy) -> _Rule:

@@ -51,8 +51,8 @@ def delivered(at_s: FloatArray, jobs: Jobs, started_s: FloatArray, n_queues: int
 
     running = up_to(start, cpus) - up_to(end, cpus)
     since = up_to(start, cpus * start) - up_to(end, cpus * end)
-    found: FloatArray = np.maximum(0.0, at_s[:, np.newaxis] * running - since)[:, :n_queues]
-    return found
+    core_seconds: FloatArray = np.maximum(0.0, at_s[:, np.newaxis] * running - since)[:, :n_queues]
+    return core_seconds
 
 
 def shares_of_parent(tree: FairshareTree, usage: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -102,21 +102,21 @@ def _rms_points(policy: Policy, share: FloatArray, group: FloatArray) -> dict[st
     tree = policy.tree
     target = 100.0 * prepare(tree).spread(prepare(tree).target)
     has_targets = _has_targets(tree.inherits, tree.parent.astype(np.int64))
-    found: dict[str, float | None] = {}
+    points: dict[str, float | None] = {}
     for entry in np.flatnonzero(tree.child_count > 0).tolist():
         children = slice(int(tree.first_child[entry]), int(tree.first_child[entry] + tree.child_count[entry]))
         used = group[:, children.start] > 0
         gaps = share[used, children] - target[children]
         is_defined = bool(has_targets[entry]) and gaps.size > 0
-        found[policy.paths[entry] or "/"] = float(np.sqrt(np.mean(gaps**2))) if is_defined else None
-    return found
+        points[policy.paths[entry] or "/"] = float(np.sqrt(np.mean(gaps**2))) if is_defined else None
+    return points
 
 
 def _has_targets(inherits: BoolArray, parent: IntArray) -> BoolArray:
     """(n,) whether the children of an entry are exactly those that compete in its group."""
-    found = ~inherits
-    found[parent[inherits]] = False
-    return found
+    has_targets = ~inherits
+    has_targets[parent[inherits]] = False
+    return has_targets
 
 
 Progress = Callable[[float], None]

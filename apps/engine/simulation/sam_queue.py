@@ -222,9 +222,9 @@ def run_sam(scenario: Scenario, workload: Workload) -> tuple[Callable[[float], N
     execution = execution_for(len(workload.jobs.site_queue))
     state = execution.columns(empty_state(scenario, workload, plan))
     sam = execution.columns(empty_queues(scenario, workload.entries, len(workload.jobs.site_queue)))
-    given: tuple[Any, ...] = tuple(map(execution.columns, (workload.arrivals, workload.departures, workload.jobs)))
+    columns: tuple[Any, ...] = tuple(map(execution.columns, (workload.arrivals, workload.departures, workload.jobs)))
     advance: Callable[..., None] = execution.loop(advance_sam_site)
-    return (lambda until_s: advance(until_s, *given, sam, state)), state, sam
+    return (lambda until_s: advance(until_s, *columns, sam, state)), state, sam
 
 
 def empty_queues(scenario: Scenario, entries: IntArray, n_jobs: int) -> SamQueues:
@@ -277,8 +277,8 @@ def booked_shares(scenario: Scenario, entries: IntArray, sam: SamQueues) -> dict
 
 def _entries_of(scenario: Scenario, *, is_fair: bool) -> set[int]:
     """Entries that run jobs under fair share (is_fair), or those that run jobs of priority groups."""
-    found: set[int] = set()
+    entries: set[int] = set()
     for stream in scenario.streams:
         if (stream.priority is None) == is_fair:
-            found |= {stream.entry} if stream.trace is None else set(stream.trace.entry.tolist())
-    return found
+            entries |= {stream.entry} if stream.trace is None else set(stream.trace.entry.tolist())
+    return entries

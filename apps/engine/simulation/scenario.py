@@ -81,58 +81,58 @@ class Scenario:
     report_h: tuple[int | float, ...]
 
 
-def read_scenario(given: object, *, seed: int | None, traces: Mapping[str, str]) -> Scenario:
+def read_scenario(case: object, *, seed: int | None, traces: Mapping[str, str]) -> Scenario:
     """Read one scenario; EngineError with the invalid field and the allowed values."""
-    if isinstance(given, BadCase):
-        raise given
-    if not isinstance(given, dict):
+    if isinstance(case, BadCase):
+        raise case
+    if not isinstance(case, dict):
         raise BadCase("a scenario is an object with sites, policy and workload")
-    if isinstance(given, RepeatedKeys):
-        raise BadCase("given twice", place=given.repeated)
-    scenario_id = read_id(given.get("id"))
-    hours = read_number(given, "hours", "", minimum=1e-3, maximum=LONGEST_H)
-    sites = _read_sites(given.get("sites"))
-    policy = read_policy(given)
+    if isinstance(case, RepeatedKeys):
+        raise BadCase("given twice", place=case.repeated)
+    scenario_id = read_id(case.get("id"))
+    hours = read_number(case, "hours", "", minimum=1e-3, maximum=LONGEST_H)
+    sites = _read_sites(case.get("sites"))
+    policy = read_policy(case)
     if len(sites) * policy.tree.n_entries > MOST_PLACES:
         raise BadCase(
             f"{len(sites)} sites with {policy.tree.n_entries} entries; at most {MOST_PLACES:,} of both together",
             place="sites",
         )
-    sam = _read_sam(given)
-    algorithm = None if sam else _read_algorithm(given)
-    usage = read_table(given, "usage")
+    sam = _read_sam(case)
+    algorithm = None if sam else _read_algorithm(case)
+    usage = read_table(case, "usage")
     refuse_unknown(usage, ("local", "global", "global_refresh_s", "window"), "usage")
     scenario = Scenario(
         id=scenario_id,
-        seed=_read_seed(given, seed),
+        seed=_read_seed(case, seed),
         end_s=hours * HOUR_S,
         sites=sites,
         policy=policy,
-        scope_is_global=_read_scopes(given, policy),
+        scope_is_global=_read_scopes(case, policy),
         algorithm=algorithm,
         local_approach=_read_word(usage, "local", APPROACHES, "active", "usage."),
         global_approach=_read_word(usage, "global", APPROACHES, "active", "usage."),
         global_refresh_s=read_number(usage, "global_refresh_s", "usage", default=60.0, minimum=1.0),
         window=_read_window(usage.get("window")),
-        noise=_read_noise(given),
-        priority_refresh_s=_read_priority_refresh(given, algorithm),
-        backfill=read_flag(given, "backfill"),
+        noise=_read_noise(case),
+        priority_refresh_s=_read_priority_refresh(case, algorithm),
+        backfill=read_flag(case, "backfill"),
         sam=sam,
-        streams=read_streams(given.get("workload"), end_s=hours * HOUR_S, sites=sites, policy=policy, traces=traces),
-        report_h=_read_reports(given.get("report_h"), given["hours"]),
+        streams=read_streams(case.get("workload"), end_s=hours * HOUR_S, sites=sites, policy=policy, traces=traces),
+        report_h=_read_reports(case.get("report_h"), case["hours"]),
     )
     _refuse_endless(scenario)
     return scenario
 
 
-def _read_sites(given: object) -> tuple[Site, ...]:
-    if not isinstance(given, list) or not given:
-        what = "are missing" if given is None or given == [] else f"{shown(given)} can't be used"
+def _read_sites(rows: object) -> tuple[Site, ...]:
+    if not isinstance(rows, list) or not rows:
+        what = "are missing" if rows is None or rows == [] else f"{shown(rows)} can't be used"
         raise BadCase(f'{what}; a list such as [{{"name": "R1", "cpus": 100}}] is allowed', place="sites")
-    if len(given) > MOST_SITES:
-        raise BadCase(f"{len(given)} are too many; at most {MOST_SITES:,} are allowed", place="sites")
-    found: dict[str, Site] = {}
-    for number, site in enumerate(given):
+    if len(rows) > MOST_SITES:
+        raise BadCase(f"{len(rows)} are too many; at most {MOST_SITES:,} are allowed", place="sites")
+    sites: dict[str, Site] = {}
+    for number, site in enumerate(rows):
         place = f"sites[{number}]"
         if not isinstance(site, dict):
             raise BadCase(f"{shown(site)} can't be used; an object with name and cpus is allowed", place=place)
@@ -140,16 +140,16 @@ def _read_sites(given: object) -> tuple[Site, ...]:
         if not isinstance(name, str) or not name:
             what = "is missing" if name is None else f"{shown(name)} can't be used"
             raise BadCase(f"{what}; text that isn't empty is allowed", place=f"{place}.name")
-        if name in found:
+        if name in sites:
             raise BadCase(f"two sites are called {shown(name)}", place=f"{place}.name")
         if site.get("cpus") is None:
             raise BadCase("is missing; an integer ≥ 1 is allowed", place=f"{place}.cpus")
-        found[name] = Site(name, read_integer(site, "cpus", place, default=1, minimum=1, maximum=10_000_000))
-    return tuple(found.values())
+        sites[name] = Site(name, read_integer(site, "cpus", place, default=1, minimum=1, maximum=10_000_000))
+    return tuple(sites.values())
 
 
-def _read_seed(given: Mapping[str, Any], seed: int | None) -> int:
-    value = given.get("seed", 1) if seed is None else seed
+def _read_seed(case: Mapping[str, Any], seed: int | None) -> int:
+    value = case.get("seed", 1) if seed is None else seed
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
@@ -157,56 +157,56 @@ def _read_seed(given: Mapping[str, Any], seed: int | None) -> int:
     return value
 
 
-def _read_word(given: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str, above: str = "") -> int:
+def _read_word(section: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str, above: str = "") -> int:
     """Index of the word among those allowed."""
-    value = given.get(name, default)
+    value = section.get(name, default)
     if not isinstance(value, str) or value not in allowed:
         raise BadCase(f"{shown(value)} can't be used; {' or '.join(allowed)} is allowed", place=f"{above}{name}")
     return allowed.index(value)
 
 
-def _read_sam(given: Mapping[str, Any]) -> Sam | None:
-    if DISPATCHES[_read_word(given, "dispatch", DISPATCHES, "priority")] != "sam":
+def _read_sam(case: Mapping[str, Any]) -> Sam | None:
+    if DISPATCHES[_read_word(case, "dispatch", DISPATCHES, "priority")] != "sam":
         return None
     return Sam(
-        booked_at=BOOKED_AT[_read_word(given, "booked_at", BOOKED_AT, "start")],
-        front=FRONTS[_read_word(given, "front", FRONTS, "lifo")],
+        booked_at=BOOKED_AT[_read_word(case, "booked_at", BOOKED_AT, "start")],
+        front=FRONTS[_read_word(case, "front", FRONTS, "lifo")],
     )
 
 
-def _read_algorithm(given: Mapping[str, Any]) -> Settings:
-    algorithm = read_table(given, "algorithm", is_required=True)
+def _read_algorithm(case: Mapping[str, Any]) -> Settings:
+    algorithm = read_table(case, "algorithm", is_required=True)
     return read_algorithm(algorithm)
 
 
-def _read_scopes(given: Mapping[str, Any], policy: Policy) -> BoolArray:
+def _read_scopes(case: Mapping[str, Any], policy: Policy) -> BoolArray:
     """(n,) whether each entry's children are compared by global usage: by its `scope`, or its parent's, or local."""
     own: dict[str, object] = {}
-    waiting: list[tuple[str, Mapping[str, Any]]] = [("", given["policy"])]
+    waiting: list[tuple[str, Mapping[str, Any]]] = [("", case["policy"])]
     while waiting:
         path, entry = waiting.pop()
         own[path] = entry.get("scope")
         waiting += [(f"{path}/{child['name']}", child) for child in entry.get("children", [])]
-    found = np.zeros(policy.tree.n_entries, dtype=np.bool_)
+    is_global = np.zeros(policy.tree.n_entries, dtype=np.bool_)
     for row, path in enumerate(policy.paths):
         scope = own[path]
         if scope is None:
-            found[row] = row > 0 and found[policy.tree.parent[row]]
+            is_global[row] = row > 0 and is_global[policy.tree.parent[row]]
         elif isinstance(scope, str) and scope in SCOPES:
-            found[row] = scope == "global"
+            is_global[row] = scope == "global"
         else:
             raise BadCase(f"{shown(scope)} can't be used; local or global is allowed", place=f"policy{path}.scope")
-    return found
+    return is_global
 
 
-def _read_window(given: object) -> Window:
-    if given is None:
+def _read_window(section: object) -> Window:
+    if section is None:
         return Window()
-    if not isinstance(given, dict):
-        raise BadCase(f'{shown(given)} can\'t be used; an object such as {{"aging": "none"}}', place="usage.window")
-    refuse_unknown(given, {"aging", "length_s", *decay_parameter_names()}, "usage.window")
+    if not isinstance(section, dict):
+        raise BadCase(f'{shown(section)} can\'t be used; an object such as {{"aging": "none"}}', place="usage.window")
+    refuse_unknown(section, {"aging", "length_s", *decay_parameter_names()}, "usage.window")
     values: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in section.items():
         is_word = isinstance(value, str) or value is None
         if not is_word and finite(value) is None:
             raise BadCase(f"{shown(value)} can't be used; a finite number is allowed", place=f"usage.window.{name}")
@@ -219,8 +219,8 @@ def _read_window(given: object) -> Window:
         raise BadCase("has a word where a number belongs", place="usage.window") from None
 
 
-def _read_noise(given: Mapping[str, Any]) -> Noise:
-    noise = read_table(given, "noise")
+def _read_noise(case: Mapping[str, Any]) -> Noise:
+    noise = read_table(case, "noise")
     refuse_unknown(noise, ("usage_delay_s", "loss", "resolution"), "noise")
     return Noise(
         delay_s=read_number(noise, "usage_delay_s", "noise", default=0.0, minimum=0.0, maximum=LONGEST_H * HOUR_S),
@@ -229,11 +229,11 @@ def _read_noise(given: Mapping[str, Any]) -> Noise:
     )
 
 
-def _read_priority_refresh(given: Mapping[str, Any], algorithm: Settings | None) -> float:
+def _read_priority_refresh(case: Mapping[str, Any], algorithm: Settings | None) -> float:
     if algorithm is None:
         return 0.0
     default = 0.0 if is_incremental(algorithm) else DEFAULT_PRIORITY_REFRESH_S
-    refresh_s = float(read_number(given, "priority_refresh_s", "", default=default, minimum=0.0))
+    refresh_s = float(read_number(case, "priority_refresh_s", "", default=default, minimum=0.0))
     if refresh_s == 0.0 and not is_incremental(algorithm):
         raise BadCase(
             f"0 (at every start) is for {' and '.join(INCREMENTAL)} with their own operators; "
@@ -254,18 +254,18 @@ def is_incremental(algorithm: Settings) -> bool:
     return bool(name == "gridwide")
 
 
-def _read_reports(given: object, hours: int | float) -> tuple[int | float, ...]:
-    if given is None:
+def _read_reports(report_h: object, hours: int | float) -> tuple[int | float, ...]:
+    if report_h is None:
         return (hours,)
-    if not isinstance(given, list) or len(given) > MOST_REPORTS:
+    if not isinstance(report_h, list) or len(report_h) > MOST_REPORTS:
         raise BadCase(f"must be a list of at most {MOST_REPORTS:,} hours", place="report_h")
-    for number, hour in enumerate(given):
+    for number, hour in enumerate(report_h):
         at_h = finite(hour)
         if at_h is None or not 0 <= at_h <= hours:
             raise BadCase(
                 f"{shown(hour)} can't be used; an hour from 0 to {hours:g} is allowed", place=f"report_h[{number}]"
             )
-    return tuple(given)
+    return tuple(report_h)
 
 
 def _refuse_endless(scenario: Scenario) -> None:

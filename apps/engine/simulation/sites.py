@@ -272,11 +272,11 @@ class Views:
 
     def _lines(self) -> tuple[FloatArray, FloatArray]:
         books = self.state.books
-        found = []
+        lines = []
         for local, pooled in ((books.base, books.pooled_base), (books.rate, books.pooled_rate)):
             by_slot = np.asarray(local, dtype=np.float64).reshape(self.plan.sites, self.plan.width)
-            found.append(np.vstack([by_slot[:, self.plan.nodes :], np.asarray(pooled, dtype=np.float64)]))
-        return found[0], found[1]
+            lines.append(np.vstack([by_slot[:, self.plan.nodes :], np.asarray(pooled, dtype=np.float64)]))
+        return lines[0], lines[1]
 
 
 class Aging(Views):
@@ -323,17 +323,17 @@ class Aging(Views):
 
     def _requested(self, seen_s: float) -> FloatArray:
         """Requested time of running jobs, where the approach is predictive, (sites + 1, queues)."""
-        found = np.zeros((self.plan.sites + 1, self.plan.queues))
+        demand = np.zeros((self.plan.sites + 1, self.plan.queues))
         if PREDICTIVE not in self.approach:
-            return found
+            return demand
         started_s = np.asarray(self.state.machines.started_s)
         runs = np.flatnonzero((started_s >= 0) & (started_s <= seen_s) & (started_s + self.jobs.run_s > seen_s))
         amount = self.jobs.counted[runs] * self.jobs.requested_s[runs]
         by_site_queue = np.bincount(self.jobs.site_queue[runs], amount, minlength=self.plan.sites * self.plan.queues)
-        found[:-1] = by_site_queue.reshape(self.plan.sites, self.plan.queues)
-        found[-1] = found[:-1].sum(axis=0)
-        found[np.array(self.approach) != PREDICTIVE] = 0.0
-        return found
+        demand[:-1] = by_site_queue.reshape(self.plan.sites, self.plan.queues)
+        demand[-1] = demand[:-1].sum(axis=0)
+        demand[np.array(self.approach) != PREDICTIVE] = 0.0
+        return demand
 
 
 class Recompute(Views):
@@ -385,7 +385,7 @@ def coarse(tree: FairshareTree, own: FloatArray, resolution: int) -> FloatArray:
 
 def _matrix(paths: Paths, plan: Plan) -> FloatArray:
     """(queues, slots): 1 where usage of the queue is booked."""
-    found = np.zeros((plan.queues, plan.width))
+    matrix = np.zeros((plan.queues, plan.width))
     for queue in range(plan.queues):
-        found[queue, paths.booked[paths.booked_first[queue] : paths.booked_first[queue + 1]]] = 1.0
-    return found
+        matrix[queue, paths.booked[paths.booked_first[queue] : paths.booked_first[queue + 1]]] = 1.0
+    return matrix

@@ -77,15 +77,15 @@ def read_streams(
         raise BadCase(f"{what}; a list of streams of jobs is allowed", place="workload")
     if len(lines) > MOST_STREAMS:
         raise BadCase(f"{len(lines)} streams; at most {MOST_STREAMS:,} are allowed", place="workload")
-    found = tuple(_read_stream(line, f"workload[{i}]", end_s, sites, policy, traces) for i, line in enumerate(lines))
-    expected = sum(stream.expected_jobs for stream in found)
+    streams = tuple(_read_stream(line, f"workload[{i}]", end_s, sites, policy, traces) for i, line in enumerate(lines))
+    expected = sum(stream.expected_jobs for stream in streams)
     if expected > MOST_JOBS:
         raise BadCase(
             f"about {expected:.3g} jobs in {end_s / HOUR_S:g} hours; at most {MOST_JOBS:,} are simulated: "
             "fewer hours or longer intervals are allowed",
             place="workload",
         )
-    return found
+    return streams
 
 
 def _read_stream(
@@ -154,11 +154,11 @@ def _read_entry(line: Mapping[str, Any], place: str, policy: Policy) -> int:
 
 
 def _read_rate(line: Mapping[str, Any], place: str) -> str:
-    given = [name for name in RATES if line.get(name) is not None]
-    if len(given) != 1:
-        what = "has no rate" if not given else f"has both {given[0]} and {given[1]}"
+    rates = [name for name in RATES if line.get(name) is not None]
+    if len(rates) != 1:
+        what = "has no rate" if not rates else f"has both {rates[0]} and {rates[1]}"
         raise BadCase(f"{what}; one of {', '.join(RATES)} is required", place=place)
-    return given[0]
+    return rates[0]
 
 
 def _interval(line: Mapping[str, Any], rate: str, place: str, capacity: int, run_s: Span) -> float:

@@ -112,7 +112,7 @@ _BUILT_IN: dict[str, Format] = {
     for module in (yaml_document, json_document, csv_table, sacctmgr, sacctmgr_script, gridengine)
 }
 _PACKAGED = load_package_formats(tuple(_BUILT_IN))
-FORMATS: Mapping[str, Format] = {**_BUILT_IN, **_PACKAGED.found}
+FORMATS: Mapping[str, Format] = {**_BUILT_IN, **_PACKAGED.objects}
 MOST_BYTES = 512 * 1024 * 1024
 _MOST_EXPANSION = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")

@@ -42,7 +42,7 @@ _COLLECTORS: tuple[Collector, ...] = (
 )
 _OURS: dict[str, Collector] = {collector.name: collector for collector in _COLLECTORS}
 _PACKAGE_FORMATS = load_package_formats(tuple(_OURS))
-FORMATS: dict[str, Collector] = {**_OURS, **_PACKAGE_FORMATS.found}
+FORMATS: dict[str, Collector] = {**_OURS, **_PACKAGE_FORMATS.objects}
 
 
 def format_of(name: str, head: bytes) -> Collector:

@@ -159,7 +159,7 @@ def test_an_operator_that_violates_the_definition_is_rejected_by_name(moody: Cal
     refused = {each.name: each for each in operators_of_packages().refused}
     assert set(refused) == {"upside-down", "flat", "mean"}
     assert {each.package for each in refused.values()} == {"moody-package"}
-    assert set(operators_of_packages().found) >= {"sulking", "boasting", "like"}
+    assert set(operators_of_packages().objects) >= {"sulking", "boasting", "like"}
     warnings: list[CheckMessage] = check_packages()
     for name in refused:
         assert sum(name in str(each.msg) and each.id == "fairshare.W001" for each in warnings) == 1
@@ -170,7 +170,7 @@ def test_declared_and_measured_properties_are_shown_together(moody: Callable[[],
     assert found["like"].orders_like == ("relative",)
     assert found["boasting"].orders_like == ("absolute",)
     assert (found["boasting"].proportional_redistribution, found["like"].proportional_redistribution) == (False, True)
-    assert found["boasting"].contradicts(operators_of_packages().found["boasting"].properties) == (
+    assert found["boasting"].contradicts(operators_of_packages().objects["boasting"].properties) == (
         "proportional_redistribution",
     )
     (warned,) = [each for each in check_packages() if each.id == "fairshare.W002" and "operator" in each.msg]
@@ -271,7 +271,7 @@ def test_a_recompute_that_fails_in_a_package_keeps_the_last_priorities(
 
 def test_an_operator_that_returns_nan_makes_no_snapshot(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = _settings("aequus", operator="sulking")["settings"]
-    assert "sulking" in operators_of_packages().found
+    assert "sulking" in operators_of_packages().objects
     change_settings(policy_slug="grid", settings=settings, reason="x", at=AS_OF, actor=COMMAND)
     computed.recompute()
     monkeypatch.setenv("MOODY", "raises")
@@ -331,5 +331,5 @@ def test_a_missing_algorithm_is_reported(computed: Site, moody: Callable[[], Non
     moody()
     store.forget()
     with pytest.raises(Conflict) as refused:
-        compare_leaves(one="/physics/alice", other="/physics/bob", policy_slug="grid", actor=COMMAND)
+        compare_leaves(leaf="/physics/alice", other="/physics/bob", policy_slug="grid", actor=COMMAND)
     assert refused.value.code == "no_algorithm"

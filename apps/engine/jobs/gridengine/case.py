@@ -116,34 +116,34 @@ class Case:
         return [job for job in self.jobs if job.state == state]
 
 
-def read_case(given: Mapping[str, Any]) -> Case:
+def read_case(case: Mapping[str, Any]) -> Case:
     """Read the case; BadCase with the location of an invalid value."""
-    algorithm = given.get("algorithm")
+    algorithm = case.get("algorithm")
     if isinstance(algorithm, dict):
         refuse_unknown(algorithm, ("name",), "algorithm")
-    refuse_unknown_in_case(given, _TOP)
-    config = read_config(given)
-    owners = Owners(given, config)
+    refuse_unknown_in_case(case, _TOP)
+    config = read_config(case)
+    owners = Owners(case, config)
     users, projects = owners.listed["user"], owners.listed["project"]
-    jobs = _read_all_jobs(given, owners)
+    jobs = _read_all_jobs(case, owners)
     return Case(
-        id=read_id(given.get("id")),
+        id=read_id(case.get("id")),
         config=config,
         users=users,
         projects=projects,
-        usage_age_s=read_number(given, "usage_age_s", "", default=0.0, minimum=0.0, maximum=LARGEST),
-        root=read_share_tree(given.get("sharetree"), is_project=projects.keys() - users.keys()),
+        usage_age_s=read_number(case, "usage_age_s", "", default=0.0, minimum=0.0, maximum=LARGEST),
+        root=read_share_tree(case.get("sharetree"), is_project=projects.keys() - users.keys()),
         jobs=jobs,
-        hidden_urgencies=_read_hidden(given),
+        hidden_urgencies=_read_hidden(case),
         registered=tuple(sorted(owners.registered)),
         deleted=tuple(sorted(owners.deleted)),
     )
 
 
-def _read_all_jobs(given: Mapping[str, Any], owners: Owners) -> tuple[Job, ...]:
+def _read_all_jobs(case: Mapping[str, Any], owners: Owners) -> tuple[Job, ...]:
     """Jobs in the order of their numbers, so that no result depends on their order in the text."""
     jobs = []
-    for index, (job_id, place, entry) in enumerate(read_jobs(given)):
+    for index, (job_id, place, entry) in enumerate(read_jobs(case)):
         refuse_unknown_fields(entry, _OF_JOB, place)
         jobs.append(_read_job(job_id, place, entry, owners.of_job(entry, place), index))
     return tuple(sorted(jobs, key=lambda job: job.number))
@@ -210,17 +210,17 @@ def _read_request(name: str, value: object, place: str) -> Request:
     return Request(name, number, is_per_slot=True, text="")
 
 
-def _read_hidden(given: Mapping[str, Any]) -> tuple[float, ...]:
+def _read_hidden(case: Mapping[str, Any]) -> tuple[float, ...]:
     """Urgencies of jobs of which only the urgency is known."""
-    found = []
-    for index, entry in enumerate(read_list(given, "hidden_jobs")):
+    urgencies = []
+    for index, entry in enumerate(read_list(case, "hidden_jobs")):
         place = f"hidden_jobs[{index}]"
         if not isinstance(entry, dict):
             raise BadCase(f"{shown(entry)} can't be used; an object with urg is allowed", place=place)
         refuse_repeated(entry, place)
         refuse_unknown_fields(entry, ("id", "urg"), place)
-        found.append(read_number(entry, "urg", place, minimum=-1e100, maximum=1e100))
-    return tuple(found)
+        urgencies.append(read_number(entry, "urg", place, minimum=-1e100, maximum=1e100))
+    return tuple(urgencies)
 
 
 _LABELS = {

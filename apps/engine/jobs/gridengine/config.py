@@ -114,11 +114,11 @@ class Config:
 
 def read_config(case: Mapping[str, Any]) -> Config:
     """Read the `config` of a case; BadCase with the location of an invalid value."""
-    given = read_table(case, PLACE)
-    refuse_unknown(given, (*DEFAULTS, *OTHER_NAMES), PLACE, without_effect=WITHOUT_EFFECT)
-    preset = _read_preset(given.get("preset"))
+    section = read_table(case, PLACE)
+    refuse_unknown(section, (*DEFAULTS, *OTHER_NAMES), PLACE, without_effect=WITHOUT_EFFECT)
+    preset = _read_preset(section.get("preset"))
     number = {
-        name: read_number(given, name, PLACE, default=preset[name], minimum=0.0, maximum=LARGEST) for name in DEFAULTS
+        name: read_number(section, name, PLACE, default=preset[name], minimum=0.0, maximum=LARGEST) for name in DEFAULTS
     }
     return Config(
         weight_ticket=number["weight_ticket"],
@@ -131,29 +131,34 @@ def read_config(case: Mapping[str, Any]) -> Config:
         category_weights={kind: number[f"weight_{kind}"] for kind in ("user", "project", "department", "job")},
         compensation_factor=number["compensation_factor"],
         halftime_h=number["halftime"],
-        half_lives_min=_read_amounts(given, "halflife_decay_list", {}, minimum=-LARGEST),
-        usage_weights=_read_amounts(given, "usage_weight_list", {"cpu": 1.0}, minimum=0.0),
-        hierarchy=_read_hierarchy(given.get("policy_hierarchy")),
-        share_override_tickets=_read_flag(given, "share_override_tickets"),
-        share_functional_shares=_read_flag(given, "share_functional_shares"),
+        half_lives_min=_read_amounts(section, "halflife_decay_list", {}, minimum=-LARGEST),
+        usage_weights=_read_amounts(section, "usage_weight_list", {"cpu": 1.0}, minimum=0.0),
+        hierarchy=_read_hierarchy(section.get("policy_hierarchy")),
+        share_override_tickets=_read_flag(section, "share_override_tickets"),
+        share_functional_shares=_read_flag(section, "share_functional_shares"),
         max_functional_jobs=read_integer(
-            given, "max_functional_jobs_to_schedule", PLACE, default=MOST_FUNCTIONAL_JOBS, minimum=0, maximum=_MOST_JOBS
+            section,
+            "max_functional_jobs_to_schedule",
+            PLACE,
+            default=MOST_FUNCTIONAL_JOBS,
+            minimum=0,
+            maximum=_MOST_JOBS,
         ),
         auto_user_fshare=number["auto_user_fshare"],
         auto_user_oticket=number["auto_user_oticket"],
         auto_user_delete_time_s=number["auto_user_delete_time"],
-        urgency=_read_urgency(given, preset.get("urgency", {})),
-        amendments=read_variant(given.get("variant")),
+        urgency=_read_urgency(section, preset.get("urgency", {})),
+        amendments=read_variant(section.get("variant")),
     )
 
 
 def _read_preset(value: object) -> Mapping[str, Any]:
     """Defaults of omitted settings: as installed by 8.1.9, or by 6.2."""
-    found = PRESETS.get(AS_SHIPPED if value is None else value) if isinstance(value, str | None) else None
-    if found is None:
+    preset = PRESETS.get(AS_SHIPPED if value is None else value) if isinstance(value, str | None) else None
+    if preset is None:
         allowed = ", ".join(f'"{name}"' for name in PRESETS)
         raise BadCase(f"unknown preset {shown(value)}; allowed are {allowed}", place=f"{PLACE}.preset")
-    return found
+    return preset
 
 
 def read_variant(value: object) -> frozenset[str]:
@@ -180,9 +185,9 @@ def _read_hierarchy(value: object) -> tuple[Policy, ...]:
     return letters
 
 
-def _read_flag(given: Mapping[str, Any], name: str) -> bool:
+def _read_flag(section: Mapping[str, Any], name: str) -> bool:
     """Read true and false, and the words that `qconf` prints for them."""
-    value = given.get(name)
+    value = section.get(name)
     words = {None: True, True: True, False: False, "TRUE": True, "FALSE": False}
     key = value.upper() if isinstance(value, str) else value
     if not isinstance(value, bool | str | None) or key not in words:
@@ -190,11 +195,11 @@ def _read_flag(given: Mapping[str, Any], name: str) -> bool:
     return words[key]
 
 
-def _read_urgency(given: Mapping[str, Any], default: Mapping[str, float]) -> Mapping[str, float]:
+def _read_urgency(section: Mapping[str, Any], default: Mapping[str, float]) -> Mapping[str, float]:
     """Urgency by resource, which may be negative; a resource that isn't named has none."""
-    if given.get("urgency") is None:
+    if section.get("urgency") is None:
         return default
-    table = read_object(given, "urgency", PLACE)
+    table = read_object(section, "urgency", PLACE)
     return _read_numbers(table, f"{PLACE}.urgency", minimum=-LARGEST)
 
 
@@ -202,10 +207,10 @@ def _read_numbers(table: Mapping[str, Any], place: str, *, minimum: float) -> di
     return {name: read_number(table, name, place, default=0.0, minimum=minimum, maximum=LARGEST) for name in table}
 
 
-def read_object(given: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
+def read_object(section: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
     """An object within an object, empty if absent; `place` is the full location of the result."""
     try:
-        return read_table(given, name)
+        return read_table(section, name)
     except BadCase as problem:
         raise BadCase(problem.message, place=f"{place}.{problem.place}") from None
 
@@ -214,15 +219,15 @@ _PAIR = re.compile(r"\s*([^=,:\s]+)\s*=\s*([^=,:\s]+)\s*")
 
 
 def _read_amounts(
-    given: Mapping[str, Any], name: str, default: dict[str, float], *, minimum: float
+    section: Mapping[str, Any], name: str, default: dict[str, float], *, minimum: float
 ) -> dict[str, float]:
     """`cpu=1.0,mem=0.5` as printed by `qconf` (`none`: nothing), or an object of names and numbers."""
-    value = given.get(name)
+    value = section.get(name)
     place = f"{PLACE}.{name}"
     if value is None:
         return default
     if isinstance(value, dict):
-        return _read_numbers(read_object(given, name, PLACE), place, minimum=minimum)
+        return _read_numbers(read_object(section, name, PLACE), place, minimum=minimum)
     pairs = _pairs(value) if isinstance(value, str) else None
     if pairs is None or not all(minimum <= amount <= LARGEST for amount in pairs.values()):
         what = 'an object of names and numbers, "cpu=1,mem=0.5" or "none" is allowed'
@@ -234,14 +239,14 @@ def _pairs(text: str) -> dict[str, float] | None:
     """The pairs of a list in qconf's notation; None if it is no such list."""
     if text.strip().upper() == "NONE":
         return {}
-    found: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     for part in re.split("[,:]", text):
         pair = _PAIR.fullmatch(part)
         amount = _amount(pair[2]) if pair else None
-        if pair is None or amount is None or pair[1] in found:
+        if pair is None or amount is None or pair[1] in amounts:
             return None
-        found[pair[1]] = amount
-    return found
+        amounts[pair[1]] = amount
+    return amounts
 
 
 def _amount(text: str) -> float | None:

@@ -93,8 +93,8 @@ class Line:
         """Groups of jobs that have or can get anything; each group's next job is last in its list."""
         groups: dict[tuple[object, ...], list[Job]] = {}
         for job in pending:
-            found = (job.owners.get(kind) for kind in KINDS)
-            owners = tuple(owner if owner is not None and of_owner(owner) > 0 else None for owner in found)
+            candidates = (job.owners.get(kind) for kind in KINDS)
+            owners = tuple(owner if owner is not None and of_owner(owner) > 0 else None for owner in candidates)
             if of_job(job) > 0 or any(owners):
                 groups.setdefault((of_job(job), *owners), []).append(job)
         for group in groups.values():

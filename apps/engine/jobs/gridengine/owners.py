@@ -50,17 +50,17 @@ class Owners:
 
     def of_job(self, entry: Mapping[str, Any], place: str) -> dict[Kind, Owner]:
         """The owners of one job; a project must be listed if the case lists any."""
-        mine: dict[Kind, Owner] = {}
+        owners: dict[Kind, Owner] = {}
         for kind in KINDS:
             name = read_name(entry, kind, place)
             if name is None:
                 continue
-            found = self.listed[kind]
-            if kind == "project" and found and name not in found:
-                names = ", ".join([*found][:_MOST_LISTED]) + (" …" if len(found) > _MOST_LISTED else "")
+            listed = self.listed[kind]
+            if kind == "project" and listed and name not in listed:
+                names = ", ".join([*listed][:_MOST_LISTED]) + (" …" if len(listed) > _MOST_LISTED else "")
                 raise BadCase(f"unknown project {shown(name)}; allowed are {names}", place=f"{place}.project")
-            mine[kind] = found.get(name) or self._register(kind, name)
-        return mine
+            owners[kind] = listed.get(name) or self._register(kind, name)
+        return owners
 
     def _register(self, kind: Kind, name: str) -> Owner:
         if (kind, name) not in self._unlisted:
@@ -170,15 +170,15 @@ class Node:
         return child
 
 
-def read_share_tree(given: object, *, is_project: Container[str]) -> Node | None:
+def read_share_tree(document: object, *, is_project: Container[str]) -> Node | None:
     """Read the tree of a case, None if there is none; level by level, so that no depth exhausts the stack.
 
     A node is a project's if its type says so or if its name is in `is_project`.
     """
-    if given is None:
+    if document is None:
         return None
-    root = _read_node(given, "sharetree", is_project)
-    waiting: list[tuple[object, Node, str, int]] = [(given, root, "sharetree", 0)]
+    root = _read_node(document, "sharetree", is_project)
+    waiting: list[tuple[object, Node, str, int]] = [(document, root, "sharetree", 0)]
     n_nodes = 1
     while waiting:
         entry, node, place, depth = waiting.pop()

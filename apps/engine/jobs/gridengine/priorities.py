@@ -18,18 +18,18 @@ _MOST_LISTED = 6  # names in a sentence
 
 def about_all(case: Case, dealt: TicketResult) -> dict[str, Any]:
     """Sums of tickets by state if any job takes part, jobs beyond a limit, and notes."""
-    found: dict[str, Any] = {}
+    summary: dict[str, Any] = {}
     if dealt.of:
-        found["totals"] = {"running": _totals(case, dealt, "running"), "pending": _totals(case, dealt, "pending")}
+        summary["totals"] = {"running": _totals(case, dealt, "running"), "pending": _totals(case, dealt, "pending")}
     if dealt.beyond:
-        found["beyond_limit"] = {
+        summary["beyond_limit"] = {
             "setting": "max_functional_jobs_to_schedule",
             "limit": case.config.max_functional_jobs,
             "n_jobs": len(dealt.beyond),
             "jobs": [job.id for job in dealt.beyond],
         }
     sentences = [*_of_users(case), *_of_limit(case, dealt)]
-    return {**found, "notes": sentences} if sentences else found
+    return {**summary, "notes": sentences} if sentences else summary
 
 
 def _totals(case: Case, dealt: TicketResult, state: State) -> dict[str, float]:
@@ -45,21 +45,21 @@ def _totals(case: Case, dealt: TicketResult, state: State) -> dict[str, float]:
 
 def _of_users(case: Case) -> list[str]:
     config = case.config
-    found = []
+    sentences = []
     is_given = config.auto_user_fshare > 0 or config.auto_user_oticket > 0
     registered = [name for name in case.registered if is_given or name in case.deleted]
     if registered:
         tickets = f" and {plain(config.auto_user_oticket)} override tickets" if config.auto_user_oticket > 0 else ""
-        found.append(
+        sentences.append(
             f"{_counted(len(registered), 'user')} without an entry registered automatically, with "
             f"{plain(config.auto_user_fshare)} functional shares{tickets} (auto_user_fshare): {_listed(registered)}."
         )
     if case.deleted:
-        found.append(
+        sentences.append(
             f"{_counted(len(case.deleted), 'automatic user')} deleted with shares, tickets and usage after "
             f"{plain(config.auto_user_delete_time_s)} s without jobs (auto_user_delete_time): {_listed(case.deleted)}."
         )
-    return found
+    return sentences
 
 
 def _of_limit(case: Case, dealt: TicketResult) -> list[str]:

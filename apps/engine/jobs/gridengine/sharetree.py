@@ -93,13 +93,13 @@ def _measure(case: Case, node: Node, project: str | None, usage: dict[Node, floa
     is_project = node.is_project and project is None
     below = sum(_measure(case, child, node.name if is_project else project, usage) for child in node.children)
     if is_project:
-        found = _usage_of(case, case.projects.get(node.name))
+        amount = _usage_of(case, case.projects.get(node.name))
     elif node.children:
-        found = below
+        amount = below
     else:
-        found = _usage_of(case, case.users.get(node.name), project)
-    usage[node] = found
-    return found
+        amount = _usage_of(case, case.users.get(node.name), project)
+    usage[node] = amount
+    return amount
 
 
 def _usage_of(case: Case, owner: Owner | None, project: str | None = None) -> float:

@@ -56,7 +56,7 @@ def distribute_tickets(case: Case) -> TicketResult:
         {job: Tickets(by_override[job], by_function[job], by_tree[job]) for job in running}
         for by_tree in (_tree_of_running(tree, running, pending), _tree_of_running(tree, running, []))
     ]
-    peaks = tuple(tickets.total.value for found in passes for tickets in found.values())
+    peaks = tuple(tickets.total.value for by_job in passes for tickets in by_job.values())
     of_pending, beyond = _distribute_to_pending(case, tree, running, pending)
     return TicketResult({**passes[1], **of_pending}, peaks, beyond)
 
