@@ -50,16 +50,16 @@ def attach_account(
         rights = _locked(policy_slug, at=at, actor=actor)
         refuse_unmappable_entry(rights, rights.require(entry_uid))
         refuse_stale(rights.policy, version)
-        found = Account.objects.filter(**account._asdict()).first()
-        if found is None or not _is_free(rights, account):
+        row = Account.objects.filter(**account._asdict()).first()
+        if row is None or not _is_free(rights, account):
             # The same error for missing accounts and accounts of others, so that it reveals neither.
             name = account.user_name or account.dn or account.group_name
             message = _("%(name)s is not a free account here: it has no usage yet, or is mapped to another entry")
             raise _invalid("account", message % {"name": name[:80]})
-        was = Attachment.objects.filter(policy=rights.policy, account=found).values_list("entry_uid", flat=True).first()
+        was = Attachment.objects.filter(policy=rights.policy, account=row).values_list("entry_uid", flat=True).first()
         attachment, _made = Attachment.objects.update_or_create(
             policy=rights.policy,
-            account=found,
+            account=row,
             defaults={
                 "entry_uid": entry_uid,
                 "reason": reason,
@@ -106,11 +106,11 @@ def detach_account(
 
 
 def get_attachment(rights: MapRights, attachment_id: int) -> Attachment:
-    found = Attachment.objects.select_related("account").filter(policy=rights.policy, pk=attachment_id).first()
-    i = rights.tree.index_of_uid(found.entry_uid) if found is not None else None
-    if found is None or not rights.may_name(0 if i is None else i):
+    attachment = Attachment.objects.select_related("account").filter(policy=rights.policy, pk=attachment_id).first()
+    i = rights.tree.index_of_uid(attachment.entry_uid) if attachment is not None else None
+    if attachment is None or not rights.may_name(0 if i is None else i):
         raise NotFound(_("Not found, or not visible to you."))
-    return found
+    return attachment
 
 
 def list_attachments(
@@ -119,17 +119,17 @@ def list_attachments(
     """List attachments where the actor may read names, by id. entry_uid: only at and below it."""
     tree = rights.tree
     within = None if entry_uid is None else tree.subtree_mask(rights.sees.require(tree.index_of_uid(entry_uid)))
-    found: list[Attachment] = []
+    attachments: list[Attachment] = []
     rows = Attachment.objects.filter(policy=rights.policy, pk__gt=after).select_related("account").order_by("pk")
     for row in rows.iterator(chunk_size=_MOST):
         i = tree.index_of_uid(row.entry_uid)
         if within is not None and (i is None or not within[i]):
             continue
         if rights.may_name(0 if i is None else i):
-            found.append(row)
-            if len(found) >= limit:
+            attachments.append(row)
+            if len(attachments) >= limit:
                 break
-    return found
+    return attachments
 
 
 def key_of(account: Account) -> AccountKey:

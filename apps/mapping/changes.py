@@ -269,11 +269,11 @@ def with_reach(rights: MapRights, wanted: Sequence[Rule], before: Sequence[Rule]
     known: dict[Rule, list[Rule]] = {}
     for rule in reversed(before):
         known.setdefault(rule.stated, []).append(rule)
-    found = []
+    rules = []
     for rule in wanted:
         same = known.get(rule.stated)
-        found.append(same.pop() if same else _recorded(rights, rule, at))
-    return tuple(found)
+        rules.append(same.pop() if same else _recorded(rights, rule, at))
+    return tuple(rules)
 
 
 def _recorded(rights: MapRights, rule: Rule, at: datetime) -> Rule:
@@ -334,7 +334,7 @@ def _make(plan: Plan, edit: Edit, reason: str, *, at: datetime, actor: Actor) ->
         write_rules(policy, rules)
     attached = _write_places(policy, plan, reason, at=at, actor=actor)
     number = store_version(policy, rules=rules, attached=attached, reason=reason, at=at, actor=actor)
-    ends = {one.after for one in attached if one.after is not None}
+    ends = {placement.after for placement in attached if placement.after is not None}
     audit.record(
         actor=actor,
         verb=edit.verb,
@@ -348,7 +348,7 @@ def _make(plan: Plan, edit: Edit, reason: str, *, at: datetime, actor: Actor) ->
             "n_moved": len(plan.moves),
             "core_s": plan.core_s,
             **({} if rules is None else {"rules": [rule.to_json() for rule in rules[:100]]}),
-            **({"attached": [one.to_json() for one in attached[:100]]} if attached else {}),
+            **({"attached": [placement.to_json() for placement in attached[:100]]} if attached else {}),
         },
     )
     return number
@@ -368,27 +368,27 @@ def _write_places(policy: Policy, plan: Plan, reason: str, *, at: datetime, acto
         for account, uid in sorted((plan.wanted.places or {}).items())
         if before.get(account) != uid
     ]
-    Attachment.objects.filter(policy=policy, account_id__in=[one.account for one in changed]).delete()
+    Attachment.objects.filter(policy=policy, account_id__in=[placement.account for placement in changed]).delete()
     Attachment.objects.bulk_create(
         Attachment(
             policy=policy,
-            account_id=one.account,
-            entry_uid=one.after,
+            account_id=placement.account,
+            entry_uid=placement.after,
             reason=reason,
             author=actor.user,
             author_name=actor.name,
             created_at=at,
         )
-        for one in changed
-        if one.after is not None
+        for placement in changed
+        if placement.after is not None
     )
     return changed
 
 
 def _insert_rule(rules: Sequence[Rule], rule: Rule, to: int | None) -> tuple[Rule, ...]:
     """Insert a rule at an index, limited to the range of its tier; None: at the end of its tier."""
-    first = sum(tier_of(one) < tier_of(rule) for one in rules)
-    last = sum(tier_of(one) <= tier_of(rule) for one in rules)
+    first = sum(tier_of(other) < tier_of(rule) for other in rules)
+    last = sum(tier_of(other) <= tier_of(rule) for other in rules)
     at = last if to is None else min(max(to, first), last)
     return (*rules[:at], rule, *rules[at:])
 

@@ -49,14 +49,16 @@ def list_my_accounts(*, actor: Actor) -> MyAccounts:
     user = _person(actor)
     claims = list(Claim.objects.filter(user=user).order_by("namespace", "user_name"))
     claimed = {(claim.namespace, claim.user_name) for claim in claims}
-    found = list_accounts_of(user)
-    named = [one for one in found if one.person_id is None and not one.namespace.startswith(RESERVED)]
+    accounts = list_accounts_of(user)
+    named = [
+        account for account in accounts if account.person_id is None and not account.namespace.startswith(RESERVED)
+    ]
     return MyAccounts(
         mine=sorted(
-            (one for one in found if one.person_id == user.pk),
-            key=lambda one: (one.namespace, one.user_name, one.group_name),
+            (account for account in accounts if account.person_id == user.pk),
+            key=lambda account: (account.namespace, account.user_name, account.group_name),
         ),
-        named_like_me=[one for one in named if (one.namespace, one.user_name) not in claimed],
+        named_like_me=[account for account in named if (account.namespace, account.user_name) not in claimed],
         claims=claims,
     )
 
@@ -117,7 +119,7 @@ def list_claims(rights: MapRights, within: Mask) -> list[OpenClaim]:
     claims = list(Claim.objects.select_related("user").order_by("pk")[:1_000])
     if not claims:
         return []
-    found = []
+    open_claims = []
     resolver = load_rule_set(rights.policy, rights.tree).on(rights.tree)
     for claim in claims:
         accounts = [
@@ -128,8 +130,8 @@ def list_claims(rights: MapRights, within: Mask) -> list[OpenClaim]:
             and rights.may_map(entry)
         ]
         if accounts:
-            found.append(OpenClaim(claim, accounts))
-    return found
+            open_claims.append(OpenClaim(claim, accounts))
+    return open_claims
 
 
 def decide_claim(rights: MapRights, *, claim_id: int, confirm: bool, at: datetime, actor: Actor) -> None:
@@ -142,13 +144,13 @@ def decide_claim(rights: MapRights, *, claim_id: int, confirm: bool, at: datetim
             .first()
         )
         everywhere = rights.tree.subtree_mask(0)
-        open_claim = next((one for one in list_claims(rights, everywhere) if one.claim.pk == claim_id), None)
+        open_claim = next((each for each in list_claims(rights, everywhere) if each.claim.pk == claim_id), None)
         if claim is None or open_claim is None:
             raise _no_claim()
         if actor.user is not None and claim.user_id == actor.user.pk and not actor.is_admin:
             raise NotAllowed(_("Another person must confirm that an account is yours."))
         if confirm:
-            moves = moves_by_owner(rights, dict.fromkeys((one.pk for one in open_claim.accounts), claim.user))
+            moves = moves_by_owner(rights, dict.fromkeys((account.pk for account in open_claim.accounts), claim.user))
             if refusal := refusal_of(rights, moves):
                 raise NotAllowed(refusal.text, code="not_yours")
             _assign_owner(open_claim.accounts, claim.user, actor, at)

@@ -61,11 +61,11 @@ class Activity:
 
     def is_idle(self, accounts: Iterable[int], since: datetime) -> bool:
         """Return whether there was no usage since then, and no job is running or pending."""
-        return not any(one in self.open_at or self._used_after(one, since - HOUR) for one in accounts)
+        return not any(account in self.open_at or self._used_after(account, since - HOUR) for account in accounts)
 
     def has_new_activity(self, accounts: Iterable[int], after: datetime) -> bool:
         """Return whether an hour with usage started, or an unfinished job was submitted, after that instant."""
-        return any(self._used_after(one, after) or self._submitted_after(one, after) for one in accounts)
+        return any(self._used_after(account, after) or self._submitted_after(account, after) for account in accounts)
 
     def _used_after(self, account: int, after: datetime) -> bool:
         used = self.used_at.get(account)
@@ -109,8 +109,8 @@ def load_archived_entries(policy: Policy, wanted: Iterable[tuple[UUID, str]]) ->
     parents, names = {parent for parent, _ in asked}, {name for _, name in asked}
     with connection.cursor() as cursor:
         cursor.execute(_GONE, {"policy": policy.pk, "parents": list(parents), "names": list(names)})
-        found = {(parent, name): ArchivedEntry(uid, at) for parent, name, uid, at in cursor.fetchall()}
-    return {place: gone for place, gone in found.items() if place in asked}
+        entries = {(parent, name): ArchivedEntry(uid, at) for parent, name, uid, at in cursor.fetchall()}
+    return {place: gone for place, gone in entries.items() if place in asked}
 
 
 def load_last_changed(policy: Policy, uids: Sequence[UUID]) -> dict[UUID, datetime]:
@@ -143,10 +143,11 @@ def load_group_users(names: Sequence[str]) -> list[SignInUser]:
     ):
         groups.setdefault(username, set()).add(group)
         seen[username] = max(joined_at, login_at or joined_at)
-    theirs: dict[str, list[AccountKey]] = {}
+    keys_by_user: dict[str, list[AccountKey]] = {}
     owned = Account.objects.filter(person__username__in=groups).order_by("pk")
     for username, *key in owned.values_list("person__username", *AccountKey._fields):
-        theirs.setdefault(username, []).append(AccountKey(*key))
+        keys_by_user.setdefault(username, []).append(AccountKey(*key))
     return [
-        SignInUser(Person(name, frozenset(groups[name])), seen[name], tuple(theirs.get(name, ()))) for name in groups
+        SignInUser(Person(name, frozenset(groups[name])), seen[name], tuple(keys_by_user.get(name, ())))
+        for name in groups
     ]

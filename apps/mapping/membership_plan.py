@@ -100,22 +100,22 @@ class MembershipState:
 
     def users_to_add(self) -> dict[tuple[int, str], UserToAdd]:
         """Return the users to be added, by entry and name."""
-        found: dict[tuple[int, str], UserToAdd] = {}
+        users_to_add: dict[tuple[int, str], UserToAdd] = {}
         for account, key, match in zip(self.ids, self.keys, self.matches, strict=True):
             if match.joins is None:
                 continue
             rule, person = self.rule_set.rules[match.joins], self.rule_set.known.persons.get(key)
             name = rule.names_below(key, person)[-1]
             if name:
-                self._get_or_add(found, match.entry, name, match.joins).accounts.append(account)
+                self._get_or_add(users_to_add, match.entry, name, match.joins).accounts.append(account)
         for user in self.people:
             number = self._rule_for(user)
             if number is not None:
                 entry = self.tree.index_of_uid(self.rule_set.rules[number].target_uid)
                 if entry is not None and self.tree.child_named(entry, entry_name(user.person.name)) is None:
-                    one = self._get_or_add(found, entry, user.person.name, number)
-                    one.seen_at = max(user.seen_at, one.seen_at or user.seen_at)
-        return {place: one for place, one in found.items() if self._can_add(one)}
+                    user_to_add = self._get_or_add(users_to_add, entry, user.person.name, number)
+                    user_to_add.seen_at = max(user.seen_at, user_to_add.seen_at or user.seen_at)
+        return {place: user_to_add for place, user_to_add in users_to_add.items() if self._can_add(user_to_add)}
 
     def members(self) -> dict[int, tuple[int, list[int]]]:
         """Return members that can be archived when idle: by entry, the days, and the accounts mapped to it."""
@@ -131,31 +131,31 @@ class MembershipState:
         for account, match in zip(self.ids, self.matches, strict=True):
             if match.entry in accounts:
                 accounts[match.entry].append(account)
-        return {entry: (days[entry] or 0, mine) for entry, mine in accounts.items()}
+        return {entry: (days[entry] or 0, members) for entry, members in accounts.items()}
 
     def unmatched_members(self) -> dict[int, int]:
         """Return children that no account or user matches any more, with the days until they are archived."""
         led = zip(self.keys, self.matches, strict=True)
         here = {match.entry for key, match in led if not is_reserved(key.namespace)}  # except those of peers
         here |= {entry for entry, _rule in self._by_rule()}
-        found: dict[int, int] = {}
+        days_by_entry: dict[int, int] = {}
         for rule in self.rule_set.rules:
             parent = self.tree.index_of_uid(rule.target_uid) if rule.kind == "each" and len(rule.parts) == 1 else None
             if parent is None or rule.archive_after_idle_days is None:
                 continue
             for child in self.tree.children(parent):
                 if child not in here and self._may_archive(child) and self._kind(child) == rule.member_kind:
-                    found[child] = max(found.get(child, 0), rule.archive_after_idle_days)
-        return found
+                    days_by_entry[child] = max(days_by_entry.get(child, 0), rule.archive_after_idle_days)
+        return days_by_entry
 
     def seen_at(self) -> dict[int, datetime]:
         """Return the last sign-in of users who are members by name, by entry."""
-        found = {}
+        seen_at = {}
         for user in self.people:
             entry = self._member_entry(user)
             if entry is not None:
-                found[entry] = user.seen_at
-        return found
+                seen_at[entry] = user.seen_at
+        return seen_at
 
     def _by_rule(self) -> Iterator[tuple[int, Rule]]:
         """Yield entries that are members, with their rule."""
@@ -201,15 +201,17 @@ class MembershipState:
             if rule.people and not (rule.namespace or rule.group_pattern or rule.fqan_pattern)
         ]
 
-    def _get_or_add(self, found: dict[tuple[int, str], UserToAdd], entry: int, name: str, rule: int) -> UserToAdd:
+    def _get_or_add(
+        self, users_to_add: dict[tuple[int, str], UserToAdd], entry: int, name: str, rule: int
+    ) -> UserToAdd:
         named = entry_name(name)
-        return found.setdefault((entry, named), UserToAdd(entry, named, rule))
+        return users_to_add.setdefault((entry, named), UserToAdd(entry, named, rule))
 
-    def _can_add(self, one: UserToAdd) -> bool:
+    def _can_add(self, user: UserToAdd) -> bool:
         """Return whether the child can be added: the name is unused, and the tree's limits allow it."""
-        tree, entry = self.tree, one.entry
+        tree, entry = self.tree, user.entry
         return (
-            tree.child_named(entry, one.name) is None
+            tree.child_named(entry, user.name) is None
             and not tree.is_reserve[entry]
             and int(tree.level[entry]) < MAX_DEPTH
             and int(tree.n_children[entry]) < MOST_CHILDREN
@@ -266,11 +268,11 @@ def plan_additions(
     Recently means within the days after which they would be archived as idle.
     """
     tree, rules = state.tree, state.rule_set.rules
-    uid = {entry: tree.uuid(entry) for entry in {one.entry for one in users_to_add.values()}}
-    gone = load_archived_entries(policy, ((uid[one.entry], one.name) for one in users_to_add.values()))
+    uid = {entry: tree.uuid(entry) for entry in {user.entry for user in users_to_add.values()}}
+    gone = load_archived_entries(policy, ((uid[user.entry], user.name) for user in users_to_add.values()))
     since: dict[tuple[int, str], datetime] = {}
-    for place, one in users_to_add.items():
-        days, before = rules[one.rule].archive_after_idle_days, gone.get((uid[one.entry], one.name))
+    for place, user in users_to_add.items():
+        days, before = rules[user.rule].archive_after_idle_days, gone.get((uid[user.entry], user.name))
         if before is not None:
             since[place] = before.at
         elif days is not None:
@@ -279,13 +281,13 @@ def plan_additions(
     activity = load_activity(account_ids, since=min(since.values(), default=at) - timedelta(hours=1))
     back: list[Operation] = []
     joined: list[Operation] = []
-    for place, one in sorted(users_to_add.items()):
-        before = gone.get((uid[one.entry], one.name))
+    for place, user in sorted(users_to_add.items()):
+        before = gone.get((uid[user.entry], user.name))
         if before is not None:
-            if _is_active_again(one, activity, before.at):
+            if _is_active_again(user, activity, before.at):
                 back.append({"op": "restore", "entry": str(before.uid)})
-        elif place not in since or _is_active(one, activity, since[place]):
-            joined.append(_add(uid[one.entry], one.name, rules[one.rule]))
+        elif place not in since or _is_active(user, activity, since[place]):
+            joined.append(_add(uid[user.entry], user.name, rules[user.rule]))
     return back, joined
 
 
@@ -339,16 +341,16 @@ def _plan_archiving(policy: Policy, state: MembershipState, *, at: datetime) -> 
     ]
 
 
-def _is_active_again(one: UserToAdd, activity: Activity, gone_at: datetime) -> bool:
-    if not one.accounts:
-        return one.seen_at is not None and one.seen_at > gone_at
-    return activity.has_new_activity(one.accounts, gone_at)
+def _is_active_again(user: UserToAdd, activity: Activity, gone_at: datetime) -> bool:
+    if not user.accounts:
+        return user.seen_at is not None and user.seen_at > gone_at
+    return activity.has_new_activity(user.accounts, gone_at)
 
 
-def _is_active(one: UserToAdd, activity: Activity, since: datetime) -> bool:
-    if not one.accounts:
-        return one.seen_at is not None and one.seen_at > since
-    return not activity.is_idle(one.accounts, since)
+def _is_active(user: UserToAdd, activity: Activity, since: datetime) -> bool:
+    if not user.accounts:
+        return user.seen_at is not None and user.seen_at > since
+    return not activity.is_idle(user.accounts, since)
 
 
 def _add(parent: UUID, name: str, rule: Rule) -> Operation:

@@ -154,9 +154,9 @@ def _between(before: Resolver, after: Resolver, ids: Sequence[int], keys: Sequen
     was = decide_accounts(before.tree, before.rules, before.known, keys)
     now = decide_accounts(after.tree, after.rules, after.known, keys)
     return [
-        Move(pk, key, one[0].entry, other[0].entry, before.is_free(one), after.is_free(other))
-        for pk, key, one, other in zip(ids, keys, was, now, strict=True)
-        if not _is_same(before.tree, one[0].entry, after.tree, other[0].entry)
+        Move(pk, key, old[0].entry, new[0].entry, before.is_free(old), after.is_free(new))
+        for pk, key, old, new in zip(ids, keys, was, now, strict=True)
+        if not _is_same(before.tree, old[0].entry, after.tree, new[0].entry)
     ]
 
 
@@ -239,7 +239,7 @@ def refusal_of_rules(rights: MapRights, before: Sequence[Rule], after: Sequence[
     known = _below(rights, before)
     lowest = sum(not is_own(rights, rule) and tier_of(rule) < 2 for rule in after)
     for rule, n_others in _below(rights, after):
-        stood = next((at for at, (one, n) in enumerate(known) if one == rule and n <= n_others), None)
+        stood = next((at for at, (other, n) in enumerate(known) if other == rule and n <= n_others), None)
         if stood is not None:
             known.pop(stood)
         elif tier_of(rule) != 1:
@@ -267,13 +267,13 @@ def is_own(rights: MapRights, rule: Rule) -> bool:
 
 def _below(rights: MapRights, rules: Sequence[Rule]) -> list[tuple[Rule, int]]:
     """Return the actor's rules, each with the number of others' rules above it."""
-    found, n_others = [], 0
+    own_rules, n_others = [], 0
     for rule in rules:
         if is_own(rights, rule):
-            found.append((rule, n_others))
+            own_rules.append((rule, n_others))
         elif tier_of(rule) < 2:
             n_others += 1
-    return found
+    return own_rules
 
 
 def _may_add(rights: MapRights, rule: Rule) -> bool:
@@ -289,21 +289,21 @@ class RightsCache(dict[int, bool]):
         self._holds = holds
 
     def __missing__(self, entry: int) -> bool:
-        self[entry] = found = self._holds(entry)
-        return found
+        self[entry] = holds = self._holds(entry)
+        return holds
 
 
 def _with_places(
     known: KnownAccounts, keys: Mapping[int, AccountKey], places: Mapping[int, UUID | None]
 ) -> KnownAccounts:
-    found = dict(known.places)
+    entries = dict(known.places)
     for account, uid in places.items():
         for key in {keys[account], canonical(keys[account])} if account in keys else ():
             if uid is None:
-                found.pop(key, None)
+                entries.pop(key, None)
             else:
-                found[key] = uid
-    return replace(known, places=found)
+                entries[key] = uid
+    return replace(known, places=entries)
 
 
 def account_moves_of_tree(

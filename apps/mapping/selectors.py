@@ -101,9 +101,9 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
     rows = list(accounts.order_by("id").values_list("id", *AccountKey._fields))
     ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
     decided = decide_accounts(rights.tree, rule_set.rules, rule_set.known, keys)
-    used, mine = load_affected_usage(at=at), set(ids)
-    stakes = {account: usage for account, usage in used.items() if account in mine}
-    waiting = _waiting(rights, {account: usage for account, usage in used.items() if account not in mine})
+    used, local_ids = load_affected_usage(at=at), set(ids)
+    stakes = {account: usage for account, usage in used.items() if account in local_ids}
+    waiting = _waiting(rights, {account: usage for account, usage in used.items() if account not in local_ids})
     rules, by_members, attached = _rules(rights, stored, rule_set, ids, decided, stakes)
     rules = _with_problems(rights, stored, rule_set, rules, {key.namespace for key in keys})
     is_whole = rights.may_name(0)
@@ -112,7 +112,7 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
         rights, free[:_MOST_GUESSED] if not is_whole else free[after : after + PAGE], keys, decided
     )
     if not is_whole:
-        lines = [line for line in lines if any(rights.may_map(one.entry) for one in line.suggestions)]
+        lines = [line for line in lines if any(rights.may_map(suggestion.entry) for suggestion in line.suggestions)]
     n_read = len(free) if is_whole else len(lines)
     shown = lines if is_whole else lines[after : after + PAGE]
     return MappingPage(
@@ -158,13 +158,13 @@ def _in_other_case(
         for account, key, (match, _number) in zip(ids, keys, decided, strict=True)
         if match.entry != UNMAPPED and not resolver.has_own_entry(match.entry) and account in stakes
     ]
-    at_groups.sort(key=lambda one: (-stakes[one[0]].core_s, one[1]))
-    found = []
+    at_groups.sort(key=lambda item: (-stakes[item[0]].core_s, item[1]))
+    rows = []
     for account, key, entry in at_groups[:_MOST_GUESSED]:
         likely = resolver.likely_entry(key) if rights.may_name(entry) else None
         if likely is not None and rights.sees.may_see(likely):
-            found.append(OtherCaseRow(account, key, stakes[account], entry, likely))
-    return found[:PAGE]
+            rows.append(OtherCaseRow(account, key, stakes[account], entry, likely))
+    return rows[:PAGE]
 
 
 def _rules(
@@ -206,12 +206,12 @@ def _with_problems(
     """Add the problems of each readable rule; problems that name entries only if the actor may read all of them."""
     resolver = rule_set.on(rights.tree)
     known = namespaces | set(Source.objects.values_list("namespace", flat=True))
-    found = []
+    rows = []
     for line, number in zip(lines, numbers_of(stored, rule_set.rules), strict=True):
         problems = [] if line.rule is None else problems_of(resolver, number, known)
-        readable = [one for one in problems if all(map(rights.may_name, one.entries))]
-        found.append(replace(line, problems=readable))
-    return found
+        readable = [problem for problem in problems if all(map(rights.may_name, problem.entries))]
+        rows.append(replace(line, problems=readable))
+    return rows
 
 
 def _waiting(rights: MapRights, usage: dict[int, AffectedUsage]) -> list[float]:
@@ -228,12 +228,12 @@ def _unmapped(
     ids: Sequence[int], keys: Sequence[AccountKey], decided: Sequence[Decided], stakes: dict[int, AffectedUsage]
 ) -> list[tuple[int, AccountKey, AffectedUsage]]:
     """Return unmapped accounts, most usage first."""
-    found = [
+    rows = [
         (account, key, stakes.get(account, NOTHING))
         for account, key, (match, _rule) in zip(ids, keys, decided, strict=True)
         if match.entry == UNMAPPED
     ]
-    return sorted(found, key=lambda one: (-one[2].core_s, one[1]))
+    return sorted(rows, key=lambda row: (-row[2].core_s, row[1]))
 
 
 def _with_suggestions(
@@ -249,6 +249,11 @@ def _with_suggestions(
     entries = (match.entry for match, _rule in decided)
     suggester = Suggester(rights.tree, find_neighbours(rights.tree, keys, entries, wanted))
     return [
-        UnmappedRow(account, key, usage, [one for one in suggester.suggest(key) if rights.sees.may_see(one.entry)])
+        UnmappedRow(
+            account,
+            key,
+            usage,
+            [suggestion for suggestion in suggester.suggest(key) if rights.sees.may_see(suggestion.entry)],
+        )
         for account, key, usage in free
     ]

@@ -55,11 +55,11 @@ class Suggester:
     def suggest(self, key: AccountKey) -> list[Suggestion]:
         """Return suggestions with the highest confidence first, at most one per entry."""
         best: dict[int, Suggestion] = {}
-        for one in (*self._by_person(key), *self._by_group(key), *self._by_neighbours(key)):
-            if one.entry not in best or one.sure > best[one.entry].sure:
-                best[one.entry] = one
+        for suggestion in (*self._by_person(key), *self._by_group(key), *self._by_neighbours(key)):
+            if suggestion.entry not in best or suggestion.sure > best[suggestion.entry].sure:
+                best[suggestion.entry] = suggestion
         order = sorted(
-            best.values(), key=lambda one: (-round(one.sure, 6), -int(self.tree.level[one.entry]), one.entry)
+            best.values(), key=lambda each: (-round(each.sure, 6), -int(self.tree.level[each.entry]), each.entry)
         )
         return order[:MOST]
 
@@ -80,11 +80,11 @@ class Suggester:
                 yield from self._named(text, why, {normalise_name(text) for text in whole[:-1]})
 
     def _named(self, text: str, why: str, groups: set[str]) -> Iterator[Suggestion]:
-        found = self._names.find(normalise_name(text))
-        found = [at for at in found if at > 0 and not self.tree.is_reserve[at]]
-        steps = {entry: self._steps_up(entry, groups) for entry in found[:20]}
+        entries = self._names.find(normalise_name(text))
+        entries = [at for at in entries if at > 0 and not self.tree.is_reserve[at]]
+        steps = {entry: self._steps_up(entry, groups) for entry in entries[:20]}
         nearest = min((n for n in steps.values() if n), default=0)
-        for entry in found[:20]:
+        for entry in entries[:20]:
             is_same = text_of(self.tree.name[entry]) == text
             base = SURE[why] if is_same or f"{why}_folded" not in SURE else SURE[f"{why}_folded"]
             reason = why if is_same or f"{why}_folded" not in SURE else f"{why}_folded"
@@ -93,7 +93,7 @@ class Suggester:
             ):  # a user of hep and hep/atlas has an entry in each: prefer the nearest
                 sure = base + (1 - base) * _IN_ITS_GROUP
             else:
-                sure = base if len(found) == 1 else base * _AMONG_SEVERAL
+                sure = base if len(entries) == 1 else base * _AMONG_SEVERAL
             yield Suggestion(entry, reason, sure)
 
     def _steps_up(self, entry: int, groups: set[str]) -> int:
@@ -118,19 +118,19 @@ class Suggester:
 
 def groups_of(key: AccountKey) -> list[tuple[str, ...]]:
     """Return the groups of an account: of its source, and of its FQAN in any source."""
-    found: list[tuple[str, ...]] = []
+    groups: list[tuple[str, ...]] = []
     if key.group_name:
-        found.append(("group", key.namespace, key.group_name))
+        groups.append(("group", key.namespace, key.group_name))
     if key.fqan:
-        found.append(("fqan", group_of_fqan(key.fqan)))
-    return found
+        groups.append(("fqan", group_of_fqan(key.fqan)))
+    return groups
 
 
 def find_neighbours(
     tree: TreeColumns, keys: Sequence[AccountKey], entries: Iterable[int], wanted: set[tuple[str, ...]]
 ) -> dict[tuple[str, ...], Counter[int]]:
     """Return by group the number of its accounts per entry; a member's account counts for its parent."""
-    found: dict[tuple[str, ...], Counter[int]] = {}
+    neighbours: dict[tuple[str, ...], Counter[int]] = {}
     for key, entry in zip(keys, entries, strict=True):
         if entry == UNMAPPED:
             continue
@@ -138,8 +138,8 @@ def find_neighbours(
             if place in wanted:
                 is_member = not tree.n_children[entry] and not tree.is_group[entry]
                 above = int(tree.parent[entry]) if is_member else entry
-                found.setdefault(place, Counter())[above if above > 0 else entry] += 1
-    return found
+                neighbours.setdefault(place, Counter())[above if above > 0 else entry] += 1
+    return neighbours
 
 
 def normalise_name(text: str) -> str:
@@ -147,7 +147,7 @@ def normalise_name(text: str) -> str:
     if text.isascii():
         return text.lower() if text.isalnum() else "".join(filter(str.isalnum, text)).lower()
     plain = unicodedata.normalize("NFKD", text.replace("ø", "o").replace("Ø", "O").replace("ł", "l").replace("Ł", "L"))
-    return "".join(one for one in plain if one.isalnum()).casefold()
+    return "".join(char for char in plain if char.isalnum()).casefold()
 
 
 def _persons_of(key: AccountKey) -> Iterator[tuple[str, str]]:

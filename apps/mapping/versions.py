@@ -61,10 +61,10 @@ def version_of(policy: Policy) -> int:
 
 def version_at(policy: Policy, instant: datetime) -> MappingVersion:
     """Return the version that was current at an instant."""
-    found = MappingVersion.objects.filter(policy=policy, at__lte=instant).order_by("-number").first()
-    if found is None:
+    version = MappingVersion.objects.filter(policy=policy, at__lte=instant).order_by("-number").first()
+    if version is None:
         raise NotFound(_("No version of the mapping is stored for that time."))
-    return found
+    return version
 
 
 def version_number_at(policy: Policy, instant: datetime) -> int:
@@ -74,9 +74,9 @@ def version_number_at(policy: Policy, instant: datetime) -> int:
     """
     versions = MappingVersion.objects.filter(policy=policy)
     numbers = versions.filter(at__lte=instant).order_by("-number").values_list("number", flat=True)
-    found = numbers.first()
-    if found is not None:
-        return found
+    number = numbers.first()
+    if number is not None:
+        return number
     oldest = versions.order_by("number").values_list("number", flat=True).first()
     return oldest if oldest is not None and oldest > 1 else 0
 
@@ -88,8 +88,8 @@ def mapping_at_version(policy: Policy, number: int) -> MappingState:
 
 def rules_of(policy: Policy, number: int) -> tuple[Rule, ...]:
     kept = MappingVersion.objects.filter(policy=policy, number__lte=number, rules__isnull=False)
-    found = kept.order_by("-number").values_list("rules", flat=True).first()
-    return sort_by_tier([Rule.from_json(one) for one in found or ()])
+    rows = kept.order_by("-number").values_list("rules", flat=True).first()
+    return sort_by_tier([Rule.from_json(row) for row in rows or ()])
 
 
 def current_mapping(policy: Policy) -> MappingState:
@@ -98,15 +98,15 @@ def current_mapping(policy: Policy) -> MappingState:
 
 
 def _attached_of(policy: Policy, number: int) -> dict[int, UUID]:
-    found = dict(current_mapping(policy).attached)
+    attached = dict(current_mapping(policy).attached)
     later = MappingVersion.objects.filter(policy=policy, number__gt=number).order_by("-number")
     for changes in later.values_list("attached", flat=True):
-        for one in map(Placement.from_json, reversed(changes)):
-            if one.before is None:
-                found.pop(one.account, None)
+        for placement in map(Placement.from_json, reversed(changes)):
+            if placement.before is None:
+                attached.pop(placement.account, None)
             else:
-                found[one.account] = one.before
-    return found
+                attached[placement.account] = placement.before
+    return attached
 
 
 def refuse_stale(policy: Policy, version: int | None) -> None:
@@ -141,17 +141,17 @@ def store_version(
         author_name=actor.name,
         reason=reason,
         rules=None if rules is None else [rule.to_json() for rule in rules],
-        attached=[one.to_json() for one in attached],
+        attached=[placement.to_json() for placement in attached],
     )
     queue_recompute(policy, at=at)
     return number
 
 
 def get_version(policy: Policy, number: int) -> MappingVersion:
-    found = MappingVersion.objects.filter(policy=policy, number=number).first() if 0 < number < 2**31 else None
-    if found is None:
+    version = MappingVersion.objects.filter(policy=policy, number=number).first() if 0 < number < 2**31 else None
+    if version is None:
         raise NotFound(_("Not found, or not visible to you."))
-    return found
+    return version
 
 
 def get_attaching_user(policy: Policy, account: int) -> int | None:
@@ -189,25 +189,27 @@ def list_version_rows(rights: MapRights, *, before: int | None = None, limit: in
 
 def get_version_row(rights: MapRights, number: int) -> VersionRow:
     rights.require_anywhere()
-    found = get_version(rights.policy, number)
+    version = get_version(rights.policy, number)
     user = rights.actor.user
-    if not rights.may_name(0) and (user is None or found.author_id != user.pk):
+    if not rights.may_name(0) and (user is None or version.author_id != user.pk):
         raise NotFound("There is no such version of the mapping.")
-    return _line(rights, found)
+    return _line(rights, version)
 
 
 def _line(rights: MapRights, row: MappingVersion) -> VersionRow:
     after = rules_of(rights.policy, row.number)
     before = after if row.rules is None else rules_of(rights.policy, row.number - 1)
     added, removed = Counter(after) - Counter(before), Counter(before) - Counter(after)
-    placements = [Placement.from_json(one) for one in row.attached]
-    accounts = Account.objects.filter(pk__in=[one.account for one in placements]).values_list("pk", *AccountKey._fields)
+    placements = [Placement.from_json(document) for document in row.attached]
+    accounts = Account.objects.filter(pk__in=[placement.account for placement in placements]).values_list(
+        "pk", *AccountKey._fields
+    )
     names = {pk: AccountKey(*key) for pk, *key in accounts}
     return VersionRow(
         version=row,
         added=list(added.elements()),
         removed=list(removed.elements()),
         is_reordered=not added and not removed and after != before,
-        placements=[(names.get(one.account), one) for one in placements],
+        placements=[(names.get(placement.account), placement) for placement in placements],
         rules=after,
     )

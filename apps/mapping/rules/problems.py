@@ -31,23 +31,23 @@ class RuleProblem:
 def problems_of(resolver: Resolver, number: int, namespaces: Collection[str]) -> list[RuleProblem]:
     """Return what prevents one rule from matching. namespaces: of usage sources and known accounts."""
     rule, target = resolver.rules[number], resolver.targets[number]
-    found = []
+    problems = []
     if target is None:
         return [RuleProblem("no_entry")]
     if rule.namespace and rule.namespace not in namespaces:
         is_source_gone = "\0" in rule.namespace
-        found.append(RuleProblem("no_source") if is_source_gone else RuleProblem("no_namespace", rule.namespace))
+        problems.append(RuleProblem("no_source") if is_source_gone else RuleProblem("no_namespace", rule.namespace))
     if _leads_to_root(resolver, rule, target):
-        found.append(RuleProblem("leads_to_root"))
+        problems.append(RuleProblem("leads_to_root"))
     if rule.kind == "default" and _is_after_default(resolver.rules[:number], rule):
-        found.append(RuleProblem("after_default"))
+        problems.append(RuleProblem("after_default"))
     if rule.kind == "association":
         ambiguous = ambiguous_accounts(resolver.tree, target)
         names = sorted(ambiguous)
         shown = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
         entries = tuple(entry for name in names for entry in ambiguous[name])
-        found += [RuleProblem("ambiguous", shown, entries)] if names else []
-    return found
+        problems += [RuleProblem("ambiguous", shown, entries)] if names else []
+    return problems
 
 
 def problem_text(problem: RuleProblem) -> str:
@@ -82,4 +82,6 @@ def _leads_to_root(resolver: Resolver, rule: Rule, target: int) -> bool:
 
 
 def _is_after_default(before: Sequence[Rule], rule: Rule) -> bool:
-    return any(one.kind == "default" and one.namespace in ("", rule.namespace) and not one.parts for one in before)
+    return any(
+        other.kind == "default" and other.namespace in ("", rule.namespace) and not other.parts for other in before
+    )

@@ -84,8 +84,8 @@ class Resolver:
     @cached_property
     def targets(self) -> tuple[int | None, ...]:
         """Index of each rule's target; None if it isn't in the tree or is a reserve, which has no accounts."""
-        found = [self.tree.index_of_uid(rule.target_uid) for rule in self.rules]
-        return tuple(None if at is None or self.tree.is_reserve[at] else at for at in found)
+        indices = [self.tree.index_of_uid(rule.target_uid) for rule in self.rules]
+        return tuple(None if at is None or self.tree.is_reserve[at] else at for at in indices)
 
     @cached_property
     def _index(self) -> RuleIndex:
@@ -121,11 +121,11 @@ class Resolver:
         return self._by_rules(spelled, self.known.persons.get(key) or self.known.persons.get(spelled))
 
     def _by_rules(self, key: AccountKey, person: Person | None) -> Decided:
-        found: Decided = (NOWHERE, None)
+        decided: Decided = (NOWHERE, None)
         of_parts: dict[int, Decided] = {}
         for number in self._index.numbers(key, person):
             rule, target, reach = self.spelled_rules[number], self.targets[number], self._reaches[number]
-            known = found[1] is not None if reach is None else reach in of_parts
+            known = decided[1] is not None if reach is None else reach in of_parts
             if target is None or known or not rule.matches(key, person):
                 continue
             match = self._by_rule(number, target, key, person)
@@ -134,13 +134,13 @@ class Resolver:
             if reach is not None:
                 of_parts[reach] = match, number
                 continue
-            found = match, number
+            decided = match, number
             if not self._has_parts:
                 break
         for reach in sorted(of_parts, key=lambda top: (self.rules[of_parts[top][1] or 0].written_at, top)):
-            if self._may_take(reach, found):
-                found = of_parts[reach]
-        return found
+            if self._may_take(reach, decided):
+                decided = of_parts[reach]
+        return decided
 
     def _by_rule(self, number: int, target: int, key: AccountKey, person: Person | None) -> Match:
         rule = self.spelled_rules[number]
@@ -151,10 +151,10 @@ class Resolver:
         return NOWHERE if start is None else self._by(number, start, rule.names_below(key, person))
 
     def share_tree(self, top: int) -> ShareTree:
-        found = self._share_trees.get(top)
-        if found is None:
-            found = self._share_trees[top] = ShareTree(self.tree, top)
-        return found
+        share_tree = self._share_trees.get(top)
+        if share_tree is None:
+            share_tree = self._share_trees[top] = ShareTree(self.tree, top)
+        return share_tree
 
     @cached_property
     def _share_trees(self) -> dict[int, ShareTree]:
@@ -259,13 +259,13 @@ class Resolver:
         return entry
 
     def _lower_children(self, entry: int) -> Mapping[str, tuple[int, ...]]:
-        found = self._children_by_lower_name.get(entry)
-        if found is None:
-            found = self._children_by_lower_name[entry] = {}
+        children = self._children_by_lower_name.get(entry)
+        if children is None:
+            children = self._children_by_lower_name[entry] = {}
             for child in self.tree.children(entry):
                 lower = self.tree.name[child].lower()
-                found[lower] = (*found.get(lower, ()), child)
-        return found
+                children[lower] = (*children.get(lower, ()), child)
+        return children
 
     @cached_property
     def _children_by_lower_name(self) -> dict[int, dict[str, tuple[int, ...]]]:
@@ -374,11 +374,11 @@ def decide_accounts(
     tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
 ) -> list[Decided]:
     """Return the match of each account and the rule that decided; None without a match and for attached accounts."""
-    found = _placed.of((tree.digest, rules, known.digest))
-    new = [key for key in keys if key not in found]
+    decided = _placed.of((tree.digest, rules, known.digest))
+    new = [key for key in keys if key not in decided]
     decide = Resolver(rules, tree, known).decide
-    found.update((key, decide(key)) for key in new)
-    return [found[key] for key in keys]
+    decided.update((key, decide(key)) for key in new)
+    return [decided[key] for key in keys]
 
 
 def place_accounts(
@@ -390,7 +390,7 @@ def place_accounts(
         return last.entry, last.joins
     matches = match_accounts(tree, rules, known, keys)
     entry = np.fromiter((match.entry for match in matches), dtype=np.int32, count=len(matches))
-    joins = np.fromiter((-1 if one.joins is None else one.joins for one in matches), np.int32, count=len(matches))
+    joins = np.fromiter((-1 if match.joins is None else match.joins for match in matches), np.int32, count=len(matches))
     entry = np.where(entry == 0, np.int32(UNMAPPED), entry)
     _last.placed = _AllMatches(keys, asked, entry, joins)
     return entry, joins
@@ -406,9 +406,9 @@ def places_of(keys: Sequence[AccountKey], entry: I4, joins: I4, rules: tuple[Rul
         return last[3]
     has_name = np.fromiter((not is_reserved(key.namespace) for key in keys), np.bool_, len(keys))
     placed = np.flatnonzero((entry != UNMAPPED) & has_name)
-    found = AccountPlaces([keys[at] for at in placed.tolist()], entry[placed], rules, joins[placed])
-    _last.places = keys, entry, joins, found
-    return found
+    places = AccountPlaces([keys[at] for at in placed.tolist()], entry[placed], rules, joins[placed])
+    _last.places = keys, entry, joins, places
+    return places
 
 
 @dataclass(frozen=True, eq=False)

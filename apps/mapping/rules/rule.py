@@ -65,21 +65,21 @@ class Rule:
     written_at: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        found = {name: getattr(self, name) for name in ("kind", *_TEXTS)}
+        fields = {name: getattr(self, name) for name in ("kind", *_TEXTS)}
         if self.source:
-            found["source"] = self.source
-        found["target_uid"] = str(self.target_uid)
-        found["member_shares"] = self.member_shares
-        found["archive_after_idle_days"] = self.archive_after_idle_days
+            fields["source"] = self.source
+        fields["target_uid"] = str(self.target_uid)
+        fields["member_shares"] = self.member_shares
+        fields["archive_after_idle_days"] = self.archive_after_idle_days
         if self.people:
-            found["people"] = self.people
+            fields["people"] = self.people
         if self.member_kind != "user":
-            found["member_kind"] = self.member_kind
+            fields["member_kind"] = self.member_kind
         if self.reach_uid is not None:
-            found["reach_uid"] = str(self.reach_uid)
+            fields["reach_uid"] = str(self.reach_uid)
         if self.written_at:
-            found["written_at"] = self.written_at
-        return found
+            fields["written_at"] = self.written_at
+        return fields
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Rule:
@@ -137,7 +137,7 @@ class Rule:
         user = person.name if self.people and person is not None else key.user_name or key.dn
         whole = {"{user}": user, "{group}": key.group_name, "{project}": key.project}
         return [
-            whole[part] if part in whole else _PLACEHOLDER.sub(lambda found: whole[found[0]], part)
+            whole[part] if part in whole else _PLACEHOLDER.sub(lambda placeholder: whole[placeholder[0]], part)
             for part in self.parts
         ]
 
@@ -223,8 +223,8 @@ def entry_name(text: str) -> str:
     normal = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
     last = len(normal) - 1
     name = "".join(
-        _percent(one) if _is_refused(one) or (one.isspace() and at in (0, last)) else one
-        for at, one in enumerate(normal)
+        _percent(char) if _is_refused(char) or (char.isspace() and at in (0, last)) else char
+        for at, char in enumerate(normal)
     )
     if len(name) <= LONGEST:
         return name

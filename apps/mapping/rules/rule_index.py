@@ -39,8 +39,8 @@ class RuleIndex:
         """Return the indices of rules that may match the account, in the order of the rules."""
         if not self._by:
             return self._always
-        found = {number for place in self._candidates(key, person) for number in self._by.get(place, ())}
-        return sorted([*self._always, *found]) if found else self._always
+        numbers = {number for place in self._candidates(key, person) for number in self._by.get(place, ())}
+        return sorted([*self._always, *numbers]) if numbers else self._always
 
     def _candidates(self, key: AccountKey, person: Person | None) -> Iterator[_Place]:
         fields = [("user", key.user_name), ("user", key.dn), ("group", key.group_name), ("fqan", key.fqan)]

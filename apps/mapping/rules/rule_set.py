@@ -162,12 +162,12 @@ def load_known_accounts(
     persons = Account.objects.filter(person__groups__name__in=names, person__is_active=True) if names else None
     if of is not None:
         persons = None if persons is None else persons.filter(person=of)
-    found: dict[AccountKey, tuple[str, set[str]]] = {}
+    owners: dict[AccountKey, tuple[str, set[str]]] = {}
     if persons is not None:
         rows = persons.values_list("person__username", "person__groups__name", *AccountKey._fields)
         for username, group, *key in rows.iterator(chunk_size=20_000):
-            found.setdefault(AccountKey(*key), (username, set()))[1].add(group)
-    people = {key: Person(name, frozenset(groups)) for key, (name, groups) in found.items()}
+            owners.setdefault(AccountKey(*key), (username, set()))[1].add(group)
+    people = {key: Person(name, frozenset(groups)) for key, (name, groups) in owners.items()}
     return KnownAccounts(_attached(policy, of) if with_attached else {}, people)
 
 

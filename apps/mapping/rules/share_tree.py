@@ -32,8 +32,8 @@ class ShareTree:
             return place
         leaves = self._leaves.get(place, {})
         names = (user, entry_name(user), DEFAULT_LEAF)
-        found = next((leaves[name] for name in names if name in leaves), None)
-        return place if found is None and project else found
+        leaf = next((leaves[name] for name in names if name in leaves), None)
+        return place if leaf is None and project else leaf
 
     def project_of(self, node: int) -> str:
         """Return the project in whose subtree a node is; "" for none."""
@@ -60,38 +60,38 @@ class ShareTree:
     @cached_property
     def _order(self) -> list[int]:
         """The nodes below the top, depth first."""
-        waiting, found = list(reversed(self.tree.listed_children(self.top))), []
+        waiting, nodes = list(reversed(self.tree.listed_children(self.top))), []
         while waiting:
             node = waiting.pop()
-            found.append(node)
+            nodes.append(node)
             waiting += reversed(self.tree.listed_children(node))
-        return found
+        return nodes
 
     @cached_property
     def _place_of_node(self) -> list[int]:
         """The project, or the top, in which each entry of the tree is; −1 for entries elsewhere."""
-        found, kinds = [-1] * len(self.tree), self.tree.kind
-        found[self.top] = self.top
+        places, kinds = [-1] * len(self.tree), self.tree.kind
+        places[self.top] = self.top
         for node in self._order:
-            above = found[int(self.tree.parent[node])]
-            found[node] = node if kinds[node] == _PROJECT else above
-        return found
+            above = places[int(self.tree.parent[node])]
+            places[node] = node if kinds[node] == _PROJECT else above
+        return places
 
     @cached_property
     def _projects(self) -> Mapping[str, int]:
-        found: dict[str, int] = {}
+        projects: dict[str, int] = {}
         for node in self._order:
             if self._place_of_node[node] == node:
-                found.setdefault(self.tree.name[node], node)
-        return found
+                projects.setdefault(self.tree.name[node], node)
+        return projects
 
     @cached_property
     def _leaves(self) -> Mapping[int, Mapping[str, int]]:
         """The leaves of each project, and of the top, by name."""
-        found: dict[int, dict[str, int]] = {}
+        leaves: dict[int, dict[str, int]] = {}
         for node in self._order:
             if not self.tree.n_children[node] and not self.tree.is_reserve[node]:
                 place = self._place_of_node[node]
                 if place != node:
-                    found.setdefault(place, {}).setdefault(self.tree.name[node], node)
-        return found
+                    leaves.setdefault(place, {}).setdefault(self.tree.name[node], node)
+        return leaves

@@ -16,9 +16,9 @@ def entry_of_account(tree: TreeColumns, top: int, account: str) -> int | None:
 
     Slurm's accounts have no letter case; where entries differ by it, the exact name decides.
     """
-    found = _named(tree, top, account)
-    if found:
-        return found[0] if len(found) == 1 else None
+    entries = _named(tree, top, account)
+    if entries:
+        return entries[0] if len(entries) == 1 else None
     return top if account.lower() == ROOT_ACCOUNT else None
 
 
@@ -30,8 +30,10 @@ def account_of_entry(tree: TreeColumns, top: int, entry: int) -> str | None:
 
 def ambiguous_accounts(tree: TreeColumns, top: int) -> Mapping[str, tuple[int, ...]]:
     """Return names that several entries below `top` have, with these entries."""
-    found = {name: _below(tree, top, places) for name, places in tree.groups_by_name.items() if len(places) > 1}
-    return {text_of(name): places for name, places in found.items() if len(places) > 1}
+    entries_by_name = {
+        name: _below(tree, top, places) for name, places in tree.groups_by_name.items() if len(places) > 1
+    }
+    return {text_of(name): places for name, places in entries_by_name.items() if len(places) > 1}
 
 
 def _named(tree: TreeColumns, top: int, account: str) -> tuple[int, ...]:
