@@ -77,12 +77,12 @@ def retry_failed_fetches(issuer: str, *, at: datetime) -> int:
     seconds. Returns the number of requested fetches.
     """
     waiting = {"issuer": issuer, "n_failed__gt": 0, "due_at__gt": at, "fetched_at__lte": at - _LEAST_RETRY}
-    found: list[AnyRemote] = []
+    remotes: list[AnyRemote] = []
     for table in (Mount, Subscription):
-        found += table._default_manager.filter(**waiting).exclude(state__in=NOT_FETCHED)
-    for remote in found:
+        remotes += table._default_manager.filter(**waiting).exclude(state__in=NOT_FETCHED)
+    for remote in remotes:
         request_fetch(remote, at=at)
-    return len(found)
+    return len(remotes)
 
 
 def run_fetch(run: Run, lease: Lease) -> dict[str, Any]:

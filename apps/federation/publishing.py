@@ -219,13 +219,13 @@ def issuers_below(policy: Policy, tree: TreeColumns, entry: int) -> tuple[str, .
     below = tree.subtree_mask(entry)
     mounted = [i for i in tree.mount if below[i]]
     around = mount_of(tree, entry)
-    found = {tree.mount[i].issuer for i in mounted} | ({tree.mount[around].issuer} if around is not None else set())
+    issuers = {tree.mount[i].issuer for i in mounted} | ({tree.mount[around].issuer} if around is not None else set())
     uids = [tree.uuid(i) for i in mounted]
     nested = Mount.objects.filter(policy=policy, entry_uid__in=uids).order_by("pk").values_list("issuers", flat=True)
     for names in sorted(nested, key=len):  # a mount that would exceed the maximum is omitted
-        if len(found.union(names)) <= MOST_ISSUERS:
-            found.update(names)
-    return tuple(sorted(found))
+        if len(issuers.union(names)) <= MOST_ISSUERS:
+            issuers.update(names)
+    return tuple(sorted(issuers))
 
 
 @transaction.atomic
@@ -237,19 +237,19 @@ def drop_publication(*, name: str, reason: str, at: datetime, actor: Actor) -> N
     """
     require_publisher(actor)
     named = Publication.all_objects.select_for_update(of=("self",), no_key=True).select_related("policy")
-    found = None if "\0" in name else named.filter(name=name).first()
-    if found is None or not is_within_bounds(found.policy, found.entry_uid, actor):
+    publication = None if "\0" in name else named.filter(name=name).first()
+    if publication is None or not is_within_bounds(publication.policy, publication.entry_uid, actor):
         raise NotFound(f"There is no publication {name[:128]!r}.")
     audit.record(
         actor=actor,
         verb="federation.unpublished",
         at=at,
-        policy_slug=found.policy.slug,
-        entry_uid=found.entry_uid,
+        policy_slug=publication.policy.slug,
+        entry_uid=publication.entry_uid,
         subject=name,
         reason=reason,
     )
-    found.delete()
+    publication.delete()
 
 
 @dataclass(frozen=True)
@@ -318,8 +318,8 @@ def own_name() -> str:
 
 def given_name() -> str:
     """FAIRSHARE_ISSUER; without it, the sample grid's name on a site with the sample; else ""."""
-    given: str = settings.FAIRSHARE_ISSUER
-    return given or (SAMPLE_NAME if Policy.all_objects.filter(is_sample=True).exists() else "")
+    issuer: str = settings.FAIRSHARE_ISSUER
+    return issuer or (SAMPLE_NAME if Policy.all_objects.filter(is_sample=True).exists() else "")
 
 
 def _head(row: Publication, last: PublishedDocument | None, issuers: tuple[str, ...], at: datetime) -> Head:

@@ -33,8 +33,8 @@ def get_publication(*, name: str, actor: Actor, at: datetime) -> Publication:
     Raises:
         NotFound: there is none, or none that this actor may read.
     """
-    found = Publication.objects.select_related("policy").filter(name=_name(name)).first()
-    return _readable(found, "publication", name, actor, at)
+    publication = Publication.objects.select_related("policy").filter(name=_name(name)).first()
+    return _readable(publication, "publication", name, actor, at)
 
 
 def get_feed(*, name: str, actor: Actor, at: datetime) -> UsageFeed:
@@ -43,38 +43,40 @@ def get_feed(*, name: str, actor: Actor, at: datetime) -> UsageFeed:
     Raises:
         NotFound: there is none, or none that this actor may read.
     """
-    found = UsageFeed.objects.select_related("policy").filter(name=_name(name)).first()
-    return _readable(found, "feed", name, actor, at)
+    feed = UsageFeed.objects.select_related("policy").filter(name=_name(name)).first()
+    return _readable(feed, "feed", name, actor, at)
 
 
-def _readable(found: Served | None, kind: str, name: str, actor: Actor, at: datetime) -> Served:
-    if found is None:
+def _readable(resource: Served | None, kind: str, name: str, actor: Actor, at: datetime) -> Served:
+    if resource is None:
         raise NotFound(f"There is no {kind} {name[:128]!r}.")
-    if not (found.is_open or _may_read(found.policy, found.entry_uid, actor)):
-        raise _not_found(found, kind, name, actor, at)
-    return found
+    if not (resource.is_open or _may_read(resource.policy, resource.entry_uid, actor)):
+        raise _not_found(resource, kind, name, actor, at)
+    return resource
 
 
-def _not_found(found: Publication | UsageFeed, kind: str, name: str, actor: Actor, at: datetime) -> NotFound:
+def _not_found(resource: Publication | UsageFeed, kind: str, name: str, actor: Actor, at: datetime) -> NotFound:
     """The NotFound error. Signed-in managers get the code `closed` and a log entry.
 
     The holder of a token doesn't, because tokens are given to others.
     """
-    if _noted.is_due((f"closed {kind}", found.pk, "", 0), at):
+    if _noted.is_due((f"closed {kind}", resource.pk, "", 0), at):
         logger.warning(
-            "The %s %s is closed, and was asked for without a token for it: make one, or open it.", kind, found.name
+            "The %s %s is closed, and was asked for without a token for it: make one, or open it.", kind, resource.name
         )
-    if actor.token is not None or not _may_publish(found, actor, at):
+    if actor.token is not None or not _may_publish(resource, actor, at):
         return NotFound(f"There is no {kind} {name[:128]!r}.")
     message = (
-        f"The {kind} {found.name!r} is closed: an administrator opens it, or makes a token of the scope federation."
+        f"The {kind} {resource.name!r} is closed: an administrator opens it, or makes a token of the scope federation."
     )
     return NotFound(message, code=CLOSED)
 
 
-def _may_publish(found: Publication | UsageFeed, actor: Actor, at: datetime) -> bool:
-    granted = Rights(found.policy, actor, at).at(Verb.PUBLISH)
-    return found.entry_uid in granted or any(_lies_below(found.policy, found.entry_uid, top) for top in granted)
+def _may_publish(resource: Publication | UsageFeed, actor: Actor, at: datetime) -> bool:
+    granted = Rights(resource.policy, actor, at).at(Verb.PUBLISH)
+    return resource.entry_uid in granted or any(
+        _lies_below(resource.policy, resource.entry_uid, top) for top in granted
+    )
 
 
 def record_reading(of: Publication | UsageFeed, *, number: int, actor: Actor, at: datetime) -> None:

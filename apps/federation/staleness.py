@@ -62,14 +62,14 @@ def end_fallback(remote: Mount | Subscription, at: datetime) -> None:
 
 def _stale(at: datetime) -> list[Mount | Subscription]:
     acting = {"stale_action__in": (_FREEZE, _LOCAL)}
-    found: list[Mount | Subscription] = [*Mount.objects.filter(**acting), *Subscription.objects.filter(**acting)]
-    return [remote for remote in found if is_stale(remote, at)]
+    remotes: list[Mount | Subscription] = [*Mount.objects.filter(**acting), *Subscription.objects.filter(**acting)]
+    return [remote for remote in remotes if is_stale(remote, at)]
 
 
 def _others(remote: Mount | Subscription) -> list[Mount | Subscription]:
     place = {"policy_id": remote.policy_id, "entry_uid": remote.entry_uid}
-    found: list[Mount | Subscription] = [*Mount.objects.filter(**place), *Subscription.objects.filter(**place)]
-    return [other for other in found if (type(other), other.pk) != (type(remote), remote.pk)]
+    remotes: list[Mount | Subscription] = [*Mount.objects.filter(**place), *Subscription.objects.filter(**place)]
+    return [other for other in remotes if (type(other), other.pk) != (type(remote), remote.pk)]
 
 
 def _freeze(remote: Mount | Subscription, at: datetime) -> int:

@@ -70,10 +70,10 @@ def check_document(
     opened = open_document(data, trusted={trusted.fingerprint})
     document = read_policy(opened.document, limits)
     head = document.head
-    given = f"{head.issuer}, {head.publication}"
+    document_name = f"{head.issuer}, {head.publication}"
     if (head.issuer, head.publication) != (trusted.issuer, trusted.publication):
         wanted = f"{trusted.issuer}, {trusted.publication}"
-        raise _refused("other_publication", f"This is a document of {given}; what is mounted here is {wanted}.")
+        raise _refused("other_publication", f"This is a document of {document_name}; what is mounted here is {wanted}.")
     if head.issued_at > at + SKEW:
         ahead_s = (head.issued_at - at).total_seconds()
         message = f"It was issued {ahead_s:.0f} s ahead of our clock: one of the two clocks is wrong."

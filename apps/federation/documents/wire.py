@@ -113,9 +113,9 @@ def _nested(tree: TreeColumns, entry: int) -> dict[str, Any]:
     made: dict[int, dict[str, Any]] = {}
     for level in tree.subtree(entry):
         for i in level:
-            one = made[i] = _entry_json(tree, i, is_root=i == entry)
+            entry_json = made[i] = _entry_json(tree, i, is_root=i == entry)
             if i != entry:
-                made[int(tree.parent[i])]["children"].append(one)
+                made[int(tree.parent[i])]["children"].append(entry_json)
     return made[entry]
 
 
@@ -155,7 +155,7 @@ def _read_head(document: Mapping[str, Any]) -> Head:
         previous=previous,
         issued_at=issued_at,
         expires_at=expires_at,
-        issuers=tuple(read_authority(one, f"issuers[{at}]") for at, one in enumerate(issuers)),
+        issuers=tuple(read_authority(issuer, f"issuers[{at}]") for at, issuer in enumerate(issuers)),
     )
 
 
@@ -235,12 +235,12 @@ class Rows:
     def column(self, name: str) -> list[Any]:
         n_each = (self.ends - self.starts).tolist()
         parts: Iterable[list[Any]] = (
-            one[name] if name in one else [0] * n for one, n in zip(self.hours, n_each, strict=True)
+            hour[name] if name in hour else [0] * n for hour, n in zip(self.hours, n_each, strict=True)
         )
         return list(chain.from_iterable(parts))
 
     def has(self, name: str) -> bool:
-        return any(name in one for one in self.hours)
+        return any(name in hour for hour in self.hours)
 
     def place(self, name: str, row: int) -> str:
         at = int(np.searchsorted(self.ends, row, side="right"))
@@ -257,43 +257,43 @@ class Rows:
 class RunningColumns(Rows):
     """The running jobs as rows, with their locations."""
 
-    def __init__(self, given: Mapping[str, Any], n: int) -> None:
-        super().__init__([given], np.array([n], np.int64))
+    def __init__(self, columns: Mapping[str, Any], n: int) -> None:
+        super().__init__([columns], np.array([n], np.int64))
 
     def place(self, name: str, row: int) -> str:
         return f"running.{name}[{row}]"
 
 
 def read_indexes(rows: Rows, n_entries: int) -> I8:
-    given = rows.column("entry")
-    _refuse_kinds(rows, "entry", given, (int,), "must be a whole number")
-    if not given:
+    indexes = rows.column("entry")
+    _refuse_kinds(rows, "entry", indexes, (int,), "must be a whole number")
+    if not indexes:
         return np.zeros(0, np.int64)
-    lowest, highest = min(given), max(given)
+    lowest, highest = min(indexes), max(indexes)
     if lowest < 0 or highest >= n_entries:
-        row = next(at for at, one in enumerate(given) if not 0 <= one < n_entries)
+        row = next(at for at, index in enumerate(indexes) if not 0 <= index < n_entries)
         raise bad_field(rows.place("entry", row), f"is no index into entries, which has {n_entries}")
-    return np.array(given, np.int64)
+    return np.array(indexes, np.int64)
 
 
 def read_numbers(rows: Rows, name: str, most: float = MOST_AMOUNT) -> F8:
     """Finite numbers from 0 to `most`; all 0 if the column is omitted."""
     if not rows.has(name):
         return np.zeros(rows.n)
-    given = rows.column(name)
-    _refuse_kinds(rows, name, given, (int, float), "must be a number")
+    values = rows.column(name)
+    _refuse_kinds(rows, name, values, (int, float), "must be a number")
     try:
-        found = np.array(given, np.float64)
+        numbers = np.array(values, np.float64)
     except OverflowError:
-        found = np.array([min(one, 2 * most) for one in given], np.float64)
-    wrong = np.flatnonzero(~((found >= 0) & (found <= most)))
+        numbers = np.array([min(value, 2 * most) for value in values], np.float64)
+    wrong = np.flatnonzero(~((numbers >= 0) & (numbers <= most)))
     refuse_at(rows, name, wrong, f"must be from 0 to {most:,.0f}")
-    return found
+    return numbers
 
 
-def _refuse_kinds(rows: Rows, name: str, given: list[Any], kinds: tuple[type, ...], message: str) -> None:
-    if not set(map(type, given)) <= set(kinds):
-        row = next(at for at, one in enumerate(given) if type(one) not in kinds)
+def _refuse_kinds(rows: Rows, name: str, values: list[Any], kinds: tuple[type, ...], message: str) -> None:
+    if not set(map(type, values)) <= set(kinds):
+        row = next(at for at, value in enumerate(values) if type(value) not in kinds)
         raise bad_field(rows.place(name, row), message)
 
 

@@ -196,15 +196,15 @@ def _hours_json(document: UsageDocument) -> list[dict[str, Any]]:
     ]
     written = []
     for hour, (begin, end) in zip(document.hours.tolist(), bounds, strict=True):
-        one: dict[str, Any] = {
+        hour_json: dict[str, Any] = {
             "hour": instant_text(_EPOCH + hour * _HOUR),
             "entry": document.row_entry[begin:end].tolist(),
         }
         for name, column in columns:
             part = column[begin:end]
             if name == AMOUNTS[0] or part.any():
-                one[name] = part.tolist()
-        written.append(one)
+                hour_json[name] = part.tolist()
+        written.append(hour_json)
     return written
 
 
@@ -269,11 +269,11 @@ def _read_lineage(document: Mapping[str, Any], number: int, since: int) -> tuple
 
 
 def _read_state(value: object, where: str) -> State:
-    given = read_object(value, ("number", "mark"), ("number", "mark"), where)
-    mark = given["mark"]
+    state = read_object(value, ("number", "mark"), ("number", "mark"), where)
+    mark = state["mark"]
     if not isinstance(mark, str) or not _MARK.fullmatch(mark):
         raise bad_field(f"{where}.mark", "must be 32 hexadecimal digits in lower case")
-    return State(read_integer(given["number"], f"{where}.number", 1), mark)
+    return State(read_integer(state["number"], f"{where}.number", 1), mark)
 
 
 def _read_site(value: object) -> str:
@@ -292,22 +292,22 @@ def _read_capacity(value: object) -> float:
 
 def _read_enforced(value: object) -> Enforced:
     names = ("issuer", "publication", "version")
-    given = read_object(value, names, names, "enforces")
+    enforced = read_object(value, names, names, "enforces")
     return Enforced(
-        read_authority(given["issuer"], "enforces.issuer"),
-        read_authority(given["publication"], "enforces.publication"),
-        read_integer(given["version"], "enforces.version", 1),
+        read_authority(enforced["issuer"], "enforces.issuer"),
+        read_authority(enforced["publication"], "enforces.publication"),
+        read_integer(enforced["version"], "enforces.version", 1),
     )
 
 
 def _read_entries(value: object) -> list[UUID]:
-    given = read_list(value, "entries")
-    if len(given) > MOST_ENTRIES:
-        raise TooLarge(f"The document names {len(given):,} entries; the limit is {MOST_ENTRIES:,}.")
-    entries = [_read_uid(uid, f"entries[{at}]") for at, uid in enumerate(given)]
-    for at, (one, following) in enumerate(pairwise(given), 1):
-        if one >= following:
-            raise bad_field(f"entries[{at}]", "comes twice" if one == following else "isn't in order")
+    uids = read_list(value, "entries")
+    if len(uids) > MOST_ENTRIES:
+        raise TooLarge(f"The document names {len(uids):,} entries; the limit is {MOST_ENTRIES:,}.")
+    entries = [_read_uid(uid, f"entries[{at}]") for at, uid in enumerate(uids)]
+    for at, (uid, following) in enumerate(pairwise(uids), 1):
+        if uid >= following:
+            raise bad_field(f"entries[{at}]", "comes twice" if uid == following else "isn't in order")
     return entries
 
 
@@ -321,16 +321,16 @@ def _read_uid(value: object, where: str) -> UUID:
 
 
 def _read_hours(value: object, n_entries: int, head: UsageHead) -> tuple[I8, I8, I8, F8]:
-    given = read_list(value, "hours")
-    if len(given) > MOST_HOURS:
-        raise TooLarge(f"The document reports {len(given):,} hours; the limit is {MOST_HOURS:,}.")
-    hours = np.fromiter((_read_hour(one, at, head) for at, one in enumerate(given)), np.int64, len(given))
+    hours_json = read_list(value, "hours")
+    if len(hours_json) > MOST_HOURS:
+        raise TooLarge(f"The document reports {len(hours_json):,} hours; the limit is {MOST_HOURS:,}.")
+    hours = np.fromiter((_read_hour(hour, at, head) for at, hour in enumerate(hours_json)), np.int64, len(hours_json))
     late = np.flatnonzero(hours[1:] <= hours[:-1])
     if len(late):
         at = int(late[0]) + 1
         raise bad_field(f"hours[{at}].hour", "comes twice" if hours[at] == hours[at - 1] else "isn't in order")
-    lengths = np.fromiter((len(one["entry"]) for one in given), np.int64, len(given))
-    rows = Rows(given, lengths)
+    lengths = np.fromiter((len(hour["entry"]) for hour in hours_json), np.int64, len(hours_json))
+    rows = Rows(hours_json, lengths)
     if rows.n > MOST_ROWS:
         raise TooLarge(f"The document has {rows.n:,} rows; the limit is {MOST_ROWS:,}.")
     entry = read_indexes(rows, n_entries)
@@ -342,37 +342,37 @@ def _read_hours(value: object, n_entries: int, head: UsageHead) -> tuple[I8, I8,
     return hours, np.repeat(hours, lengths), entry, amounts
 
 
-def _read_hour(one: object, at: int, head: UsageHead) -> int:
+def _read_hour(value: object, at: int, head: UsageHead) -> int:
     """Check one hour; return its number since 1970."""
     where = f"hours[{at}]"
-    given = read_object(one, _HOUR_NEEDS, ("hour", "entry", *AMOUNTS), where)
-    begins_at = read_instant(given["hour"], f"{where}.hour")
+    columns = read_object(value, _HOUR_NEEDS, ("hour", "entry", *AMOUNTS), where)
+    begins_at = read_instant(columns["hour"], f"{where}.hour")
     hour, rest = divmod(begins_at - _EPOCH, _HOUR)
     if rest or hour < 0:
         raise bad_field(f"{where}.hour", "must be a whole hour since 1970")
     if begins_at > head.issued_at:
         raise bad_field(f"{where}.hour", "begins after the document was issued")
-    n_rows = len(read_list(given["entry"], f"{where}.entry"))
-    for name in given.keys() - {"hour", "entry"}:
-        if len(read_list(given[name], f"{where}.{name}")) != n_rows:
+    n_rows = len(read_list(columns["entry"], f"{where}.entry"))
+    for name in columns.keys() - {"hour", "entry"}:
+        if len(read_list(columns[name], f"{where}.{name}")) != n_rows:
             raise bad_field(f"{where}.{name}", f"must have as many values as entry, which has {n_rows}")
     return hour
 
 
 def _read_running(value: object, n_entries: int) -> RunningRows:
-    given = read_object(value, _RUNNING_NEEDS, ("entry", "start", *_RATES, "requested_s"), "running")
-    n = len(read_list(given["entry"], "running.entry"))
+    columns = read_object(value, _RUNNING_NEEDS, ("entry", "start", *_RATES, "requested_s"), "running")
+    n = len(read_list(columns["entry"], "running.entry"))
     if n > MOST_RUNNING:
         raise TooLarge(f"The document has {n:,} running jobs; the limit is {MOST_RUNNING:,}.")
-    for name in given:
-        if len(read_list(given[name], f"running.{name}")) != n:
+    for name in columns:
+        if len(read_list(columns[name], f"running.{name}")) != n:
             raise bad_field(f"running.{name}", f"must have as many values as entry, which has {n}")
-    rows = RunningColumns(given, n)
+    rows = RunningColumns(columns, n)
     start = read_numbers(rows, "start", most=LAST_US / 1e6)
-    requested = given["requested_s"]
-    known = RunningColumns({"requested_s": [0 if one is None else one for one in requested]}, n)
+    requested = columns["requested_s"]
+    known = RunningColumns({"requested_s": [0 if seconds is None else seconds for seconds in requested]}, n)
     requested_s = read_numbers(known, "requested_s")
-    requested_s[[at for at, one in enumerate(requested) if one is None]] = np.nan
+    requested_s[[at for at, seconds in enumerate(requested) if seconds is None]] = np.nan
     return RunningRows(
         entry=read_indexes(rows, n_entries),
         start_us=np.rint(start * 1e6).astype(np.int64),
@@ -391,10 +391,10 @@ def _refuse_sums(rows: Rows, name: str, amounts: F8) -> None:
 
 
 def _read_amounts(rows: Rows, name: str) -> F8:
-    found = read_numbers(rows, name)
+    numbers = read_numbers(rows, name)
     if name in RESOURCES:
-        scaled = found * QUANTA
+        scaled = numbers * QUANTA
         refuse_at(rows, name, np.flatnonzero(scaled != np.rint(scaled)), f"must be a multiple of 1/{QUANTA}")
     else:
-        refuse_at(rows, name, np.flatnonzero(found != np.rint(found)), "must be a whole number")
-    return found
+        refuse_at(rows, name, np.flatnonzero(numbers != np.rint(numbers)), "must be a whole number")
+    return numbers

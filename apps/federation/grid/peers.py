@@ -101,7 +101,7 @@ def list_mountable(*, at: datetime, actor: Actor) -> list[Policy]:
 def list_mountable_groups(policy: Policy, *, most: int, at: datetime, actor: Actor) -> list[str]:
     """Paths of groups at which the actor may mount: no mount is there, above or below."""
     mountable = MountablePolicy(policy, at, actor)
-    tree, found = mountable.tree, []
+    tree, paths = mountable.tree, []
     has_mount = np.zeros(len(tree), dtype=np.bool_)
     for i in tree.mount:
         has_mount |= tree.subtree_mask(i)
@@ -110,10 +110,10 @@ def list_mountable_groups(policy: Policy, *, most: int, at: datetime, actor: Act
     free[0] = False
     for i in np.flatnonzero(free).tolist():
         if i not in tree.members:
-            found.append(tree.path(i))
-        if len(found) == most:
+            paths.append(tree.path(i))
+        if len(paths) == most:
             break
-    return found
+    return paths
 
 
 def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
@@ -126,25 +126,25 @@ def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
     policies: dict[int, MountablePolicy] = {}
     mounts = _mounts().annotate(took_s=_newest_fetch("mount")).order_by("issuer", "publication", "id")
     taken = _subscriptions().annotate(took_s=_newest_fetch("subscription")).order_by("issuer", "feed", "id")
-    found = [
+    peers = [
         _fetched(
             row,
             policy,
             at,
             Direction.MOUNT,
             what=row.publication,
-            theirs=row.version,
+            peer_version=row.version,
             active_version=row.applied_version,
         )
         for row, policy in _decided_rows(mounts, policies, at, actor)
     ]
-    found += [
-        _fetched(row, policy, at, Direction.USAGE, what=row.feed, theirs=row.number, active_version=row.number)
+    peers += [
+        _fetched(row, policy, at, Direction.USAGE, what=row.feed, peer_version=row.number, active_version=row.number)
         for row, policy in _decided_rows(taken, policies, at, actor)
     ]
     if rules_within(actor, SCOPE) and not actor.is_bound:
-        found += _readers(policies, at, actor)
-    return found
+        peers += _readers(policies, at, actor)
+    return peers
 
 
 # Whether anything is fetched from other sites. Mounts of archived policies count here, but not in `count_alarming`.
@@ -249,12 +249,12 @@ def _newest_fetch(kind: str) -> Subquery:
 def _decided_rows(
     rows: Iterable[R], policies: dict[int, MountablePolicy], at: datetime, actor: Actor
 ) -> list[tuple[R, MountablePolicy]]:
-    found: list[tuple[R, MountablePolicy]] = []
+    pairs: list[tuple[R, MountablePolicy]] = []
     for row in rows:
         policy = policies.setdefault(row.policy_id, MountablePolicy(row.policy, at, actor))
         if policy.decides(row.entry_uid):
-            found.append((row, policy))
-    return found
+            pairs.append((row, policy))
+    return pairs
 
 
 def _fetched(
@@ -264,7 +264,7 @@ def _fetched(
     direction: Direction,
     *,
     what: str,
-    theirs: int,
+    peer_version: int,
     active_version: int,
 ) -> Peer:
     path, effect = policy.where(row.entry_uid)
@@ -279,7 +279,7 @@ def _fetched(
         path=path,
         age_s=age_of(row, at),
         allowed_s=row.max_age_s,
-        theirs=theirs,
+        theirs=peer_version,
         active_version=active_version,
         fingerprint=row.fingerprint,
         effect=effect,

@@ -121,10 +121,14 @@ def load_sites(
 
     rows = Subscription.objects.filter(policy=policy).select_related("source").order_by("issuer", "pk")
     subscriptions = list(usage_with_held(rows))
-    wanted = [one for one in subscriptions if one.entry_uid in way or _contains(tree, below, one.entry_uid)]
+    wanted = [
+        subscription
+        for subscription in subscriptions
+        if subscription.entry_uid in way or _contains(tree, below, subscription.entry_uid)
+    ]
     chosen = _one_column_per_site(wanted, way, tree)
     sites = [_own_site(policy, way, newest, measured, at)]
-    sites += [_peer(one, tree, entry, newest, measured, since, at) for one in chosen]
+    sites += [_peer(subscription, tree, entry, newest, measured, since, at) for subscription in chosen]
     known = {site.origin for site in sites}
     sites += [
         _unsubscribed(origin, measured) for origin, core_s in amounts.items() if origin not in known and core_s > 0
@@ -138,12 +142,14 @@ def _contains(tree: TreeColumns, part: Mask, uid: UUID) -> bool:
     return place is not None and bool(part[place])
 
 
-def _one_column_per_site(found: Sequence[Subscription], way: Sequence[UUID], tree: TreeColumns) -> list[Subscription]:
+def _one_column_per_site(
+    subscriptions: Sequence[Subscription], way: Sequence[UUID], tree: TreeColumns
+) -> list[Subscription]:
     """One column for each site: the subscription at the nearest entry at or above this one."""
     order = {uid: place for place, uid in enumerate(reversed(way))}
     best: dict[str, Subscription] = {}
-    for one in sorted(found, key=lambda each: (order.get(each.entry_uid, len(order)), each.pk)):
-        best.setdefault(one.issuer, one)
+    for subscription in sorted(subscriptions, key=lambda each: (order.get(each.entry_uid, len(order)), each.pk)):
+        best.setdefault(subscription.issuer, subscription)
     return sorted(best.values(), key=lambda each: (each.source.site or each.issuer, each.pk))
 
 
@@ -169,7 +175,7 @@ def _own_site(policy: Policy, way: Sequence[UUID], newest: _Newest, measured: _M
 
 
 def _peer(
-    one: Subscription,
+    subscription: Subscription,
     tree: TreeColumns,
     entry: int,
     newest: _Newest,
@@ -177,28 +183,28 @@ def _peer(
     since: datetime | None,
     at: datetime,
 ) -> SiteColumn:
-    core_s, possible = measured(one.source.origin, one.capacity_cores)
-    hours = one.held_hours.all() if since is None else one.held_hours.filter(hour_at__gte=since)
+    core_s, possible = measured(subscription.source.origin, subscription.capacity_cores)
+    hours = subscription.held_hours.all() if since is None else subscription.held_hours.filter(hour_at__gte=since)
     held = hours.aggregate(n=Count("pk"), cpu_s=Sum("cpu_s"))
-    there = tree.index_of_uid(one.entry_uid)
-    reported = one.reported_capacity_cores
+    there = tree.index_of_uid(subscription.entry_uid)
+    reported = subscription.reported_capacity_cores
     return SiteColumn(
-        origin=one.source.origin,
-        name=one.source.site or one.issuer,
-        state=condition_of(one, is_held=is_held(one), at=at),
-        capacity_cores=one.capacity_cores,
-        reported_capacity_cores=reported if reported and reported > one.capacity_cores else None,
+        origin=subscription.source.origin,
+        name=subscription.source.site or subscription.issuer,
+        state=condition_of(subscription, is_held=is_held(subscription), at=at),
+        capacity_cores=subscription.capacity_cores,
+        reported_capacity_cores=reported if reported and reported > subscription.capacity_cores else None,
         core_s=core_s,
         possible_core_s=possible,
-        last_contact_at=one.good_at,
-        max_age_s=one.max_age_s,
-        enforced=one.enforced_version,
-        published=newest.version if one.enforced_version is not None else None,
-        published_at=newest.at if one.enforced_version is not None else None,
+        last_contact_at=subscription.good_at,
+        max_age_s=subscription.max_age_s,
+        enforced=subscription.enforced_version,
+        published=newest.version if subscription.enforced_version is not None else None,
+        published_at=newest.at if subscription.enforced_version is not None else None,
         held_hours=int(held["n"] or 0),
         held_core_s=float(held["cpu_s"] or 0.0),
-        running_held=one.running_held,
-        subscription_id=one.pk,
+        running_held=subscription.running_held,
+        subscription_id=subscription.pk,
         path=tree.path(there) if there is not None and there != entry else "",
     )
 
@@ -229,8 +235,11 @@ def _last_contact_at(origin: str) -> datetime | None:
 
 def _newest(policy: Policy, way: Sequence[UUID]) -> _Newest:
     """The newest version of the publication or mount at the nearest entry at or above."""
-    published = {one.entry_uid: one for one in Publication.objects.filter(policy=policy, entry_uid__in=way)}
-    mounted = {one.entry_uid: one for one in Mount.objects.filter(policy=policy, entry_uid__in=way)}
+    published = {
+        publication.entry_uid: publication
+        for publication in Publication.objects.filter(policy=policy, entry_uid__in=way)
+    }
+    mounted = {mount.entry_uid: mount for mount in Mount.objects.filter(policy=policy, entry_uid__in=way)}
     for uid in reversed(way):
         if uid in published:
             document = PublishedDocument.objects.filter(publication=published[uid]).defer("data").order_by("-version")

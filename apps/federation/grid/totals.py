@@ -113,7 +113,7 @@ class Grid:
 
 def list_grid_entries(*, actor: Actor, at: datetime) -> list[GridChoice]:
     """Published and mounted entries that the actor may see, by policy and path."""
-    found: list[GridChoice] = []
+    choices: list[GridChoice] = []
     for policy in list_policies(actor=actor):
         shared = _shared_in(policy)
         if not shared or policy.head_number < 1:
@@ -121,7 +121,7 @@ def list_grid_entries(*, actor: Actor, at: datetime) -> list[GridChoice]:
         tree = load_tree(policy)
         mask = load_visibility(policy=policy, tree=tree, at=at, actor=actor).mask
         places = ((tree.index_of_uid(uid), why) for uid, why in shared.items())
-        found += sorted(
+        choices += sorted(
             (
                 GridChoice(policy.slug, policy.name, tree.path(i), tree.name[i], *why)
                 for i, why in places
@@ -129,7 +129,7 @@ def list_grid_entries(*, actor: Actor, at: datetime) -> list[GridChoice]:
             ),
             key=lambda choice: choice.path,
         )
-    return found
+    return choices
 
 
 def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, levels: int = 1) -> Grid:
@@ -145,11 +145,11 @@ def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, level
     levels = min(max(levels, 1), MOST_LEVELS)
     listed, n_more = _listed(view, top, levels)
     since = _window_start(view)
-    found = None if view.as_of is None else _load(view, since)
-    below = found.below if found is not None else np.zeros((1, len(view.tree)))
-    is_shown = _described(view, found)
+    by_site = None if view.as_of is None else _load(view, since)
+    below = by_site.below if by_site is not None else np.zeros((1, len(view.tree)))
+    is_shown = _described(view, by_site)
     amounts = (
-        dict(zip(found.origins, below[:, top].tolist(), strict=True)) if found is not None and is_shown[top] else {}
+        dict(zip(by_site.origins, below[:, top].tolist(), strict=True)) if by_site is not None and is_shown[top] else {}
     )
     sites, fallback_since = load_sites(
         policy=view.policy,
@@ -158,10 +158,12 @@ def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, level
         amounts=amounts,
         since=since,
         as_of=view.as_of,
-        first_at=found.first_at if found is not None else {},
+        first_at=by_site.first_at if by_site is not None else {},
         at=at,
     )
-    columns = [found.origins.index(site.origin) if found and site.origin in found.origins else -1 for site in sites]
+    columns = [
+        by_site.origins.index(site.origin) if by_site and site.origin in by_site.origins else -1 for site in sites
+    ]
     code, scopes = view.tree.effective_scopes()
     rows = tuple(
         GridRow(
@@ -194,26 +196,26 @@ def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, level
 
 
 def _shared_in(policy: Policy) -> Mapping[UUID, tuple[Literal["published", "mounted"], str]]:
-    found: dict[UUID, tuple[Literal["published", "mounted"], str]] = {}
+    shared: dict[UUID, tuple[Literal["published", "mounted"], str]] = {}
     for uid, issuer in Mount.objects.filter(policy=policy).values_list("entry_uid", "issuer"):
-        found[uid] = ("mounted", issuer)
+        shared[uid] = ("mounted", issuer)
     for uid, name in Publication.objects.filter(policy=policy).values_list("entry_uid", "name"):
-        found[uid] = ("published", name)
-    return found
+        shared[uid] = ("published", name)
+    return shared
 
 
 def _listed(view: PolicyView, top: int, levels: int) -> tuple[list[int], int]:
     """The entry and visible entries of the levels below it, depth first, and the number of omitted ones."""
-    found: list[int] = []
+    entries: list[int] = []
     waiting, n = [(top, 0)], 0
     while waiting:
         i, depth = waiting.pop()
         n += 1
-        if len(found) < MOST_ROWS:
-            found.append(i)
+        if len(entries) < MOST_ROWS:
+            entries.append(i)
         if depth < levels:
             waiting += [(child, depth + 1) for child in reversed(view.visible_children(i))]
-    return found, n - len(found)
+    return entries, n - len(entries)
 
 
 def _window_start(view: PolicyView) -> datetime | None:
@@ -231,7 +233,7 @@ def _load(view: PolicyView, since: datetime | None) -> BySite:
 
 def _days_before(view: PolicyView) -> list[datetime]:
     """Earlier instants whose sums were shown, from which the increase since then could be computed."""
-    found: list[datetime] = []
+    instants: list[datetime] = []
     day = view.snapshot.computed_at if view.snapshot is not None else view.now
     for _ in range(_DAYS_BEFORE):
         pk = daily_snapshot_before(view.policy, day)
@@ -239,16 +241,16 @@ def _days_before(view: PolicyView) -> list[datetime]:
             break
         as_of, day = Snapshot.objects.values_list("as_of", "computed_at").get(pk=pk)
         if view.snapshot is None or pk != view.snapshot.snapshot_id:
-            found.append(as_of)
+            instants.append(as_of)
         day = day.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(minutes=10)
-    return found
+    return instants
 
 
-def _described(view: PolicyView, found: BySite | None) -> Mask:
+def _described(view: PolicyView, by_site: BySite | None) -> Mask:
     """Mask of entries whose deliveries by site may be shown."""
-    if found is None or not view.shows_sums:
-        return view.visibility.mask if found is not None else np.zeros(len(view.tree), dtype=np.bool_)
-    own = found.own[:, found.own.sum(axis=(0, 2)) > 0]  # a site without any usage reveals nothing
+    if by_site is None or not view.shows_sums:
+        return view.visibility.mask if by_site is not None else np.zeros(len(view.tree), dtype=np.bool_)
+    own = by_site.own[:, by_site.own.sum(axis=(0, 2)) > 0]  # a site without any usage reveals nothing
     if not own.shape[1]:
         return view.visibility.outright & view.visibility.mask
     # increases between consecutive instants; the first counts from the beginning

@@ -146,14 +146,16 @@ def _visible_in(view: PolicyView, tree: TreeColumns) -> Mask:
 
 def _differences(both: BothResults, visible: Mask) -> tuple[npt.NDArray[np.int64], int]:
     """Return the entries whose numbers change, largest changes first, and how many change rank."""
-    found = compare(ComputedTree(both.tree, both.with_them.result), ComputedTree(both.tree, both.without_them.result))
-    one, other = found.before, found.after
-    compared = ~np.isnan(one.actual) & visible
+    comparison = compare(
+        ComputedTree(both.tree, both.with_them.result), ComputedTree(both.tree, both.without_them.result)
+    )
+    before, after = comparison.before, comparison.after
+    compared = ~np.isnan(before.actual) & visible
     compared[0] = False
-    by_share = np.where(compared, np.abs(other.actual - one.actual), 0.0)
-    by_priority = np.where(compared, np.abs(other.priority - one.priority), 0.0)
-    ranked = (one.rank > 0) & (other.rank > 0) & visible
-    by_rank = np.where(ranked, np.abs(other.rank - one.rank), 0)
+    by_share = np.where(compared, np.abs(after.actual - before.actual), 0.0)
+    by_priority = np.where(compared, np.abs(after.priority - before.priority), 0.0)
+    ranked = (before.rank > 0) & (after.rank > 0) & visible
+    by_rank = np.where(ranked, np.abs(after.rank - before.rank), 0)
     differs = np.flatnonzero((by_share > _LEAST) | (by_priority > _LEAST) | (by_rank > 0))
     order = differs[np.lexsort((differs, -by_rank[differs], -np.round(by_share[differs], 12)))]
     return order, int((by_rank > 0).sum())

@@ -71,46 +71,46 @@ def apply_document(
     return _compared(head, tree, at, below)
 
 
-def _merged_columns(head: TreeColumns, at: int, below: Mask, theirs: TreeColumns) -> TreeColumns:
+def _merged_columns(head: TreeColumns, at: int, below: Mask, mounted: TreeColumns) -> TreeColumns:
     """Columns of the merged tree, vectorised. Rows: local ones in their order, then those of the document but its root.
 
     The document's entries get no fields that a document can't have (see `wire`): locks, dates, members, mounts,
     sources.
     """
-    kept, n_new = np.flatnonzero(~below), len(theirs) - 1
+    kept, n_new = np.flatnonzero(~below), len(mounted) - 1
     row_of = np.full(len(head) + 1, -1, dtype=np.int64)  # the last element is the root's parent −1
     row_of[kept] = np.arange(len(kept))
     row = int(row_of[at])
-    their_parents = np.where(theirs.parent[1:] == 0, row, theirs.parent[1:].astype(np.int64) + len(kept) - 1)
+    their_parents = np.where(mounted.parent[1:] == 0, row, mounted.parent[1:].astype(np.int64) + len(kept) - 1)
     parent_row = np.concatenate([row_of[head.parent[kept]], their_parents])
-    names = [*(head.name[i] for i in kept.tolist()), *theirs.name[1:]]
+    names = [*(head.name[i] for i in kept.tolist()), *mounted.name[1:]]
     rank = np.empty(len(names), dtype=np.int64)
     rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
     order, parent = breadth_first(parent_row, rank)
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
 
-    def joined(ours: Any, theirs: Any) -> Any:
-        return np.concatenate([ours[kept], theirs[1:]])[order]
+    def joined(local_column: Any, mounted_column: Any) -> Any:
+        return np.concatenate([local_column[kept], mounted_column[1:]])[order]
 
     def moved(values: Mapping[int, Value]) -> dict[int, Value]:
         return {int(place[row_of[i]]): value for i, value in values.items() if row_of[i] >= 0}
 
-    both = (*head.kind_names, *(kind for kind in theirs.kind_names if kind not in head.kind_names))
-    number = np.array([both.index(kind) for kind in theirs.kind_names], dtype=np.uint16)
-    kind_names, kind_code = without_unused_kinds(both, joined(head.kind_code, number[theirs.kind_code]))
-    is_group, scope_code = joined(head.is_group, theirs.is_group), joined(head.scope_code, theirs.scope_code)
+    both = (*head.kind_names, *(kind for kind in mounted.kind_names if kind not in head.kind_names))
+    number = np.array([both.index(kind) for kind in mounted.kind_names], dtype=np.uint16)
+    kind_names, kind_code = without_unused_kinds(both, joined(head.kind_code, number[mounted.kind_code]))
+    is_group, scope_code = joined(head.is_group, mounted.is_group), joined(head.scope_code, mounted.scope_code)
     is_group[place[row]] = True
-    if theirs.scope_code[0]:
-        scope_code[place[row]] = theirs.scope_code[0]
+    if mounted.scope_code[0]:
+        scope_code[place[row]] = mounted.scope_code[0]
     return TreeColumns(
-        uid=joined(head.uid, theirs.uid),
+        uid=joined(head.uid, mounted.uid),
         parent=parent,
         name=[names[each] for each in order.tolist()],
         kind_names=kind_names,
         kind_code=kind_code,
-        shares=joined(head.shares, theirs.shares),
-        inherit=joined(head.inherit, theirs.inherit),
+        shares=joined(head.shares, mounted.shares),
+        inherit=joined(head.inherit, mounted.inherit),
         is_group=is_group,
         scope_code=scope_code,
         locked=np.concatenate([head.locked[kept], np.zeros(n_new, np.bool_)])[order],
@@ -127,32 +127,32 @@ def _refuse_foreign_uids(
     head: TreeColumns, at: int, below: Mask, document: PolicyDocument, owned_elsewhere: OwnedElsewhere
 ) -> None:
     """Reject uids of entries outside the mount, so that a document can't take over entries that others decide about."""
-    theirs = document.tree
-    here = indexes_of(theirs.uid, head)
+    tree = document.tree
+    here = indexes_of(tree.uid, head)
     here[0] = -1  # the root is represented by the mount
     foreign = np.flatnonzero((here >= 0) & ~below[here])
     problems = []
     for i in foreign[:_MOST_NAMED].tolist():
         what = "the mount itself" if here[i] == at else head.path(int(here[i]))
-        problems.append(FieldProblem(theirs.path(i), f"has the uid of {what}, which isn't the mount's to describe"))
-    fresh = {theirs.uuid(i): i for i in (1 + np.flatnonzero(here[1:] < 0)).tolist()}
+        problems.append(FieldProblem(tree.path(i), f"has the uid of {what}, which isn't the mount's to describe"))
+    fresh = {tree.uuid(i): i for i in (1 + np.flatnonzero(here[1:] < 0)).tolist()}
     known = set(owned_elsewhere(list(fresh))) if fresh else set()
     message = "has the uid of an entry that this site has or had outside of the mount"
-    problems += [FieldProblem(theirs.path(i), message) for uid, i in fresh.items() if uid in known]
+    problems += [FieldProblem(tree.path(i), message) for uid, i in fresh.items() if uid in known]
     if problems:
         first = problems[0]
         raise BadDocument(f"{first.where} {first.message}.", code="foreign_uid", fields=problems[:_MOST_NAMED])
 
 
-def _refuse_new_names(head: TreeColumns, theirs: TreeColumns) -> None:
+def _refuse_new_names(head: TreeColumns, tree: TreeColumns) -> None:
     """Apply the rules for names of this site to new entries; existing ones keep their names.
 
     A single entry can't be left out or renamed: its siblings' targets, or its name in usage feeds, would differ from
     the document's.
     """
     problems = [
-        FieldProblem(theirs.path(i), f"has a name that {problem}")
-        for i, problem in new_name_problems(theirs, head).items()
+        FieldProblem(tree.path(i), f"has a name that {problem}")
+        for i, problem in new_name_problems(tree, head).items()
         if i
     ]
     if problems:

@@ -194,8 +194,8 @@ def load_provenance(policy: Policy, tree: TreeColumns, *, at: datetime) -> Mappi
         return {}
     rows = mounts_with_held(Mount.objects.filter(policy=policy))
     mounts = {row.entry_uid: row for row in rows}
-    found = [_summary(tree, i, mounts.get(tree.uuid(i)), at) for i in tree.mount]
-    return {each.entry_uid: each for each in found}
+    summaries = [_summary(tree, i, mounts.get(tree.uuid(i)), at) for i in tree.mount]
+    return {each.entry_uid: each for each in summaries}
 
 
 def provenance_of_mount(policy: Policy, tree: TreeColumns, i: int, *, at: datetime) -> Provenance | None:
@@ -206,10 +206,10 @@ def provenance_of_mount(policy: Policy, tree: TreeColumns, i: int, *, at: dateti
     return _summary(tree, i, rows.first(), at)
 
 
-def provenance_of(found: Mapping[UUID, Provenance], tree: TreeColumns, i: int) -> Provenance | None:
+def provenance_of(by_mount: Mapping[UUID, Provenance], tree: TreeColumns, i: int) -> Provenance | None:
     """Provenance of an entry that is a mount or is below one; None for local entries."""
-    mount = mount_of(tree, i) if found else None
-    return None if mount is None else found.get(tree.uuid(mount))
+    mount = mount_of(tree, i) if by_mount else None
+    return None if mount is None else by_mount.get(tree.uuid(mount))
 
 
 def _summary(tree: TreeColumns, i: int, row: Mount | None, at: datetime) -> Provenance:

@@ -185,10 +185,10 @@ def get_mount(*, mount_id: int, actor: Actor, at: datetime, lock: bool = False) 
     mounts = Mount.objects.select_related("policy", "held")
     if lock:
         mounts = mounts.select_for_update(of=("self",), no_key=True)
-    found = mounts.filter(pk=mount_id).first()
-    if found is None or not may_mount_at(found.policy, found.entry_uid, actor, at):
+    mount = mounts.filter(pk=mount_id).first()
+    if mount is None or not may_mount_at(mount.policy, mount.entry_uid, actor, at):
         raise NotFound(f"There is no mount {mount_id}.")
-    return found
+    return mount
 
 
 def list_mounts(*, actor: Actor, at: datetime) -> list[Mount]:
@@ -206,12 +206,12 @@ def clean_fingerprint(text: str) -> str:
     return plain
 
 
-def clean_settings(given: Mapping[str, Any], *, of_usage: bool = False) -> dict[str, Any]:
+def clean_settings(values: Mapping[str, Any], *, of_usage: bool = False) -> dict[str, Any]:
     """Check limits and interval of a mount or subscription; omitted values stay."""
     known = _COMMON if of_usage else _SETTINGS
     others = ("stale_action",) if of_usage else ("stale_action", "keep_usage")
     problems, read = [], {}
-    for name, value in given.items():
+    for name, value in values.items():
         if name == "keep_usage" and not of_usage:
             if not isinstance(value, bool):
                 problems.append(FieldProblem(name, "must be true or false"))
@@ -311,9 +311,9 @@ def _keep(policy: Policy, mount: Mount, accounts: Sequence[int], *, at: datetime
 
 
 def _by_mount(before: TreeColumns, moves: Sequence[Move]) -> Mapping[UUID, list[int]]:
-    found: dict[UUID, list[int]] = defaultdict(list)
+    accounts_by_mount: dict[UUID, list[int]] = defaultdict(list)
     for move in moves:
         mount = mount_of(before, move.before)
         if mount is not None and not is_reserved(move.key.namespace):
-            found[before.uuid(mount)].append(move.account)
-    return found
+            accounts_by_mount[before.uuid(mount)].append(move.account)
+    return accounts_by_mount

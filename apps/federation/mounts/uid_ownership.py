@@ -31,8 +31,8 @@ def owned_elsewhere(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> 
     Each is judged by its last location and that of its ancestors. Uids that only came through mounts that have ended
     belong to no one; another document may claim them.
     """
-    found = _last_elsewhere(policy, mount_uid, uids)
-    return found - _only_from_ended_mounts(policy, mount_uid, found) if found else found
+    owned = _last_elsewhere(policy, mount_uid, uids)
+    return owned - _only_from_ended_mounts(policy, mount_uid, owned) if owned else owned
 
 
 def _last_elsewhere(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> set[UUID]:
@@ -56,14 +56,14 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-def _inherit_from_above(found: dict[Key, Value | None], above: Mapping[Key, Key]) -> None:
+def _inherit_from_above(values: dict[Key, Value | None], above: Mapping[Key, Key]) -> None:
     """Pass each value found for an entry to all entries below it that have none; iterative, for any depth."""
     for start in above:
         way, place = [], start
-        while place not in found and place in above:
+        while place not in values and place in above:
             way.append(place)
             place = above[place]
-        found.update(dict.fromkeys(way, found.get(place)))
+        values.update(dict.fromkeys(way, values.get(place)))
 
 
 Place = tuple[UUID | None, int]  # an entry, and a revision that had it
@@ -127,7 +127,7 @@ def _mounts_above(policy: Policy, places: Collection[Place]) -> dict[Place, _Mou
 
     Each entry is read once a revision, whatever is below it.
     """
-    found: dict[Place, _MountAbove | None] = {}
+    mount_above: dict[Place, _MountAbove | None] = {}
     above: dict[Place, Place] = {}
     asked = {place for place in places if place[0] is not None}
     for _ in range(MAX_DEPTH + 2):
@@ -139,13 +139,13 @@ def _mounts_above(policy: Policy, places: Collection[Place]) -> dict[Place, _Mou
             rows = cursor.fetchall()
         for uid, number, parent, is_mount, existed, is_there in rows:
             if is_mount or parent is None:
-                found[uid, number] = _MountAbove(uid, bool(existed), is_there) if is_mount else None
+                mount_above[uid, number] = _MountAbove(uid, bool(existed), is_there) if is_mount else None
             else:
                 above[uid, number] = (parent, number)
         asked = {(parent, number) for _, number, parent, is_mount, *_ in rows if parent is not None and not is_mount}
-        asked -= above.keys() | found.keys()
-    _inherit_from_above(found, above)
-    return found
+        asked -= above.keys() | mount_above.keys()
+    _inherit_from_above(mount_above, above)
+    return mount_above
 
 
 _THERE = "SELECT uid FROM policies_entry WHERE policy_id = %s AND until IS NULL AND uid = ANY(%s::uuid[])"
@@ -156,9 +156,9 @@ def owned_by_another_policy(policy: Policy, mounted: MountedPublication | None, 
 
     A uid is one entry at a site, and usage reported for it counts in every policy.
     """
-    found: set[UUID] = set()
+    owned: set[UUID] = set()
     if not uids:
-        return found
+        return owned
     for other in Policy.all_objects.exclude(pk=policy.pk).order_by("slug"):
         with connection.cursor() as cursor:
             cursor.execute(_THERE, [other.pk, list(uids)])
@@ -170,5 +170,5 @@ def owned_by_another_policy(policy: Policy, mounted: MountedPublication | None, 
             i = tree.index_of_uid(uid)
             at = None if i is None else mount_of(tree, i)
             if i is not None and (at is None or at == i or tree.mount[at] != mounted):
-                found.add(uid)
-    return found
+                owned.add(uid)
+    return owned

@@ -283,5 +283,5 @@ def _single_snapshot() -> Iterator[bool]:
         yield is_outermost
 
 
-def _is_same(one: Mapping[str, Any], other: Mapping[str, Any], *names: str) -> bool:
-    return all(name in one and one[name] == other[name] for name in names)
+def _is_same(before: Mapping[str, Any], after: Mapping[str, Any], *names: str) -> bool:
+    return all(name in before and before[name] == after[name] for name in names)

@@ -42,9 +42,9 @@ class FeedAccounts:
     def digest(self, last_account: int) -> str:
         """Digest of the entries of accounts up to this one; newer accounts have no older usage."""
         chosen = self.account_id <= last_account
-        found = hashlib.sha256(self.account_id[chosen].tobytes())
-        found.update(self.uids[self.entry[chosen]].tobytes())
-        return found.hexdigest()
+        digest = hashlib.sha256(self.account_id[chosen].tobytes())
+        digest.update(self.uids[self.entry[chosen]].tobytes())
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ WHERE source_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz AND hour_at < %
 
 def load_sums(sources: Sequence[int], accounts: FeedAccounts, *, from_hour: int, to_hour: int) -> Sums:
     """Load the sums from one hour to before another."""
-    given = [
+    parameters = [
         Int8Array(accounts.account_id),
         Int8Array(accounts.entry),
         list(sources),
@@ -96,7 +96,7 @@ def load_sums(sources: Sequence[int], accounts: FeedAccounts, *, from_hour: int,
     ]
     is_held = Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists()
     query = _LOAD.format(more=NOT_HELD if is_held else "")
-    sums = fetch_columns(query, given) if len(accounts.uids) and sources else []
+    sums = fetch_columns(query, parameters) if len(accounts.uids) and sources else []
     if not sums:
         return Sums(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, len(AMOUNTS))), to_hour)
     entry, at_us, *columns = sums
@@ -130,21 +130,21 @@ def load_sums_in_groups(
 def first_hour(sources: Sequence[int], from_hour: int) -> int | None:
     """The first hour from `from_hour` on that has any usage; None for none."""
     rows = Bucket.objects.filter(hour_at__gte=at_hour(from_hour), source_id__in=sources).order_by("hour_at")
-    found = rows.values_list("hour_at", flat=True).first()
-    return None if found is None else hour_of(found)
+    instant = rows.values_list("hour_at", flat=True).first()
+    return None if instant is None else hour_of(instant)
 
 
 def load_running(sources: Sequence[int], accounts: FeedAccounts) -> StoredRunning:
     """Running jobs in a deterministic order."""
-    found = load_open_records(sources=list(sources))
-    at = np.searchsorted(accounts.account_id, found.account_id)
+    records = load_open_records(sources=list(sources))
+    at = np.searchsorted(accounts.account_id, records.account_id)
     at[at == len(accounts.account_id)] = 0
-    is_sent = found.is_running.copy()
-    is_sent &= accounts.account_id[at] == found.account_id if len(accounts.account_id) else False
+    is_sent = records.is_running.copy()
+    is_sent &= accounts.account_id[at] == records.account_id if len(accounts.account_id) else False
     entry = accounts.entry[at[is_sent]] if is_sent.any() else np.zeros(0, np.int64)
-    start_us = np.rint(found.start_epoch[is_sent] * 1e6).astype(np.int64)
-    rates = [column[is_sent] for column in (found.cpus, found.gpus, found.mem_gb, found.nodes, found.billing)]
-    requested_s = found.requested_s[is_sent]
+    start_us = np.rint(records.start_epoch[is_sent] * 1e6).astype(np.int64)
+    rates = [column[is_sent] for column in (records.cpus, records.gpus, records.mem_gb, records.nodes, records.billing)]
+    requested_s = records.requested_s[is_sent]
     order = np.lexsort((requested_s, *rates[::-1], start_us, entry))
     rows = RunningRows(entry[order], start_us[order], *(column[order] for column in (*rates, requested_s)))
     return StoredRunning(accounts.uids, rows)

@@ -76,18 +76,18 @@ def drop_feed(*, name: str, at: datetime, actor: Actor) -> None:
         NotFound: there is no such feed.
     """
     _require_site(actor)
-    found = (
+    feed = (
         UsageFeed.all_objects.select_for_update(of=("self",), no_key=True)
         .select_related("policy")
         .filter(name=name)
         .first()
     )
-    if found is None:
+    if feed is None:
         raise NotFound(f"There is no feed {name[:128]!r}.")
-    details = {"number": found.number}
-    found.delete()
+    details = {"number": feed.number}
+    feed.delete()
     audit.record(
-        actor=actor, verb="federation.feed_dropped", at=at, policy_slug=found.policy.slug, subject=name, details=details
+        actor=actor, verb="federation.feed_dropped", at=at, policy_slug=feed.policy.slug, subject=name, details=details
     )
 
 

@@ -56,8 +56,8 @@ class CheckedHours:
 
 def load_far(subscription: Subscription) -> I8:
     """Hours since 1970, ascending, that were far above the capacity at the last report."""
-    found = [(at - _EPOCH) // timedelta(hours=1) for at in _far_hours(subscription).values_list("hour_at", flat=True)]
-    return np.array(found, dtype=np.int64)
+    hours = [(at - _EPOCH) // timedelta(hours=1) for at in _far_hours(subscription).values_list("hour_at", flat=True)]
+    return np.array(hours, dtype=np.int64)
 
 
 def doubted_from(subscription: Subscription) -> datetime | None:
@@ -115,9 +115,9 @@ def store_held_hours(
 
     empty: hours since 1970 that are no longer reported.
     """
-    mine = HeldHour.objects.filter(subscription=subscription)
-    mine.filter(hour_at__in=[hour_at(hour) for hour in [*sifted.hours.tolist(), *empty.tolist()]]).delete()
-    known = set(mine.values_list("hour_at", flat=True))
+    stored = HeldHour.objects.filter(subscription=subscription)
+    stored.filter(hour_at__in=[hour_at(hour) for hour in [*sifted.hours.tolist(), *empty.tolist()]]).delete()
+    known = set(stored.values_list("hour_at", flat=True))
     new = sorted(hour for hour in sifted.held_cpu_s if hour_at(hour) not in known)
     rows = [
         HeldHour(
@@ -208,9 +208,9 @@ class ReportedUsage:
 def load_reported_usage(subscription: Subscription) -> ReportedUsage:
     """Reported usage of a subscription; the caller has checked the actor's right to see it."""
     possible_s = subscription.capacity_cores * HOUR_S
-    mine = HeldHour.objects.filter(subscription=subscription)
-    held = {row.hour_at: row for row in mine.order_by("-hour_at")[:MOST_HOURS]}
-    all_held = mine.aggregate(n=Count("pk"), most=Max("cpu_s"))
+    rows = HeldHour.objects.filter(subscription=subscription)
+    held = {row.hour_at: row for row in rows.order_by("-hour_at")[:MOST_HOURS]}
+    all_held = rows.aggregate(n=Count("pk"), most=Max("cpu_s"))
     with connection.cursor() as cursor:
         cursor.execute(_COUNTED, [subscription.source_id, MOST_HOURS])
         counted = dict(cursor.fetchall())
@@ -218,7 +218,7 @@ def load_reported_usage(subscription: Subscription) -> ReportedUsage:
         n_hours, counted_s, first_at, last_at = cursor.fetchone()
     shown = [*held, *(at for at in sorted(counted, reverse=True) if at not in held)][:MOST_HOURS]
     running = Record.objects.filter(source_id=subscription.source_id, state=Record.State.RUNNING)
-    found = running.aggregate(n=Count("pk"), cores=Sum("cpus"))
+    totals = running.aggregate(n=Count("pk"), cores=Sum("cpus"))
     return ReportedUsage(
         hours=[
             ReportedHour(at, counted.get(at), held[at].cpu_s if at in held else None, possible_s)
@@ -230,8 +230,8 @@ def load_reported_usage(subscription: Subscription) -> ReportedUsage:
         last_at=last_at,
         n_held=int(all_held["n"]),
         needed_cores=float(all_held["most"] or 0.0) / HOUR_S,
-        n_running=int(found["n"] or 0),
-        running_cores=float(found["cores"] or 0.0),
+        n_running=int(totals["n"] or 0),
+        running_cores=float(totals["cores"] or 0.0),
         doubted_from=doubted_from(subscription),
     )
 
@@ -271,15 +271,17 @@ def _out_of_scope_entries(row: Subscription) -> list[int]:
     names = [str(tree.uuid(i)) for i in np.flatnonzero(outside).tolist()]
     with connection.cursor() as cursor:
         cursor.execute(_REPORTED, {"namespace": ENTRY_NAMESPACE, "names": names, "source": row.source_id})
-        return [found for (found,) in cursor.fetchall()]
+        return [account for (account,) in cursor.fetchall()]
 
 
 def _drop(row: Subscription, strangers: list[int], at: datetime) -> None:
     """Rewrite their hours without them; running jobs are reported again by the next document."""
-    mine = Bucket.objects.filter(source=row.source)
-    hours = list(mine.filter(account_id__in=strangers).values_list("hour_at", flat=True).distinct())
+    buckets = Bucket.objects.filter(source=row.source)
+    hours = list(buckets.filter(account_id__in=strangers).values_list("hour_at", flat=True).distinct())
     rest = list(
-        mine.filter(hour_at__in=hours).exclude(account_id__in=strangers).values_list("hour_at", "account_id", *AMOUNTS)
+        buckets.filter(hour_at__in=hours)
+        .exclude(account_id__in=strangers)
+        .values_list("hour_at", "account_id", *AMOUNTS)
     )
     sums = HourSums(
         np.array([_number(hour_at) for hour_at, *_ in rest], np.int64),

@@ -159,7 +159,7 @@ def subscribe(
     _refuse_names(issuer, feed)
     target_of(url)
     _refuse_twice(tree, i, issuer, feed)
-    given = {
+    fields = {
         "fingerprint": clean_fingerprint(fingerprint),
         "capacity_cores": clean_cores(capacity_cores),
         "sealed_token": sealed_token(token),
@@ -178,7 +178,7 @@ def subscribe(
         due_at=at,
         made_by=actor.user,
         made_at=at,
-        **given,
+        **fields,
     )
     details = {
         "url": url,
@@ -209,10 +209,10 @@ def get_subscription(*, subscription_id: int, actor: Actor, at: datetime, lock: 
     rows = Subscription.objects.select_related("policy", "source")
     if lock:
         rows = rows.select_for_update(of=("self",), no_key=True)
-    found = rows.filter(pk=subscription_id).first()
-    if found is None or not may_mount_at(found.policy, found.entry_uid, actor, at):
+    subscription = rows.filter(pk=subscription_id).first()
+    if subscription is None or not may_mount_at(subscription.policy, subscription.entry_uid, actor, at):
         raise NotFound(f"There is no subscription {subscription_id}.")
-    return found
+    return subscription
 
 
 def list_subscriptions(*, actor: Actor, at: datetime) -> list[Subscription]:
@@ -277,11 +277,11 @@ def _refuse_twice(tree: TreeColumns, i: int, issuer: str, feed: str) -> None:
     Raises:
         Conflict: another subscription to that site covers some of the same entries.
     """
-    mine = set(_uids_below(tree, i))
+    uids = set(_uids_below(tree, i))
     for other in Subscription.objects.filter(issuer=issuer).select_related("policy"):
-        theirs = load_tree(other.policy)
-        j = theirs.index_of_uid(other.entry_uid)
-        if other.feed == feed or (j is not None and not mine.isdisjoint(_uids_below(theirs, j))):
+        other_tree = load_tree(other.policy)
+        j = other_tree.index_of_uid(other.entry_uid)
+        if other.feed == feed or (j is not None and not uids.isdisjoint(_uids_below(other_tree, j))):
             message = f"There is a subscription to usage of these entries from {issuer}, for {other.policy.slug}"
             raise Conflict(f"{message}: its usage counts in every policy.", code="subscribed")
 

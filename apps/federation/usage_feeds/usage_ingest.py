@@ -293,13 +293,13 @@ def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) ->
     place = indexes_of(packed, tree)
     if place[0] >= 0 and place[0] != at:
         raise _refused("other_root", "root", f"is {tree.path(int(place[0]))}, which the subscription isn't for")
-    found = place[1:]
-    wrong = np.flatnonzero((found >= 0) & ~tree.subtree_mask(at)[np.maximum(found, 0)])
+    indices = place[1:]
+    wrong = np.flatnonzero((indices >= 0) & ~tree.subtree_mask(at)[np.maximum(indices, 0)])
     if len(wrong):
         message = "is an entry that the subscription isn't for"
-        fields = [FieldProblem(tree.path(int(found[i])), message) for i in wrong[:_MOST_NAMED].tolist()]
+        fields = [FieldProblem(tree.path(int(indices[i])), message) for i in wrong[:_MOST_NAMED].tolist()]
         raise BadDocument(f"{fields[0].where} {message}.", code="foreign_uid", fields=fields)
-    unknown = [uid for uid, at_here in zip(uids, found.tolist(), strict=True) if at_here < 0]
+    unknown = [uid for uid, at_here in zip(uids, indices.tolist(), strict=True) if at_here < 0]
     _refuse_other_policies(row, tree, at, unknown)
     return uids, unknown
 
@@ -324,10 +324,10 @@ def unknown_entries(row: Subscription) -> list[UUID]:
 def _refuse_other_policies(row: Subscription, tree: TreeColumns, at: int, unknown: list[UUID]) -> None:
     """Reject uids that another policy of this site knows, because an entry's account is the same in every policy."""
     mount = mount_of(tree, at)
-    theirs = owned_by_another_policy(row.policy, None if mount is None else tree.mount[mount], unknown)
-    if theirs:
+    owned = owned_by_another_policy(row.policy, None if mount is None else tree.mount[mount], unknown)
+    if owned:
         message = "is an entry of another policy of this site, which the subscription isn't for"
-        fields = [FieldProblem(str(uid), message) for uid in sorted(theirs, key=str)[:_MOST_NAMED]]
+        fields = [FieldProblem(str(uid), message) for uid in sorted(owned, key=str)[:_MOST_NAMED]]
         raise BadDocument(f"{fields[0].where} {message}.", code="foreign_uid", fields=fields)
 
 
