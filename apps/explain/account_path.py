@@ -78,7 +78,7 @@ def moment_json(moment: Moment | None) -> dict[str, Any] | None:
         "as_of": instant(moment.as_of) if moment.as_of else None,
         "snapshot_revision": moment.snapshot_revision,
         "reconstructed": moment.is_reconstructed,
-        "notes": [one.json() for one in moment.notes],
+        "notes": [note.json() for note in moment.notes],
     }
 
 
@@ -106,7 +106,7 @@ def _explained(visible: VisibleSnapshot, result: dict[str, Any], entry: int) -> 
         "explained_by": kind,
         "deciding": None if deciding is None else deciding.path,
         "sentence": text_of(messages),
-        "sentences": [one.json() for one in messages],
+        "sentences": [message.json() for message in messages],
     }
 
 
@@ -115,11 +115,11 @@ FactsOf = Callable[[MyPriority], AccountFacts]
 
 def get_me(*, actor: Actor, at: int | datetime | None, policy_slug: str | None, facts_of: FactsOf) -> dict[str, Any]:
     """The actor, and a summary of each account: policy, entry, rank, factor and sentences."""
-    found = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
+    priorities = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
     return {
         **_actor_json(actor),
         "at": _instant_json(at),
-        "accounts": [_line(one, _messages(found, one, facts_of)) for one in found],
+        "accounts": [_line(priority, _messages(priorities, priority, facts_of)) for priority in priorities],
     }
 
 
@@ -134,18 +134,20 @@ def explain_me(
     facts_of: FactsOf,
 ) -> dict[str, Any]:
     """The actor's accounts with every level, the scheduler's number and advice; all, or those that match."""
-    found = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
+    priorities = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
     chosen = [
-        one
-        for one in found
-        if account in ("", one.account) and namespace in ("", one.namespace) and entry in ("", one.entry_path)
+        priority
+        for priority in priorities
+        if account in ("", priority.account)
+        and namespace in ("", priority.namespace)
+        and entry in ("", priority.entry_path)
     ]
-    accounts = [_explained_priority(one, _messages(found, one, facts_of)) for one in chosen]
+    accounts = [_explained_priority(priority, _messages(priorities, priority, facts_of)) for priority in chosen]
     return {**_actor_json(actor), "at": _instant_json(at), "accounts": accounts}
 
 
-def _messages(found: Sequence[MyPriority], mine: MyPriority, facts_of: FactsOf) -> AccountMessages:
-    return messages_of(mine, [one for one in found if one is not mine], facts_of(mine))
+def _messages(priorities: Sequence[MyPriority], priority: MyPriority, facts_of: FactsOf) -> AccountMessages:
+    return messages_of(priority, [other for other in priorities if other is not priority], facts_of(priority))
 
 
 def _actor_json(actor: Actor) -> dict[str, Any]:
@@ -163,54 +165,54 @@ def _actor_json(actor: Actor) -> dict[str, Any]:
     }
 
 
-def _line(mine: MyPriority, texts: AccountMessages) -> dict[str, Any]:
+def _line(priority: MyPriority, texts: AccountMessages) -> dict[str, Any]:
     return {
-        "account": mine.account,
-        "group": mine.group or None,
-        "namespace": mine.namespace or None,
-        "policy": mine.policy_slug,
-        "policy_name": mine.policy_name,
-        "error": mine.error or None,
-        "entry": mine.entry_path or None,
-        "entry_uid": mine.entry_uid,
-        "rank": mine.rank,
-        "of": None if mine.error else mine.of,
-        "factor": mine.factor,
-        "provisional": mine.provisional,
-        "explained_by": None if mine.error else mine.explained_by,
-        "deciding": mine.decisive.path if mine.decisive else None,
+        "account": priority.account,
+        "group": priority.group or None,
+        "namespace": priority.namespace or None,
+        "policy": priority.policy_slug,
+        "policy_name": priority.policy_name,
+        "error": priority.error or None,
+        "entry": priority.entry_path or None,
+        "entry_uid": priority.entry_uid,
+        "rank": priority.rank,
+        "of": None if priority.error else priority.of,
+        "factor": priority.factor,
+        "provisional": priority.provisional,
+        "explained_by": None if priority.error else priority.explained_by,
+        "deciding": priority.decisive.path if priority.decisive else None,
         "sentence": f"{texts.verdict.heading}. {text_of(texts.summary[1:])}".strip(),
         "sentences": _messages_json(texts.summary),
         "when": _messages_json(texts.verdict.when),
         "changes": _messages_json(texts.verdict.changes),
         "stale": texts.stale.json() if texts.stale else None,
-        "snapshot": mine.snapshot_id,
-        "revision": mine.revision,
-        "as_of": instant(mine.as_of) if mine.as_of else None,
-        "age_s": round(max((clock.now() - mine.as_of).total_seconds(), 0.0), 3) if mine.as_of else None,
-        "moment": moment_json(mine.moment),
+        "snapshot": priority.snapshot_id,
+        "revision": priority.revision,
+        "as_of": instant(priority.as_of) if priority.as_of else None,
+        "age_s": round(max((clock.now() - priority.as_of).total_seconds(), 0.0), 3) if priority.as_of else None,
+        "moment": moment_json(priority.moment),
     }
 
 
-def _explained_priority(mine: MyPriority, texts: AccountMessages) -> dict[str, Any]:
+def _explained_priority(priority: MyPriority, texts: AccountMessages) -> dict[str, Any]:
     steps = []
     for level in texts.levels:
         steps.append({**step_json(level.step, level.messages), "decides": level.decides})
     return {
-        **_line(mine, texts),
-        "algorithm": mine.settings or None,
-        "priorities": [json_number(value) for value in mine.priorities],
-        "vector": list(mine.vector) or None,
-        "key": mine.key or None,
-        "usage_s": mine.usage,
+        **_line(priority, texts),
+        "algorithm": priority.settings or None,
+        "priorities": [json_number(value) for value in priority.priorities],
+        "vector": list(priority.vector) or None,
+        "key": priority.key or None,
+        "usage_s": priority.usage,
         "steps": steps,
         "number": texts.number.json() if texts.number else None,
-        "smallest_job": asdict(mine.smallest_job) if mine.smallest_job else None,
+        "smallest_job": asdict(priority.smallest_job) if priority.smallest_job else None,
     }
 
 
 def _messages_json(sentences: Sequence[Message]) -> list[dict[str, Any]]:
-    return [one.json() for one in sentences]
+    return [sentence.json() for sentence in sentences]
 
 
 def _instant_json(at: int | datetime | None) -> str | None:

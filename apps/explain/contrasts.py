@@ -46,7 +46,7 @@ class Comparison:
     visible: VisibleSnapshot
     one: Side
     other: Side
-    found: Contrast
+    difference: Contrast
     ahead_step: WalkStep | None
     behind_step: WalkStep | None
     turn: Turn | None
@@ -54,13 +54,13 @@ class Comparison:
 
     @property
     def ahead(self) -> Side | None:
-        if self.found.ahead is None:
+        if self.difference.ahead is None:
             return None
-        return self.one if self.found.ahead == self.one.index else self.other
+        return self.one if self.difference.ahead == self.one.index else self.other
 
 
 def compare_leaves(
-    *, policy_slug: str, other: str, one: str = "", actor: Actor, at: int | datetime | None = None
+    *, policy_slug: str, other: str, leaf: str = "", actor: Actor, at: int | datetime | None = None
 ) -> Comparison:
     """Compare two leaves, each an account (alice, c1:alice) or a path; by default with the actor's best account.
 
@@ -69,7 +69,7 @@ def compare_leaves(
         Invalid: both are the same leaf, or one has no rank.
     """
     visible = open_snapshot(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
-    first = _own(visible, actor) if not one else _leaf(visible, one, "one")
+    first = _own(visible, actor) if not leaf else _leaf(visible, leaf, "one")
     second = _leaf(visible, other, "other")
     if first == second:
         raise Invalid(
@@ -158,8 +158,8 @@ def comparison_json(compared: Comparison) -> dict[str, Any]:
         "other": _side_json(compared.other),
         "ahead": ahead.path if ahead else None,
         "behind": behind.path if behind else None,
-        "decided_by": compared.found.decided_by,
-        "level": compared.found.level,
+        "decided_by": compared.difference.decided_by,
+        "level": compared.difference.level,
         "ahead_step": _step_json(compared.ahead_step),
         "behind_step": _step_json(compared.behind_step),
         "turn": None
@@ -171,7 +171,7 @@ def comparison_json(compared: Comparison) -> dict[str, Any]:
             "behind_shares_at_least": turn.behind_shares_at_least,
         },
         "sentence": text_of(compared.sentences[:2]),
-        "sentences": [one.json() for one in compared.sentences],
+        "sentences": [sentence.json() for sentence in compared.sentences],
     }
 
 
@@ -184,8 +184,8 @@ def _step_json(step: WalkStep | None) -> dict[str, Any] | None:
 
 
 def _own(visible: VisibleSnapshot, actor: Actor) -> int:
-    results = [one for query in own_queries(actor) for one in visible.lookup(query)]
-    ranked = sorted((one["rank"], one["entry"]) for one in results if one.get("rank") is not None)
+    results = [result for query in own_queries(actor) for result in visible.lookup(query)]
+    ranked = sorted((result["rank"], result["entry"]) for result in results if result.get("rank") is not None)
     at = visible.snapshot.tree.index_of_path(ranked[0][1]) if ranked else None
     if at is None or not visible.snapshot.values.is_ranked[at]:
         raise NotFound(_("None of your accounts has a rank in this policy: name both entries."))
@@ -214,25 +214,26 @@ def _of_account(visible: VisibleSnapshot, text: str) -> int | None:
     return None
 
 
-def _compare(visible: VisibleSnapshot, one: int, other: int) -> Comparison:
+def _compare(visible: VisibleSnapshot, entry: int, other: int) -> Comparison:
     snapshot = visible.snapshot
     with conflict_without_algorithm(), refusing_failed_packages():
-        found = contrast(result_of(snapshot), one, other)
-    sides = _side(snapshot, one), _side(snapshot, other)
+        difference = contrast(result_of(snapshot), entry, other)
+    sides = _side(snapshot, entry), _side(snapshot, other)
     steps = [
-        None if step is None else _visible_step(visible, step.entry) for step in (found.ahead_step, found.behind_step)
+        None if step is None else _visible_step(visible, step.entry)
+        for step in (difference.ahead_step, difference.behind_step)
     ]
     is_shown = all(step is None or not step.is_suppressed for step in steps)
-    turn = found.turn if is_shown else None
+    turn = difference.turn if is_shown else None
     messages = [
-        *_order(snapshot, sides, found),
-        *_level(snapshot, found, steps),
-        *_factors(found, sides),
-        *_rounded(visible, found),
+        *_order(snapshot, sides, difference),
+        *_level(snapshot, difference, steps),
+        *_factors(difference, sides),
+        *_rounded(visible, difference),
     ]
-    if found.turn is not None:
+    if difference.turn is not None:
         messages += _turn(snapshot, steps, turn) if turn is not None else [build_message("turn.suppressed")]
-    return Comparison(visible, *sides, found, steps[0], steps[1], turn, messages)
+    return Comparison(visible, *sides, difference, steps[0], steps[1], turn, messages)
 
 
 def _side(snapshot: ServedSnapshot, at: int) -> Side:
@@ -245,20 +246,20 @@ def _visible_step(visible: VisibleSnapshot, at: int) -> WalkStep:
     return step if visible.shows_numbers[at] else without_numbers(step)
 
 
-def _order(snapshot: ServedSnapshot, sides: tuple[Side, Side], found: Contrast) -> list[Message]:
-    one, other = sides
-    same = one.name == other.name
-    if found.ahead is None:
+def _order(snapshot: ServedSnapshot, sides: tuple[Side, Side], difference: Contrast) -> list[Message]:
+    first, second = sides
+    same = first.name == second.name
+    if difference.ahead is None:
         return [
             build_message(
                 "contrast.tie",
-                ahead=one.path if same else one.name,
-                behind=other.path if same else other.name,
-                rank=one.rank,
+                ahead=first.path if same else first.name,
+                behind=second.path if same else second.name,
+                rank=first.rank,
                 of=snapshot.n_ranked,
             )
         ]
-    ahead, behind = (one, other) if found.ahead == one.index else (other, one)
+    ahead, behind = (first, second) if difference.ahead == first.index else (second, first)
     return [
         build_message(
             "contrast.ahead",
@@ -271,40 +272,42 @@ def _order(snapshot: ServedSnapshot, sides: tuple[Side, Side], found: Contrast) 
     ]
 
 
-def _level(snapshot: ServedSnapshot, found: Contrast, steps: list[WalkStep | None]) -> list[Message]:
-    if found.decided_by == "tie":
+def _level(snapshot: ServedSnapshot, difference: Contrast, steps: list[WalkStep | None]) -> list[Message]:
+    if difference.decided_by == "tie":
         return []
     algorithm = str(snapshot.algorithm["name"])
     standing = [_standing(step) for step in steps if step is not None]
     ahead, behind = steps
-    if found.decided_by == "own_order":
+    if difference.decided_by == "own_order":
         return [build_message("contrast.own_order", algorithm=algorithm), *standing]
     if ahead is None or behind is None:
-        ended = build_message("contrast.ended", level=found.level)
+        ended = build_message("contrast.ended", level=difference.level)
         return [
-            ended if found.decided_by == "level" else build_message("contrast.one_number", algorithm=algorithm),
+            ended if difference.decided_by == "level" else build_message("contrast.one_number", algorithm=algorithm),
             *standing,
         ]
-    between = {"level": found.level, "ahead": ahead.name, "behind": behind.name, "algorithm": algorithm}
-    return [build_message(f"contrast.{found.decided_by}", **between), *standing]
+    between = {"level": difference.level, "ahead": ahead.name, "behind": behind.name, "algorithm": algorithm}
+    return [build_message(f"contrast.{difference.decided_by}", **between), *standing]
 
 
-def _rounded(visible: VisibleSnapshot, found: Contrast) -> list[Message]:
+def _rounded(visible: VisibleSnapshot, difference: Contrast) -> list[Message]:
     """Levels at which the two are equal only by rounding; levels with hidden entries are left out."""
     messages = []
-    for level, one, other in found.rounded:
-        if visible.shows_numbers[one.entry] and visible.shows_numbers[other.entry]:
-            names = {"ahead": visible.snapshot.tree.name[one.entry], "behind": visible.snapshot.tree.name[other.entry]}
-            numbers = {"priority": one.priority, "other_priority": other.priority, "part": one.scalar}
+    for level, step, other in difference.rounded:
+        if visible.shows_numbers[step.entry] and visible.shows_numbers[other.entry]:
+            names = {"ahead": visible.snapshot.tree.name[step.entry], "behind": visible.snapshot.tree.name[other.entry]}
+            numbers = {"priority": step.priority, "other_priority": other.priority, "part": step.scalar}
             messages.append(build_message("contrast.rounded", level=level, **names, **numbers))
-    return [*messages, build_message("contrast.rounded_tie")] if messages and found.decided_by == "tie" else messages
+    return (
+        [*messages, build_message("contrast.rounded_tie")] if messages and difference.decided_by == "tie" else messages
+    )
 
 
-def _factors(found: Contrast, sides: tuple[Side, Side]) -> list[Message]:
+def _factors(difference: Contrast, sides: tuple[Side, Side]) -> list[Message]:
     """Both factors, for an algorithm that compares one number of the whole path."""
-    if found.decided_by != "whole_path":
+    if difference.decided_by != "whole_path":
         return []
-    ahead, behind = sides if found.ahead == sides[0].index else sides[::-1]
+    ahead, behind = sides if difference.ahead == sides[0].index else sides[::-1]
     return [
         build_message(
             "contrast.factors", ahead=ahead.name, behind=behind.name, factor=ahead.factor, other_factor=behind.factor

@@ -70,8 +70,8 @@ def _shares_a_rank(snapshot: ServedSnapshot, i: int, others: I8) -> Mask:
     best_own = ranks[entries == i].min(initial=snapshot.n_ranked + 1)
     worst = np.zeros(len(snapshot.tree), dtype=np.int64)  # 0: no leaf
     np.maximum.at(worst, entries, ranks)
-    found: Mask = worst[others] >= best_own
-    return found
+    shares_rank: Mask = worst[others] >= best_own
+    return shares_rank
 
 
 DecidedBy = Literal["component", "rule", "inherited"]
@@ -137,12 +137,12 @@ def _count_by_level(snapshot: ServedSnapshot, entry: int, own: I8) -> tuple[I8, 
     order, values, leaves = snapshot.order, snapshot.values, snapshot.leaf_components
     ranks, has_rank = values.rank[values.is_ranked], bool(values.has_rank[entry])
     is_ahead, is_behind = ranks < values.rank[entry], ranks > values.rank[entry]
-    mine = snapshot.components[own]
+    components = snapshot.components[own]
     level_with, left = np.ones(len(leaves), dtype=np.bool_), np.ones(len(leaves), dtype=np.bool_)
     ahead, behind = (np.zeros((len(_CAUSES), len(own)), dtype=np.int64) for _ in range(2))
     for level in range(len(own)):
-        theirs = leaves[:, level] if level < leaves.shape[1] else np.full(len(leaves), order.fill)
-        goes_first, ties = level_with & order.ahead(theirs, mine[level]), order.ties(theirs, mine[level])
+        others = leaves[:, level] if level < leaves.shape[1] else np.full(len(leaves), order.fill)
+        goes_first, ties = level_with & order.ahead(others, components[level]), order.ties(others, components[level])
         goes_last = level_with & ~goes_first & ~ties
         if has_rank:
             goes_first, goes_last = goes_first & is_ahead, goes_last & is_behind
@@ -204,16 +204,16 @@ def effects_of(explanation: Explanation, values: Numbers, chain: Sequence[int], 
     """Effects of the entries of a path, root first; None if an entry doesn't compete, or for other algorithms."""
     if explanation.kind != "ratio":
         return [None] * len(chain)
-    found: list[Effect | None] = []
+    effects: list[Effect | None] = []
     above: float | None = 1.0
     factor_above = 2.0 ** (-1.0 / damping)
     for entry in chain:
         if not values.competes[entry]:
-            found.append(None)
+            effects.append(None)
             continue
         ratio = _ratio(explanation, values, entry)
         factor = float(values.factor[entry]) if values.has_factor[entry] else _factor(ratio, damping)
-        found.append(
+        effects.append(
             Effect(
                 above,
                 ratio,
@@ -222,11 +222,11 @@ def effects_of(explanation: Explanation, values: Numbers, chain: Sequence[int], 
                 factor_above,
                 factor,
                 _change(above, ratio, damping),
-                explanation.only_adds and above is not None and len(found) > found.count(None),
+                explanation.only_adds and above is not None and len(effects) > effects.count(None),
             )
         )
         above, factor_above = ratio, factor
-    return found
+    return effects
 
 
 def largest_effect(effects: Sequence[Effect | None], standing: RankPosition | None) -> int | None:

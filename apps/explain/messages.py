@@ -49,25 +49,25 @@ class AccountMessages:
 
 
 def messages_of(
-    mine: MyPriority, others: Sequence[MyPriority] = (), facts: AccountFacts | None = None
+    priority: MyPriority, others: Sequence[MyPriority] = (), facts: AccountFacts | None = None
 ) -> AccountMessages:
     """All messages about an account. others: further accounts of the same user. facts: None if unknown."""
-    is_late = mine.problems and not mine.moment
+    is_late = priority.problems and not priority.moment
     return AccountMessages(
-        verdict=decide(mine, others, facts),
-        levels=[_level(mine, step, at) for at, step in enumerate(mine.walk)],
-        number=_number(mine),
-        stale=build_message("fresh.behind", problems=list(mine.problems)) if is_late else None,
+        verdict=decide(priority, others, facts),
+        levels=[_level(priority, step, at) for at, step in enumerate(priority.walk)],
+        number=_number(priority),
+        stale=build_message("fresh.behind", problems=list(priority.problems)) if is_late else None,
     )
 
 
-def reason_in_short(mine: MyPriority) -> str:
+def reason_in_short(priority: MyPriority) -> str:
     """The reason for an account's rank as text, for a table row."""
-    return text_of(decide(mine).reason)
+    return text_of(decide(priority).reason)
 
 
-def _level(mine: MyPriority, step: WalkStep, at: int) -> LevelMessages:
-    is_you, decides = at == len(mine.walk) - 1 and not step.is_group, at == mine.deciding
+def _level(priority: MyPriority, step: WalkStep, at: int) -> LevelMessages:
+    is_you, decides = at == len(priority.walk) - 1 and not step.is_group, at == priority.deciding
     standing = level_messages(step, is_you=is_you, decides=decides)[0]
     ahead = ahead_message(step, is_you=is_you, is_yours=not is_you)
     local_only = local_only_message(step.local_only) if step.local_only else None
@@ -84,23 +84,28 @@ _BY_ALGORITHM = {
 }
 
 
-def _number(mine: MyPriority) -> Message | None:
+def _number(priority: MyPriority) -> Message | None:
     """The number that schedulers get, and its formula."""
-    if mine.error:
+    if priority.error:
         return None
-    if mine.rank is None:
-        return build_message("number.fallback" if mine.levels_decide else "number.unranked", factor=mine.factor)
-    place: dict[str, Any] = {"rank": mine.rank, "of": mine.of, "factor": mine.factor, "algorithm": mine.algorithm}
-    if mine.algorithm in _BY_ALGORITHM:
-        place["damping"] = mine.settings.get("damping_factor", 1)
-        return build_message(f"number.{_BY_ALGORITHM[mine.algorithm]}", **place)
-    if mine.compares == "deviations":
-        return build_message("number.deviations", **place, deviations=list(mine.priorities))
-    if mine.compares == "ranks":
-        return build_message("number.walk" if mine.levels_decide else "number.one", **place)
-    place |= {"vector": list(mine.priorities), "parts": list(mine.vector)}
-    if "resolution" not in mine.settings:
+    if priority.rank is None:
+        return build_message("number.fallback" if priority.levels_decide else "number.unranked", factor=priority.factor)
+    place: dict[str, Any] = {
+        "rank": priority.rank,
+        "of": priority.of,
+        "factor": priority.factor,
+        "algorithm": priority.algorithm,
+    }
+    if priority.algorithm in _BY_ALGORITHM:
+        place["damping"] = priority.settings.get("damping_factor", 1)
+        return build_message(f"number.{_BY_ALGORITHM[priority.algorithm]}", **place)
+    if priority.compares == "deviations":
+        return build_message("number.deviations", **place, deviations=list(priority.priorities))
+    if priority.compares == "ranks":
+        return build_message("number.walk" if priority.levels_decide else "number.one", **place)
+    place |= {"vector": list(priority.priorities), "parts": list(priority.vector)}
+    if "resolution" not in priority.settings:
         return build_message("number.levels", **place)
-    is_key = mine.settings.get("factor_from") == "key"
-    most = int(mine.settings["resolution"]) - 1
+    is_key = priority.settings.get("factor_from") == "key"
+    most = int(priority.settings["resolution"]) - 1
     return build_message("number.vector_key" if is_key else "number.vector", **place, resolution=most)

@@ -74,20 +74,20 @@ def path_job(snapshot: ServedSnapshot, entry: int) -> PathJob | None:
     except (BadParameter, PackageFailed):  # the package of an operator fails or isn't installed
         return None
     unit = unit_of_metric(snapshot.settings.metric["weights"])
-    anywhere, everywhere = (float(one) if isfinite(one) else None for one in (jobs.min(), jobs.max()))
+    anywhere, everywhere = (float(size) if isfinite(size) else None for size in (jobs.min(), jobs.max()))
     return PathJob(anywhere, everywhere, unit, _sentence(anywhere, everywhere, unit))
 
 
 def _sentence(anywhere: float | None, everywhere: float | None, unit: str) -> str:
     """The size of job that changes the vector at all, and on every level."""
-    given = {"any": job_hours(anywhere), "every": job_hours(everywhere), "unit": unit}
+    sizes = {"any": job_hours(anywhere), "every": job_hours(everywhere), "unit": unit}
     if anywhere is None:
         return _("No job changes your priority now: you have no shares, or no siblings on any level.")
     text = _(
         "A job of more than %(any)s %(unit)s changes your priority on some level, one of more than %(every)s on every "
         "level."
     )
-    return text % given
+    return text % sizes
 
 
 @dataclass(frozen=True)
@@ -165,13 +165,15 @@ def get_my_priority(
         )
     policies = [policy for policy in list_policies(actor=actor) if policy_slug in (None, policy.slug)]
     opened = [_open(policy, actor, at) for policy in policies]
-    found: list[MyPriority] = []
+    priorities: list[MyPriority] = []
     for query in own_queries(actor):
-        answers = [answer for one in opened for answer in _in_policy(one, query)]
+        answers = [answer for snapshot in opened for answer in _in_policy(snapshot, query)]
         known = [answer for answer in answers if not answer.error]
         waiting = [answer for answer in answers if answer.error == "no_snapshot"]
-        found += known or waiting or answers[:1]
-    return sorted(found, key=lambda one: (one.rank is None, -(one.factor or 0.0), one.account, one.entry_path))
+        priorities += known or waiting or answers[:1]
+    return sorted(
+        priorities, key=lambda each: (each.rank is None, -(each.factor or 0.0), each.account, each.entry_path)
+    )
 
 
 @dataclass(frozen=True)
@@ -300,12 +302,12 @@ LEFT JOIN policies_grant AS held ON held.policy_id = %(policy)s AND held.entry_u
 """
 
 
-def list_viewers(mine: MyPriority, *, actor: Actor) -> list[Message]:
+def list_viewers(priority: MyPriority, *, actor: Actor) -> list[Message]:
     """What colleagues, role holders and administrators can see of the actor's own entry."""
-    if actor.user is None or mine.entry_uid is None:
+    if actor.user is None or priority.entry_uid is None:
         raise NotAllowed("Sign in to see what others see about you.")
-    policy = get_policy(slug=mine.policy_slug, actor=actor, scope="self:read")
-    names = {load_tree(policy).uuid(0): policy.name, **{step.uid: step.name for step in mine.walk}}
+    policy = get_policy(slug=priority.policy_slug, actor=actor, scope="self:read")
+    names = {load_tree(policy).uuid(0): policy.name, **{step.uid: step.name for step in priority.walk}}
     with connection.cursor() as cursor:
         values: dict[str, Any] = {"user": actor.user.pk, "policy": policy.pk, "at": clock.now()}
         cursor.execute(_READERS, values | {"entries": list(names)})
@@ -336,15 +338,15 @@ def _by_grants(held: Iterable[Sequence[Any]], names: Mapping[UUID, str], user: U
         elif user_id != user.pk:
             people[uid, role, kind] += 1
     order = list(reversed(list(names)))
-    found = [
+    rows = [
         (uid, role, build_message(f"seen.{kind}", n=n, **_about(names[uid], role)))
         for (uid, role, kind), n in people.items()
     ]
     for uid, role, kind, who in groups:
         suffix = "all" if who == EVERYBODY else "group"
-        found.append((uid, role, build_message(f"seen.{kind}_{suffix}", people=who, **_about(names[uid], role))))
-    found.sort(key=lambda each: (order.index(each[0]), each[1], each[2].key))
-    return [message for _uid, _role, message in found]
+        rows.append((uid, role, build_message(f"seen.{kind}_{suffix}", people=who, **_about(names[uid], role))))
+    rows.sort(key=lambda each: (order.index(each[0]), each[1], each[2].key))
+    return [message for _uid, _role, message in rows]
 
 
 def _about(name: str, role: str) -> dict[str, Any]:

@@ -121,13 +121,13 @@ def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
         return Walk(entry, chain, steps, largest_effect(effects, standing))
     counts = count_leaves(snapshot, entry)
     for level, i in enumerate(counts.levels.tolist()):
-        ahead, behind = (int(one[:, level].sum()) for one in (counts.ahead, counts.behind))
+        ahead, behind = (int(matrix[:, level].sum()) for matrix in (counts.ahead, counts.behind))
         at = chain.index(i)
         steps[at] = replace(steps[at], leaves_ahead=ahead, leaves_behind=behind)
-    found = counts.deciding(standing)
-    if found is None:
+    decision = counts.deciding(standing)
+    if decision is None:
         return Walk(entry, chain, steps, None)
-    return Walk(entry, chain, steps, chain.index(found.entry), found.by)
+    return Walk(entry, chain, steps, chain.index(decision.entry), decision.by)
 
 
 def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Message]:
@@ -239,7 +239,7 @@ def step_json(step: WalkStep, messages: Sequence[Message]) -> dict[str, Any]:
         "compared_by": {"scope": step.compared_by[0], "sources": list(step.compared_by[1])},
         "message": {"key": f"walk.{step.message_key}", "numbers": _numbers(step)},
         "sentence": text_of(messages),
-        "sentences": [one.json() for one in messages],
+        "sentences": [message.json() for message in messages],
         "deviation_points": step.deviation_points,
         "suppressed": step.is_suppressed,
         "adjustments": [
@@ -345,7 +345,7 @@ def without_numbers(step: WalkStep) -> WalkStep:
 
 def adjustments_of(snapshot: ServedSnapshot, i: int) -> tuple[CountedAdjustment, ...]:
     """Adjustments at an entry that count in a snapshot, oldest first."""
-    found = sorted(snapshot.corrections.get(i, ()), key=lambda each: (each["at_s"], each["uid"]))
+    corrections = sorted(snapshot.corrections.get(i, ()), key=lambda each: (each["at_s"], each["uid"]))
     return tuple(
         CountedAdjustment(
             uid=each["uid"],
@@ -358,7 +358,7 @@ def adjustments_of(snapshot: ServedSnapshot, i: int) -> tuple[CountedAdjustment,
                 each["resource"], each["amount_s"], datetime.fromtimestamp(each["at_s"], UTC), each["note"]
             ),
         )
-        for each in found
+        for each in corrections
     )
 
 

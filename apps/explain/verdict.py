@@ -71,77 +71,81 @@ class Verdict:
     changes: tuple[Message, ...]
 
 
-def decide(mine: MyPriority, others: Sequence[MyPriority] = (), facts: AccountFacts | None = None) -> Verdict:
+def decide(priority: MyPriority, others: Sequence[MyPriority] = (), facts: AccountFacts | None = None) -> Verdict:
     """Decide what is said about an account. others: further accounts of the same user."""
     facts = facts or AccountFacts()
     return Verdict(
-        heading=_heading(mine),
-        reason=tuple(_reason(mine)),
-        own=_own(mine),
-        when=tuple(_when(mine, facts)),
-        changes=tuple(_changes(mine, others)),
+        heading=_heading(priority),
+        reason=tuple(_reason(priority)),
+        own=_own(priority),
+        when=tuple(_when(priority, facts)),
+        changes=tuple(_changes(priority, others)),
     )
 
 
-def _heading(mine: MyPriority) -> Message:
-    if mine.error:
-        is_not_kept = mine.moment and mine.error == "no_snapshot"
+def _heading(priority: MyPriority) -> Message:
+    if priority.error:
+        is_not_kept = priority.moment and priority.error == "no_snapshot"
         return build_message(
-            "verdict.nothing_kept" if is_not_kept else f"verdict.{mine.error}", policy=mine.policy_name
+            "verdict.nothing_kept" if is_not_kept else f"verdict.{priority.error}", policy=priority.policy_name
         )
-    if mine.standing is None:
-        return build_message("verdict.new_user" if mine.provisional else "verdict.unranked")
-    return build_message(f"verdict.{mine.standing.band}", rank=mine.standing.rank, of=mine.standing.of)
+    if priority.standing is None:
+        return build_message("verdict.new_user" if priority.provisional else "verdict.unranked")
+    return build_message(f"verdict.{priority.standing.band}", rank=priority.standing.rank, of=priority.standing.of)
 
 
-def _reason(mine: MyPriority) -> list[Message]:
-    if mine.error == "unmapped":
-        return [build_message("rank.unmapped", policy=mine.policy_name, factor=mine.factor)]
-    if mine.error:  # in a view of the past the advice is sufficient
-        return [] if mine.moment else [build_message("rank.no_snapshot", policy=mine.policy_name)]
-    if mine.standing is None:
-        return list(mine.why_unranked)
-    if mine.provisional:
-        return [build_message("reason.new_user", name=mine.entry_name)]
-    if mine.standing.band == "only":
+def _reason(priority: MyPriority) -> list[Message]:
+    if priority.error == "unmapped":
+        return [build_message("rank.unmapped", policy=priority.policy_name, factor=priority.factor)]
+    if priority.error:  # in a view of the past the advice is sufficient
+        return [] if priority.moment else [build_message("rank.no_snapshot", policy=priority.policy_name)]
+    if priority.standing is None:
+        return list(priority.why_unranked)
+    if priority.provisional:
+        return [build_message("reason.new_user", name=priority.entry_name)]
+    if priority.standing.band == "only":
         return [build_message("reason.alone")]
-    if mine.decisive is None:
-        return [_without_level(mine)]
-    if not mine.levels_decide:
-        return _of_factor(mine, mine.decisive)
-    return [_of_level(mine, mine.decisive) if mine.decided_by == "component" else _by_rule(mine, mine.decisive)]
+    if priority.decisive is None:
+        return [_without_level(priority)]
+    if not priority.levels_decide:
+        return _of_factor(priority, priority.decisive)
+    return [
+        _of_level(priority, priority.decisive)
+        if priority.decided_by == "component"
+        else _by_rule(priority, priority.decisive)
+    ]
 
 
-def _without_level(mine: MyPriority) -> Message:
-    standing = mine.standing
+def _without_level(priority: MyPriority) -> Message:
+    standing = priority.standing
     assert standing is not None  # noqa: S101 - by the caller
-    if mine.is_decided_above:
+    if priority.is_decided_above:
         return build_message("reason.above")
-    if mine.explained_by == "number":
-        return build_message("reason.number", algorithm=mine.algorithm)
+    if priority.explained_by == "number":
+        return build_message("reason.number", algorithm=priority.algorithm)
     if standing.is_good and not standing.n_behind:
         return build_message("reason.tied" if standing.n_ahead else "reason.equal", n=standing.n_ahead)
-    if all(step.target is None for step in mine.walk):
+    if all(step.target is None for step in priority.walk):
         return build_message("reason.no_level")
-    if mine.levels_decide:
+    if priority.levels_decide:
         return build_message("rank.place", rank=standing.rank, of=standing.of)
-    if all(step.effect is None or step.effect.is_same for step in mine.walk):
+    if all(step.effect is None or step.effect.is_same for step in priority.walk):
         return build_message("reason.factor_same")
     if standing.is_good:
         return build_message("reason.factor_less", n=standing.n_behind)
     return build_message("reason.factor_more", n=standing.n_ahead)
 
 
-def _whom(mine: MyPriority, step: WalkStep) -> Literal["you", "group"]:
+def _whom(priority: MyPriority, step: WalkStep) -> Literal["you", "group"]:
     """Whether a level is the user's own. An account that counts at a group shares the group's usage with others."""
-    return "you" if step is mine.walk[-1] and not step.is_group else "group"
+    return "you" if step is priority.walk[-1] and not step.is_group else "group"
 
 
-def _of_level(mine: MyPriority, step: WalkStep) -> Message:
-    side = "good" if mine.standing is not None and mine.standing.is_good else "bad"
+def _of_level(priority: MyPriority, step: WalkStep) -> Message:
+    side = "good" if priority.standing is not None and priority.standing.is_good else "bad"
     state = step.state if step.state in ("over", "on") else "under"
     return build_message(
-        f"reason.{_whom(mine, step)}_{side}_{state}",
+        f"reason.{_whom(priority, step)}_{side}_{state}",
         name=step.name,
         parent=step.parent_name,
         actual=step.actual,
@@ -150,110 +154,110 @@ def _of_level(mine: MyPriority, step: WalkStep) -> Message:
     )
 
 
-def _by_rule(mine: MyPriority, step: WalkStep) -> Message:
+def _by_rule(priority: MyPriority, step: WalkStep) -> Message:
     """Others are equal at the level: the algorithm orders them, or they have levels that this entry lacks."""
-    named = {"name": step.name, "parent": step.parent_name, "algorithm": mine.algorithm}
-    if mine.standing is not None and mine.standing.is_good:
+    named = {"name": step.name, "parent": step.parent_name, "algorithm": priority.algorithm}
+    if priority.standing is not None and priority.standing.is_good:
         return build_message("reason.good_rule", n=step.leaves_behind, **named)
-    if mine.decided_by == "inherited":
-        return build_message("reason.inherited", parent=step.parent_name, algorithm=mine.algorithm)
-    whom = _whom(mine, step)
-    if mine.compares == "ranks":
+    if priority.decided_by == "inherited":
+        return build_message("reason.inherited", parent=step.parent_name, algorithm=priority.algorithm)
+    whom = _whom(priority, step)
+    if priority.compares == "ranks":
         return build_message(f"reason.{whom}_listed", **named)
-    last = mine.walk[-1]
+    last = priority.walk[-1]
     if last.target is None:
         return build_message("reason.no_own_shares", parent=last.parent_name)
     return build_message(f"reason.{whom}_ended", name=step.name, parent=step.parent_name)
 
 
-def _of_factor(mine: MyPriority, step: WalkStep) -> list[Message]:
+def _of_factor(priority: MyPriority, step: WalkStep) -> list[Message]:
     """The level that changes the factor most, in the direction of the rank."""
-    effect, whom = step.effect, _whom(mine, step)
+    effect, whom = step.effect, _whom(priority, step)
     facts = {"name": step.name, "parent": step.parent_name, "actual": step.actual, "target": step.target}
     if effect is None or effect.ratio is None:
         return [build_message(f"factor.{whom}_no_shares", **facts, factor=0.0)]
     direction = "lowers" if effect.lowers else "raises"
     changes = {"factor": effect.factor, "other_factor": effect.factor_above}
-    found = [build_message(f"factor.{whom}_{direction}", **facts, **changes)]
-    return [*found, build_message("effect.adds")] if effect.lowers and effect.only_adds else found
+    messages = [build_message(f"factor.{whom}_{direction}", **facts, **changes)]
+    return [*messages, build_message("effect.adds")] if effect.lowers and effect.only_adds else messages
 
 
-def _own(mine: MyPriority) -> Message | None:
+def _own(priority: MyPriority) -> Message | None:
     """State of the user's own entry, if another level decides."""
-    last = mine.walk[-1] if mine.walk else None
-    if last is None or last.is_group or last is mine.decisive or last.state == "unknown":
+    last = priority.walk[-1] if priority.walk else None
+    if last is None or last.is_group or last is priority.decisive or last.state == "unknown":
         return None
     return build_message(f"own.{last.state}", parent=last.parent_name)
 
 
-def _when(mine: MyPriority, facts: AccountFacts) -> list[Message]:
+def _when(priority: MyPriority, facts: AccountFacts) -> list[Message]:
     """Now or when the deciding level is on target, or why there is no date; empty for the past."""
-    if mine.moment is not None:
+    if priority.moment is not None:
         return []
-    if mine.error:
-        return [build_message(f"when.{mine.error}")]
-    if mine.standing is None:
-        return [build_message("when.new_user")] if mine.provisional else []
-    side = _now(mine, facts.outlook) if mine.standing.is_good else _later(mine, facts.outlook)
+    if priority.error:
+        return [build_message(f"when.{priority.error}")]
+    if priority.standing is None:
+        return [build_message("when.new_user")] if priority.provisional else []
+    side = _now(priority, facts.outlook) if priority.standing.is_good else _later(priority, facts.outlook)
     return [*side, *_in_the_queue(facts.queue)]
 
 
-def _now(mine: MyPriority, outlook: Outlook | None) -> list[Message]:
-    standing, step = mine.standing, mine.decisive
+def _now(priority: MyPriority, outlook: Outlook | None) -> list[Message]:
+    standing, step = priority.standing, priority.decisive
     assert standing is not None  # noqa: S101 - by the caller
     key = "when.now" if standing.n_ahead else "when.first"
-    found = [build_message(key, n=standing.n_ahead, of=standing.of)]
-    is_lead = step is not None and step.state == "under" and mine.decided_by == "component"
+    messages = [build_message(key, n=standing.n_ahead, of=standing.of)]
+    is_lead = step is not None and step.state == "under" and priority.decided_by == "component"
     if step is not None and is_lead and outlook is not None and outlook.at is not None:
-        found.append(_named("when.lead", mine, step, on=outlook.at))
-    return found
+        messages.append(_named("when.lead", priority, step, on=outlook.at))
+    return messages
 
 
-def _later(mine: MyPriority, outlook: Outlook | None) -> list[Message]:
-    step = mine.decisive
-    if mine.is_decided_above:
+def _later(priority: MyPriority, outlook: Outlook | None) -> list[Message]:
+    step = priority.decisive
+    if priority.is_decided_above:
         return [build_message("when.above")]
-    if step is not None and mine.levels_decide and mine.decided_by == "inherited":
-        return [build_message("when.inherited", parent=step.parent_name, algorithm=mine.algorithm)]
-    if step is None or (mine.levels_decide and mine.decided_by != "component"):
+    if step is not None and priority.levels_decide and priority.decided_by == "inherited":
+        return [build_message("when.inherited", parent=step.parent_name, algorithm=priority.algorithm)]
+    if step is None or (priority.levels_decide and priority.decided_by != "component"):
         return [build_message("when.equal")]
     if has_no_shares(step):
         return [build_message("when.no_shares", parent=step.parent_name)]
     if step.state != "over":
         if step.state == "under" and outlook is not None and outlook.at is not None:
-            return [_named("when.under_until", mine, step, on=outlook.at)]
+            return [_named("when.under_until", priority, step, on=outlook.at)]
         return [build_message("when.not_over")]
-    return [_date(mine, step, outlook)]
+    return [_date(priority, step, outlook)]
 
 
 def has_no_shares(step: WalkStep) -> bool:
     return step.target == 0 or (step.effect is not None and step.effect.ratio is None)
 
 
-def _named(key: str, mine: MyPriority, step: WalkStep, **facts: Any) -> Message:
+def _named(key: str, priority: MyPriority, step: WalkStep, **facts: Any) -> Message:
     """The message addressed to the user, or naming the group."""
-    if _whom(mine, step) == "you":
+    if _whom(priority, step) == "you":
         return build_message(f"{key}_you", **facts)
     return build_message(key, name=step.name, **facts)
 
 
-def _date(mine: MyPriority, step: WalkStep, outlook: Outlook | None) -> Message:
+def _date(priority: MyPriority, step: WalkStep, outlook: Outlook | None) -> Message:
     """The date for a level over its target: at the usual pace, or if that is too late at the quietest pace."""
     if outlook is None or outlook.outcome == "on_target":
         return build_message("when.unknown")
     if outlook.outcome == "never_if_nobody_runs":
         return build_message("when.nobody_runs", parent=step.parent_name)
     if outlook.at is None:
-        return _quiet_date(mine, step, outlook)
+        return _quiet_date(priority, step, outlook)
     earliest, latest = outlook.earliest, outlook.latest
     if earliest is None or latest is None or day(earliest) == day(latest):
-        return _named("when.recovers", mine, step, on=outlook.at)
-    return _named("when.recovers_between", mine, step, on=outlook.at, earliest=earliest, latest=latest)
+        return _named("when.recovers", priority, step, on=outlook.at)
+    return _named("when.recovers_between", priority, step, on=outlook.at, earliest=earliest, latest=latest)
 
 
-def _quiet_date(mine: MyPriority, step: WalkStep, outlook: Outlook) -> Message:
+def _quiet_date(priority: MyPriority, step: WalkStep, outlook: Outlook) -> Message:
     facts = {"name": step.name, "parent": step.parent_name, "share": outlook.quiet}
-    is_you = _whom(mine, step) == "you"
+    is_you = _whom(priority, step) == "you"
     if outlook.quiet_at is not None:
         about: dict[str, Any] = {"on": outlook.quiet_at, "other_share": outlook.usual}
         return (
@@ -275,79 +279,83 @@ def _in_the_queue(queue: QueueFacts | None) -> list[Message]:
     if queue.position is None:
         return [build_message("queue.no_place", n=queue.n_mine, scheduler=queue.scheduler)]
     place = {"n": queue.n_mine, "position": queue.position, "of": queue.of, "scheduler": queue.scheduler}
-    found = [build_message("queue.first", **place)]
+    messages = [build_message("queue.first", **place)]
     if queue.n_by_fairshare is None:
-        return found
+        return messages
     key = "queue.by_fairshare" if queue.n_by_fairshare else "queue.not_by_fairshare"
-    return [*found, build_message(key, n=queue.n_by_fairshare)]
+    return [*messages, build_message(key, n=queue.n_by_fairshare)]
 
 
-def better_account(mine: MyPriority, others: Sequence[MyPriority]) -> MyPriority | None:
+def better_account(priority: MyPriority, others: Sequence[MyPriority]) -> MyPriority | None:
     """The user's best account with a better rank in the same cluster and policy; None without one."""
     able = [
         other
         for other in others
-        if runs_where(mine, other)
-        and (other.account, other.group) != (mine.account, mine.group)
+        if runs_where(priority, other)
+        and (other.account, other.group) != (priority.account, priority.group)
         and other.rank is not None
-        and (mine.rank is None or other.rank < mine.rank)
+        and (priority.rank is None or other.rank < priority.rank)
     ]
     return min(able, key=lambda other: other.rank or 0, default=None)
 
 
-def runs_where(mine: MyPriority, other: MyPriority) -> bool:
+def runs_where(priority: MyPriority, other: MyPriority) -> bool:
     """Whether a job could run under the other account: the same policy and the same cluster."""
-    return not other.error and other.policy_slug == mine.policy_slug and other.namespace == mine.namespace
+    return not other.error and other.policy_slug == priority.policy_slug and other.namespace == priority.namespace
 
 
-def _changes(mine: MyPriority, others: Sequence[MyPriority]) -> list[Message]:
+def _changes(priority: MyPriority, others: Sequence[MyPriority]) -> list[Message]:
     """What the user can do, the most helpful first."""
-    if mine.error == "unmapped":
-        asked = build_message("change.unmapped", policy=mine.policy_name, account=mine.name, factor=mine.factor)
-        return [asked, *_elsewhere(mine, others)]
-    if mine.error:
-        return [build_message("change.nothing_kept", policy=mine.policy_name)] if mine.moment else []
-    if mine.moment is not None:
+    if priority.error == "unmapped":
+        asked = build_message(
+            "change.unmapped", policy=priority.policy_name, account=priority.name, factor=priority.factor
+        )
+        return [asked, *_elsewhere(priority, others)]
+    if priority.error:
+        return [build_message("change.nothing_kept", policy=priority.policy_name)] if priority.moment else []
+    if priority.moment is not None:
         return []
-    elsewhere = _elsewhere(mine, others)
-    if mine.standing is None:
-        parent = mine.walk[-1].parent_name if mine.walk else mine.policy_name
-        return [*([] if mine.provisional else [build_message("change.unranked", parent=parent)]), *elsewhere]
-    if mine.standing.is_good:
+    elsewhere = _elsewhere(priority, others)
+    if priority.standing is None:
+        parent = priority.walk[-1].parent_name if priority.walk else priority.policy_name
+        return [*([] if priority.provisional else [build_message("change.unranked", parent=parent)]), *elsewhere]
+    if priority.standing.is_good:
         return elsewhere or [build_message("change.nothing")]
-    return [*elsewhere, *_by_usage(mine)]
+    return [*elsewhere, *_by_usage(priority)]
 
 
-def _elsewhere(mine: MyPriority, others: Sequence[MyPriority]) -> list[Message]:
-    better = better_account(mine, others)
+def _elsewhere(priority: MyPriority, others: Sequence[MyPriority]) -> list[Message]:
+    better = better_account(priority, others)
     if better is None:
         return []
-    account = better.name if better.account != mine.account or not better.group else f"{better.name} ({better.group})"
+    account = (
+        better.name if better.account != priority.account or not better.group else f"{better.name} ({better.group})"
+    )
     facts = {"account": account, "entry": better.entry_path, "other_rank": better.rank, "of": better.of}
-    if mine.rank is None:
+    if priority.rank is None:
         return [build_message("change.ranked_account", **facts)]
-    return [build_message("change.other_account", **facts, rank=mine.rank)]
+    return [build_message("change.other_account", **facts, rank=priority.rank)]
 
 
-def _by_usage(mine: MyPriority) -> list[Message]:
+def _by_usage(priority: MyPriority) -> list[Message]:
     """Advice by whose usage or shares put the account behind."""
-    step, last = mine.decisive, mine.walk[-1] if mine.walk else None
-    if last is None or mine.is_decided_above:
+    step, last = priority.decisive, priority.walk[-1] if priority.walk else None
+    if last is None or priority.is_decided_above:
         return []
-    if mine.levels_decide and mine.decided_by != "component":
+    if priority.levels_decide and priority.decided_by != "component":
         step = None
     if step is not None and has_no_shares(step):
         return [build_message("change.shares", parent=step.parent_name)]
-    found = []
-    is_by_group = step is not None and step.state == "over" and _whom(mine, step) == "group"
+    messages = []
+    is_by_group = step is not None and step.state == "over" and _whom(priority, step) == "group"
     if step is not None and is_by_group:
-        found.append(build_message("change.group", name=step.name))
+        messages.append(build_message("change.group", name=step.name))
     if last.state == "over" and not last.is_group:
-        found.append(build_message("change.own_use"))
+        messages.append(build_message("change.own_use"))
     elif last.state == "idle" and is_by_group and not last.is_group:
-        found.append(build_message("change.nothing_ran"))
-    if found:
-        return found
-    if step is None or not mine.levels_decide:
+        messages.append(build_message("change.nothing_ran"))
+    if messages:
+        return messages
+    if step is None or not priority.levels_decide:
         return [build_message("change.every_job")]
     return [build_message("change.others", name=step.name)]

@@ -61,7 +61,7 @@ class CarriedSums:
         """
         if self._meta != dict(terms) or not len(source_ids):
             return []
-        found, begin = [], 0
+        sums, begin = [], 0
         columns = self._columns
         days = zip(*(columns[name].tolist() for name in ("on", "from_s", "to_s", "ends")), strict=True)
         for on, from_s, to_s, end in days:
@@ -71,8 +71,8 @@ class CarriedSums:
                 cell = np.searchsorted(account_ids, columns["account"][here]) * len(source_ids)
                 cell += np.searchsorted(source_ids, columns["source"][here])
                 day = Day(date.fromordinal(on), from_s, to_s)
-                found.append(DaySums(day, cell.astype(np.int32), columns["amount"][here]))
-        return found
+                sums.append(DaySums(day, cell.astype(np.int32), columns["amount"][here]))
+        return sums
 
 
 def write_carry(
@@ -242,7 +242,7 @@ class Builder:
         return (published[-1], False) if published else (inputs.revisions[0], True)
 
     def _context_of(self, inputs: _Inputs, row: _RevisionRow, day: Day) -> RevisionContext:
-        local_only = tuple(one.uid for one in inputs.local_only if one.since < day.to_at)
+        local_only = tuple(entry.uid for entry in inputs.local_only if entry.since < day.to_at)
         known = self._context if self._is_context_current else None
         if known is None or (known.number, known.local_only) != (row.number, local_only):
             shared = SharedInputs(inputs.rules, inputs.roll.keys, inputs.sources, inputs.head)
@@ -255,7 +255,7 @@ class Builder:
     def _load_usage(self, inputs: _Inputs, from_s: int, to_s: int, rows: Sequence[_RevisionRow]) -> UsageArrays:
         """Load the buckets of these hours, ordered by hour, with all columns that the revisions' metrics need."""
         metrics = [row.metric for row in {row.number: row for row in rows}.values()]
-        found = load_usage(
+        usage = load_usage(
             sources=[source.id for source in inputs.sources],
             from_at=datetime.fromtimestamp(from_s, UTC),
             to_at=datetime.fromtimestamp(to_s, UTC),
@@ -263,7 +263,7 @@ class Builder:
             resources={name for metric in metrics for name in weighted_resources(metric)},
             classes=any(metric["class_factors"] for metric in metrics),
         )
-        return found.selected(np.argsort(found.hour_epoch, kind="stable"))
+        return usage.selected(np.argsort(usage.hour_epoch, kind="stable"))
 
     def _past_usage(self, inputs: _Inputs, context: RevisionContext, day: Day) -> WindowSums:
         """Return the sums of all usage before the day, in the metric and window current on it."""
@@ -282,10 +282,10 @@ class Builder:
             return []
         since_s = first_s if begin_s is None else max(begin_s, first_s)
         first = day_at(datetime.fromtimestamp(since_s, UTC), self._zone)
-        found = [each for each in days_of(first.on, day.on, self._zone) if each.from_s < day.from_s]
-        if found and found[-1].to_s > day.from_s:  # `day` is an hour: keep the earlier hours of its day
-            found[-1] = Day(found[-1].on, found[-1].from_s, day.from_s)
-        return found
+        days = [each for each in days_of(first.on, day.on, self._zone) if each.from_s < day.from_s]
+        if days and days[-1].to_s > day.from_s:  # `day` is an hour: keep the earlier hours of its day
+            days[-1] = Day(days[-1].on, days[-1].from_s, day.from_s)
+        return days
 
     def _rows(self, context: RevisionContext, days: Sequence[Day]) -> Iterator[DayRows]:
         """Yield the usage rows of consecutive earlier days."""
@@ -321,12 +321,12 @@ def _chunks(days: Sequence[Day]) -> Iterator[slice]:
 def _day_rows(inputs: _Inputs, context: RevisionContext, day: Day, usage: UsageArrays) -> DayRows:
     """Return the usage of one day in the metric, without rows whose amount is zero."""
     begin, end = np.searchsorted(usage.hour_epoch, [day.from_s, day.to_s])
-    found = usage.selected(np.arange(begin, end))
-    amount = weighted_amounts(found, metric=context.metric, classes=inputs.classes)
-    cell = np.searchsorted(inputs.roll.ids, found.account_id) * max(len(inputs.sources), 1)
-    cell += np.searchsorted(inputs.source_ids, found.source_id)
+    day_usage = usage.selected(np.arange(begin, end))
+    amount = weighted_amounts(day_usage, metric=context.metric, classes=inputs.classes)
+    cell = np.searchsorted(inputs.roll.ids, day_usage.account_id) * max(len(inputs.sources), 1)
+    cell += np.searchsorted(inputs.source_ids, day_usage.source_id)
     nonzero = amount != 0
-    hour = (found.hour_epoch // HOUR_S).astype(np.int32)
+    hour = (day_usage.hour_epoch // HOUR_S).astype(np.int32)
     return DayRows(day, cell[nonzero].astype(np.int32), hour[nonzero], amount[nonzero])
 
 

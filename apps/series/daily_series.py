@@ -55,10 +55,10 @@ def day_at(at: datetime, zone: ZoneInfo) -> Day:
     """Return the day that contains the hour of this instant."""
     hour_s = int(at.timestamp()) // HOUR_S * HOUR_S
     on = datetime.fromtimestamp(hour_s, UTC).astimezone(zone).date()
-    found = day_of(on, zone)
-    if hour_s < found.from_s:  # the day starts within this UTC hour, which counts to the day before
+    day = day_of(on, zone)
+    if hour_s < day.from_s:  # the day starts within this UTC hour, which counts to the day before
         return day_of(on - _DAY, zone)
-    return found
+    return day
 
 
 def days_of(first_on: date, last_on: date, zone: ZoneInfo) -> list[Day]:
@@ -75,8 +75,8 @@ def last_complete_day(at: datetime, zone: ZoneInfo) -> date:
 
 def months_of(days: Sequence[Day]) -> Iterator[tuple[date, list[Day]]]:
     """Group consecutive days by calendar month, each with the month's first day."""
-    for first_on, found in groupby(days, key=lambda day: day.on.replace(day=1)):
-        yield first_on, list(found)
+    for first_on, month_days in groupby(days, key=lambda day: day.on.replace(day=1)):
+        yield first_on, list(month_days)
 
 
 def _first_hour_s(on: date, zone: ZoneInfo) -> int:
@@ -231,8 +231,8 @@ class Slots:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        with pgbinary.cursor() as found:
-            row = found.execute(_READ_SLOTS, [policy.pk], binary=True).fetchone()
+        with pgbinary.cursor() as cursor:
+            row = cursor.execute(_READ_SLOTS, [policy.pk], binary=True).fetchone()
         raw = bytes(row[0]) if row is not None and row[0] is not None else b""
         self._of_uid = {raw[at : at + 16]: at // 16 for at in range(0, len(raw), 16)}
         self._new: list[bytes] = []
@@ -298,7 +298,7 @@ def write_month(policy: Policy, month_on: date, month: Month, *, tiles: Tiles = 
     n_blocks = next(iter(month.values())).shape[1] // BLOCK
     with connection.cursor() as plain:
         plain.execute(tiles.delete, [policy.pk, month_on])
-    with pgbinary.cursor() as found, found.copy(tiles.copy) as copy:
+    with pgbinary.cursor() as cursor, cursor.copy(tiles.copy) as copy:
         copy.set_types(["int8", "date", "int4", "bytea", "varchar"])
         for block in range(n_blocks):
             there = slice(block * BLOCK, (block + 1) * BLOCK)
@@ -311,8 +311,8 @@ def read_tiles(
 ) -> Mapping[tuple[int, date], Month]:
     """Load tiles by (block, month); `blocks` None: all blocks."""
     wanted = [] if blocks is None else sorted(blocks)
-    with pgbinary.cursor() as found:
-        rows = found.execute(tiles.read, [policy.pk, list(months), wanted, blocks is None], binary=True).fetchall()
+    with pgbinary.cursor() as cursor:
+        rows = cursor.execute(tiles.read, [policy.pk, list(months), wanted, blocks is None], binary=True).fetchall()
     return {(block, month_on): blobs.unpack(data, digest)[0] for block, month_on, data, digest in rows}
 
 

@@ -73,8 +73,8 @@ def fill_from_head(entry: I4, tree: TreeColumns, head: HeadMapping) -> I4:
     for level in head.tree.subtree(0)[1:]:
         here = slice(level.start, level.stop)
         nearest[here] = np.where(nearest[here] < 0, nearest[head.tree.parent[here]], nearest[here])
-    found = nearest[np.maximum(head.entry, 0)]
-    filled: I4 = np.where(lost & (found > 0), found, entry).astype(np.int32)
+    ancestor = nearest[np.maximum(head.entry, 0)]
+    filled: I4 = np.where(lost & (ancestor > 0), ancestor, entry).astype(np.int32)
     return filled
 
 
@@ -153,9 +153,9 @@ class RevisionContext:
 
     @cached_property
     def competes(self) -> Mask:
-        found = ~self.tree.engine_tree().inherits
-        found[0] = False
-        return found
+        competes = ~self.tree.engine_tree().inherits
+        competes[0] = False
+        return competes
 
     @cached_property
     def _shares(self) -> tuple[F8, F8]:
@@ -211,13 +211,13 @@ class RevisionContext:
         """Own usage of every entry, in each scope. Always by the historical approach, whatever the policy's."""
         accounts = AccountUsage({"historical": by_account}, np.zeros(0, np.bool_), np.zeros(0))
         placed = self.entry != UNMAPPED
-        found = []
+        own_usage = []
         for scope, narrowed in self._scopes[1]:
             used = usage_of_scope(accounts, scope=scope, narrowed=narrowed, sources=self.sources, approach="historical")
-            found.append(
+            own_usage.append(
                 np.bincount(self.entry[placed], weights=used[placed], minlength=len(self.tree)).astype(np.float64)
             )
-        return found
+        return own_usage
 
     def _compare(self, own: Sequence[F8]) -> tuple[F8, F8, F8]:
         """Return the totals, the totals by which children are compared, and the sums over all competing peers."""
@@ -229,12 +229,12 @@ class RevisionContext:
     def _peers(self, compared: Compared) -> F8:
         prepared, total = self._prepared, compared.usage
         if self.settings.algorithm["name"] == _DIVIDES_BY_PARENT:
-            found = compared.group_usage[np.maximum(prepared.fairshare_parent, 0)]
+            group_usage = compared.group_usage[np.maximum(prepared.fairshare_parent, 0)]
         else:
             contest = prepared.contest
             sums = sweep.sibling_sum(contest, total if prepared.is_whole else total[prepared.entry])
-            found = prepared.spread(sums[np.maximum(contest.parent, 0)])
-        peers = np.where(self.competes, found, 0.0)
+            group_usage = prepared.spread(sums[np.maximum(contest.parent, 0)])
+        peers = np.where(self.competes, group_usage, 0.0)
         peers[0] = total[0]
         return peers
 
@@ -321,7 +321,10 @@ def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
         "people": people_digest(load_tree(policy)),
         "head": policy.head_number,
         "watermarks": watermarks(),
-        "fallbacks": {str(one.uid): one.since.astimezone(UTC).isoformat() for one in list_local_only_entries(policy)},
+        "fallbacks": {
+            str(fallback.uid): fallback.since.astimezone(UTC).isoformat()
+            for fallback in list_local_only_entries(policy)
+        },
     }
 
 
@@ -352,12 +355,12 @@ def stale_from(policy: Policy, series: Series | None, current: Mapping[str, Any]
     built = series.inputs
     if invalidates_all(policy, built, current):
         return min(first_day(policy, zone), series.first_on)
-    found = [] if series.redo_from_on is None else [series.redo_from_on]
+    dates = [] if series.redo_from_on is None else [series.redo_from_on]
     changed_at = earliest_change(built["watermarks"])
     if changed_at is not None:
-        found.append(max(day_at(max(changed_at, EARLIEST), zone).on, first_day(policy, zone)))
-    found += [day_at(since, zone).on for since in policy_changes(policy, built, current)]
-    earliest = min(found, default=None)
+        dates.append(max(day_at(max(changed_at, EARLIEST), zone).on, first_day(policy, zone)))
+    dates += [day_at(since, zone).on for since in policy_changes(policy, built, current)]
+    earliest = min(dates, default=None)
     return earliest if earliest is not None and earliest <= series.through_on else None
 
 
@@ -371,13 +374,13 @@ def invalidates_all(policy: Policy, built: Mapping[str, Any], current: Mapping[s
 def policy_changes(policy: Policy, built: Mapping[str, Any], current: Mapping[str, Any]) -> list[datetime]:
     """List the instants at which the policy changed since the build: by a revision or a local-only fallback."""
     # The instants at which entries entered or left local-only fallback.
-    found = [
+    instants = [
         datetime.fromisoformat(since)
         for _uid, since in built.get("fallbacks", {}).items() ^ current["fallbacks"].items()
     ]
     later = Revision.objects.filter(policy=policy, number__gt=built["head"]).order_by("published_at")
     published_at = later.values_list("published_at", flat=True).first()
-    return found if published_at is None else [*found, published_at]
+    return instants if published_at is None else [*instants, published_at]
 
 
 EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)

@@ -82,8 +82,8 @@ def is_hour_missing(series: Series, policy: Policy, *, at: datetime) -> bool:
 
 def _stale_s(policy: Policy, series: Series, inputs: Mapping[str, Any]) -> int:
     built = series.hours_inputs
-    found = [*policy_changes(policy, built, inputs), earliest_change(built["watermarks"])]
-    return min((_hour_s(at) for at in found if at is not None), default=_hour_s(series.hours_through_at))
+    instants = [*policy_changes(policy, built, inputs), earliest_change(built["watermarks"])]
+    return min((_hour_s(at) for at in instants if at is not None), default=_hour_s(series.hours_through_at))
 
 
 def list_hours(from_s: int, to_s: int, zone: ZoneInfo) -> list[Day]:

@@ -38,8 +38,8 @@ def list_holdings(*, at: datetime) -> list[Holding]:
     known = [_records(sizes, at), _buckets(sizes, at), _snapshots(sizes, at), _series(sizes), _audit(sizes, at)]
     named = ("usage_record", "usage_bucket", "priorities_snapshot", AuditEvent._meta.db_table, *_SERIES)
     rest = sum(size for table, size in sizes.items() if table not in named)
-    found = [*known, Holding("rest", 0, rest, 0, rest)]
-    return sorted(found, key=lambda holding: -holding.bytes_in_a_year)
+    holdings = [*known, Holding("rest", 0, rest, 0, rest)]
+    return sorted(holdings, key=lambda holding: -holding.bytes_in_a_year)
 
 
 def _table_sizes() -> dict[str, int]:
@@ -118,4 +118,4 @@ def _holding(name: str, n_rows: int, n_bytes: int, rows_in_a_year: float) -> Hol
 
 def total(holdings: Sequence[Holding]) -> tuple[int, int]:
     """Return total bytes now and in a year."""
-    return sum(one.n_bytes for one in holdings), sum(one.bytes_in_a_year for one in holdings)
+    return sum(holding.n_bytes for holding in holdings), sum(holding.bytes_in_a_year for holding in holdings)

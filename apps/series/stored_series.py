@@ -82,7 +82,7 @@ def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: d
     An entry that the series doesn't know has zeros, and `exists` is false.
     """
     days, slots, tiles = _read_series(policy, uids, from_on, to_on)
-    found = empty_month(len(uids), len(days.on))
+    month = empty_month(len(uids), len(days.on))
     indices = group_by_block([slots.get(uid, -1) for uid in uids])
     spans = {block: (_span(of_block), _span(columns)) for block, (of_block, columns) in indices.items()}
     for month_on, there in _by_month(days.on).items():
@@ -90,14 +90,14 @@ def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: d
         at = slice(there[0], there[-1] + 1)  # days of a month are adjacent
         for block, (of_block, columns) in spans.items():
             for name, values in tiles.get((block, month_on), {}).items():
-                found[name][of_block, at] = values[rows][:, columns].T
-    return build_series(uids, days, found)
+                month[name][of_block, at] = values[rows][:, columns].T
+    return build_series(uids, days, month)
 
 
 def load_children(policy: Policy, parent_uid: UUID, *, from_on: date, to_on: date) -> DailySeries:
     """Load all entries that were children of this one on any of these days, ordered by name."""
-    found = SeriesDay.objects.filter(policy=policy, on__range=(from_on, to_on))
-    revisions = sorted(found.order_by().distinct().values_list("revision_number", flat=True))
+    series_days = SeriesDay.objects.filter(policy=policy, on__range=(from_on, to_on))
+    revisions = sorted(series_days.order_by().distinct().values_list("revision_number", flat=True))
     if not revisions:
         return load_series(policy, (), from_on=from_on, to_on=to_on)
     entries = Entry.objects.filter(policy=policy, parent_uid=parent_uid, since__lte=revisions[-1])
@@ -156,21 +156,21 @@ def _read_series(
 
 def _by_month(days: Sequence[date]) -> dict[date, list[int]]:
     """Indices of the days of each month, by the month's first day."""
-    found: dict[tuple[int, int], list[int]] = {}
+    by_month: dict[tuple[int, int], list[int]] = {}
     for at, on in enumerate(days):
-        found.setdefault((on.year, on.month), []).append(at)
-    return {date(year, month, 1): indices for (year, month), indices in found.items()}
+        by_month.setdefault((on.year, on.month), []).append(at)
+    return {date(year, month, 1): indices for (year, month), indices in by_month.items()}
 
 
 def group_by_block(slots: Sequence[int]) -> dict[int, tuple[IndexArray, IndexArray]]:
     """Group indices of entries and their columns by block; entries with slot −1 are skipped."""
-    found: dict[int, tuple[list[int], list[int]]] = {}
+    by_block: dict[int, tuple[list[int], list[int]]] = {}
     for index, slot in enumerate(slots):
         if slot >= 0:
-            indices, columns = found.setdefault(slot // BLOCK, ([], []))
+            indices, columns = by_block.setdefault(slot // BLOCK, ([], []))
             indices.append(index)
             columns.append(slot % BLOCK)
-    return {block: (np.array(indices), np.array(columns)) for block, (indices, columns) in found.items()}
+    return {block: (np.array(indices), np.array(columns)) for block, (indices, columns) in by_block.items()}
 
 
 def _span(indices: IndexArray) -> IndexArray | slice:
@@ -178,18 +178,18 @@ def _span(indices: IndexArray) -> IndexArray | slice:
     return slice(int(indices[0]), int(indices[-1]) + 1) if (np.diff(indices) == 1).all() else indices
 
 
-def build_series(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailySeries:
+def build_series(uids: Sequence[UUID], days: SeriesDays, month: Month) -> DailySeries:
     """Build a DailySeries from stored fields, arrays (entries, days)."""
     n = len(days.on)
-    flags = found["flags"][:, :n]
+    flags = month["flags"][:, :n]
     return DailySeries(
         uids=tuple(uids),
         days=days,
         exists=(flags & EXISTS) > 0,
         competes=(flags & COMPETES) > 0,
         knows_waiting=(flags & KNOWS_WAITING) > 0,
-        n_active=found["n_active"][:, :n],
-        **{name: found[name][:, :n] for name in AMOUNTS},
+        n_active=month["n_active"][:, :n],
+        **{name: month[name][:, :n] for name in AMOUNTS},
     )
 
 
@@ -201,14 +201,14 @@ def load_hours(policy: Policy, uids: Sequence[UUID]) -> DailySeries:
         on = sorted({row.begins_at.astimezone(UTC).date() for row in rows})
         blocks = {slot // BLOCK for slot in slots.values()}
         tiles = read_tiles(policy, on, blocks, tiles=DAY_TILES) if slots and on else {}
-    found = empty_month(len(uids), len(rows))
+    month = empty_month(len(uids), len(rows))
     indices = group_by_block([slots.get(uid, -1) for uid in uids])
     for at, row in enumerate(rows):
         begins_at = row.begins_at.astimezone(UTC)
         for block, (of_block, columns) in indices.items():
             for name, values in tiles.get((block, begins_at.date()), {}).items():
-                found[name][of_block, at] = values[begins_at.hour, columns]
-    return build_series(uids, _hours(rows), found)
+                month[name][of_block, at] = values[begins_at.hour, columns]
+    return build_series(uids, _hours(rows), month)
 
 
 def _hours(rows: Sequence[SeriesHour]) -> SeriesDays:
@@ -242,13 +242,13 @@ def load_against_today(policy: Policy, uids: Sequence[UUID], *, from_on: date, t
     tree = load_tree(policy)
     raw = np.frombuffer(b"".join(uid.bytes for uid in uids), np.uint8).reshape(len(uids), 16)
     indices = indexes_of(raw, tree)
-    found = empty_month(len(uids), len(days))
+    month = empty_month(len(uids), len(days))
     built_days: list[BuiltDay] = []
     for at, day in enumerate(Builder(policy, days, revision=policy.head_number).build(days) if days else ()):
         built_days.append(day)
         for name, values in day.values.columns.items():
-            found[name][: len(uids), at] = np.where(indices >= 0, values[np.maximum(indices, 0)], 0)
-    return build_series(uids, _series_days(built_days), found)
+            month[name][: len(uids), at] = np.where(indices >= 0, values[np.maximum(indices, 0)], 0)
+    return build_series(uids, _series_days(built_days), month)
 
 
 def _series_days(built_days: Sequence[BuiltDay]) -> SeriesDays:

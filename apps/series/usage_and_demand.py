@@ -272,11 +272,11 @@ class Waiting:
 
     def on(self, day: Day) -> F8 | None:
         """Core-seconds of each account on the day; None if no job waited."""
-        found = self._of_day.get(day.from_s)
-        if found is None:
+        demands = self._of_day.get(day.from_s)
+        if demands is None:
             return None
         total = np.zeros(self._n_accounts)
-        for account_index, core_s in found:
+        for account_index, core_s in demands:
             total += np.bincount(account_index, weights=core_s, minlength=self._n_accounts)
         return total
 
@@ -306,9 +306,9 @@ class Waiting:
     def _add(self, days: Sequence[Day], account_index: I8, first: I8, n_days: I8, core_s: F8) -> None:
         ordinal = np.arange(int(n_days.sum())) - np.repeat(np.cumsum(n_days) - n_days, n_days)
         key = (np.repeat(first, n_days) + ordinal) * self._n_accounts + np.repeat(account_index, n_days)
-        found, at = np.unique(key, return_inverse=True)
-        sums = np.bincount(at, weights=np.repeat(core_s, n_days), minlength=len(found))
-        day, where = np.divmod(found, self._n_accounts)
+        cells, at = np.unique(key, return_inverse=True)
+        sums = np.bincount(at, weights=np.repeat(core_s, n_days), minlength=len(cells))
+        day, where = np.divmod(cells, self._n_accounts)
         starts = np.flatnonzero(np.diff(day, prepend=-1))
         for first_row, end in zip(starts.tolist(), [*starts[1:].tolist(), len(day)], strict=True):
             self._of_day[days[int(day[first_row])].from_s].append(
@@ -339,16 +339,16 @@ def _read(days: Sequence[Day]) -> Iterator[list[Any]]:
     from_at, to_at = days[0].from_at, days[-1].to_at
     if days[-1].to_s - days[0].from_s <= _FEW_DAYS_S:
         for where, parameters in ((_BY_TIME, [to_at, from_at]), (_OPEN, [to_at])):
-            found = fetch_columns(_SELECT_WAITING.format(where=where), parameters)
-            if found:
-                yield found
+            columns = fetch_columns(_SELECT_WAITING.format(where=where), parameters)
+            if columns:
+                yield columns
         return
     with connection.cursor() as cursor:
         cursor.execute("SELECT COALESCE(min(id), 1), COALESCE(max(id), 0) FROM usage_record")
         first_id, last_id = cursor.fetchone()
     for after_id in range(first_id - 1, last_id, _RECORDS_AT_A_TIME):
-        found = fetch_columns(
+        columns = fetch_columns(
             _SELECT_WAITING.format(where=_BY_ID), [after_id, after_id + _RECORDS_AT_A_TIME, to_at, from_at]
         )
-        if found:
-            yield found
+        if columns:
+            yield columns

@@ -110,9 +110,9 @@ class _DayVisibility:
     def _decide(self, i: int) -> None:
         tree = self.view.tree
         if i == 0:
-            found = self._aligned(load_series(self.view.policy, [tree.uuid(0)], **self._span))
-            self.numbers[0] = found
-            self.visible[0] = np.ones(len(self.days.on), np.bool_) if self._is_outright(0) else _meets_rule(found)[0]
+            numbers = self._aligned(load_series(self.view.policy, [tree.uuid(0)], **self._span))
+            self.numbers[0] = numbers
+            self.visible[0] = np.ones(len(self.days.on), np.bool_) if self._is_outright(0) else _meets_rule(numbers)[0]
             return
         parent = int(tree.parent[i])
         uid = tree.uuid(parent)
@@ -164,9 +164,9 @@ class _DayVisibility:
         return _EntryDays(series.uids, np.where(alone, 1.0, n_active), used, np.where(alone, used, largest), exists)
 
 
-def _meets_rule(found: _EntryDays) -> Mask:
+def _meets_rule(entry_days: _EntryDays) -> Mask:
     smallest = int(settings.FAIRSHARE_SMALLEST_GROUP)
-    return is_large_enough(found.n_active, found.used, found.largest, smallest=smallest)
+    return is_large_enough(entry_days.n_active, entry_days.used, entry_days.largest, smallest=smallest)
 
 
 def _suppress_remainder(children: _EntryDays, candidates: Mask, has_people: Mask, direct: F8) -> Mask:

@@ -31,7 +31,7 @@ class Sentence:
 
     def json(self) -> dict[str, Any]:
         """Return the message in the form of the REST interface."""
-        plain = {name: one.isoformat() if isinstance(one, date) else one for name, one in self.values.items()}
+        plain = {name: value.isoformat() if isinstance(value, date) else value for name, value in self.values.items()}
         return {"key": self.key, "values": plain, "text": self.text}
 
 

@@ -21,7 +21,7 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.series.convergence.query import (
     DECAYED,
     TOTAL,
-    FoundMembers,
+    MemberSelection,
     Period,
     ShareMethod,
     actual_share,
@@ -62,29 +62,29 @@ def get_convergence_until_now(
 
     def read() -> Convergence:
         entry = open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=query.itself, scope=scope)
-        found = _hourly(entry, query.method) if query.by_hour else load_convergence(entry, query, actor)
-        return with_latest_snapshot(found, entry.view)
+        convergence = _hourly(entry, query.method) if query.by_hour else load_convergence(entry, query, actor)
+        return with_latest_snapshot(convergence, entry.view)
 
     return once_per_request(("convergence", policy_slug, uid, query, *reader), read)
 
 
-def with_latest_snapshot(found: Convergence, view: PolicyView) -> Convergence:
+def with_latest_snapshot(convergence: Convergence, view: PolicyView) -> Convergence:
     """Add the shares of the view's snapshot as the last point, if it is newer than the last day.
 
     Decayed shares only: a window or a single day has no value before the day has ended. Values that the view's actor
     may not read are NaN, as on days.
     """
-    on = _point_of(found, view.as_of)
+    on = _point_of(convergence, view.as_of)
     if on is None or view.snapshot is None:
-        return found
-    uids = [member.uid for member in found.members]
-    target, actual, used, waits = _shares_of(view, view.snapshot, uids, found.method)
+        return convergence
+    uids = [member.uid for member in convergence.members]
+    target, actual, used, waits = _shares_of(view, view.snapshot, uids, convergence.method)
     visible = np.isfinite(actual)
-    slack = half_band(target, found.settings.tolerance, leaf_mask(found.members))
+    slack = half_band(target, convergence.settings.tolerance, leaf_mask(convergence.members))
     states = _states_of(actual, target, slack, used, waits)
     idle = visible & ~used & ~waits
     last = view.snapshot.as_of.timestamp()
-    days = found.days
+    days = convergence.days
     more = SeriesDays(
         (*days.on, on),
         np.append(days.ends_s, last),
@@ -102,29 +102,36 @@ def with_latest_snapshot(found: Convergence, view: PolicyView) -> Convergence:
         "idle": idle,
         "idle_inferred": np.zeros_like(idle),
     }
-    wider: dict[str, Any] = {name: np.column_stack([getattr(found, name), column]) for name, column in columns.items()}
-    published = [*found.published, *_published_since(found, view, on)]
-    return replace(found, days=more, latest_at=view.snapshot.as_of, published=published, **wider)
+    wider: dict[str, Any] = {
+        name: np.column_stack([getattr(convergence, name), column]) for name, column in columns.items()
+    }
+    published = [*convergence.published, *_published_since(convergence, view, on)]
+    return replace(convergence, days=more, latest_at=view.snapshot.as_of, published=published, **wider)
 
 
-def _published_since(found: Convergence, view: PolicyView, on: date) -> list[Published]:
+def _published_since(convergence: Convergence, view: PolicyView, on: date) -> list[Published]:
     """List revisions of the unfinished day, including those newer than the snapshot."""
-    zone, known = ZoneInfo(settings.TIME_ZONE), {one.revision for one in found.published}
+    zone, known = ZoneInfo(settings.TIME_ZONE), {row.revision for row in convergence.published}
     today = view.now.astimezone(zone).date()
-    index_of_day = {on: len(found.on), today: len(found.on)}
-    return [one for one in published_in(view, Period(today, today), index_of_day) if one.revision not in known]
+    index_of_day = {on: len(convergence.on), today: len(convergence.on)}
+    return [row for row in published_in(view, Period(today, today), index_of_day) if row.revision not in known]
 
 
-def _point_of(found: Convergence, as_of: datetime | None) -> date | None:
+def _point_of(convergence: Convergence, as_of: datetime | None) -> date | None:
     """Return the day, or the hour, of the snapshot; None if the snapshot is not part of the figure."""
-    if as_of is None or not found.on or found.method.view != DECAYED or found.measured_against is not None:
+    if (
+        as_of is None
+        or not convergence.on
+        or convergence.method.view != DECAYED
+        or convergence.measured_against is not None
+    ):
         return None
     rows = as_of.astimezone(ZoneInfo(settings.TIME_ZONE))
-    if found.is_by_hour:
+    if convergence.is_by_hour:
         hour = rows.replace(minute=0, second=0, microsecond=0)
-        return hour if hour > found.on[-1] else None
-    ends_at_last_built_day = found.on[-1] == found.state.through_on
-    return rows.date() if ends_at_last_built_day and rows.date() > found.on[-1] else None
+        return hour if hour > convergence.on[-1] else None
+    ends_at_last_built_day = convergence.on[-1] == convergence.state.through_on
+    return rows.date() if ends_at_last_built_day and rows.date() > convergence.on[-1] else None
 
 
 def _shares_of(
@@ -174,12 +181,12 @@ def get_selection(
     rows = [_require(view, text) for text in query.picks] or _default_picks(entry, query)
     group = entry._replace(alone=False)
     if query.by_hour:
-        found = build_hourly_convergence(group, find_hourly_selection(view, rows), method)
+        convergence = build_hourly_convergence(group, find_hourly_selection(view, rows), method)
     else:
         members = find_selection(view, rows, query.whole.starting_earlier(method.days_before))
-        found = build_convergence(group, members, query.whole, method, actor)
-    found = with_latest_snapshot(replace(found, period=query.period), view)
-    return Selection(found, [view.tree.path(i).strip("/") for i in rows])
+        convergence = build_convergence(group, members, query.whole, method, actor)
+    convergence = with_latest_snapshot(replace(convergence, period=query.period), view)
+    return Selection(convergence, [view.tree.path(i).strip("/") for i in rows])
 
 
 def _require(view: PolicyView, text: str) -> int:
@@ -208,12 +215,12 @@ def _default_picks(entry: OpenedEntry, query: SelectionQuery) -> list[int]:
 def list_paths(*, policy_slug: str, actor: Actor, below: UUID | None) -> list[str]:
     """List paths of entries that can be picked, level by level below the entry, at most two hundred."""
     view, at, _ = open_entry(policy_slug=policy_slug, actor=actor, uid=below, itself=False, scope=READ)
-    found: list[int] = []
+    entries: list[int] = []
     level = [at]
-    while level and len(found) < _MOST_PATHS:
+    while level and len(entries) < _MOST_PATHS:
         level = [child for i in level for child in view.visible_children(i)]
-        found += level
-    return [view.tree.path(i).strip("/") for i in found[:_MOST_PATHS]]
+        entries += level
+    return [view.tree.path(i).strip("/") for i in entries[:_MOST_PATHS]]
 
 
 def get_convergence_data(
@@ -241,21 +248,21 @@ def _hourly(entry: OpenedEntry, method: ShareMethod) -> Convergence:
     return build_hourly_convergence(entry, members, method)
 
 
-def build_hourly_convergence(entry: OpenedEntry, found: FoundMembers, method: ShareMethod) -> Convergence:
+def build_hourly_convergence(entry: OpenedEntry, selection: MemberSelection, method: ShareMethod) -> Convergence:
     """Build the result from the members found."""
     view = entry.view
-    series, days = found.series, found.series.days
+    series, days = selection.series, selection.series.days
     target = target_share(series, method.of)
-    actual = np.where(found.visible, actual_share(series, method), np.nan)
-    slack = half_band(target, view.settings.tolerance, leaf_mask(found.members))
-    states = day_states(actual, target, slack, series, found.visible, days_before_entry(view.policy, series))
-    shares = Shares([member.name for member in found.members], days.on, actual, target, slack, states)
+    actual = np.where(selection.visible, actual_share(series, method), np.nan)
+    slack = half_band(target, view.settings.tolerance, leaf_mask(selection.members))
+    states = day_states(actual, target, slack, series, selection.visible, days_before_entry(view.policy, series))
+    shares = Shares([member.name for member in selection.members], days.on, actual, target, slack, states)
     period = _period_of(days.on, today_of(view.now))
-    made = assemble_convergence(entry, found, shares, period, method)
+    made = assemble_convergence(entry, selection, shares, period, method)
     return made if days.on else replace(made, published=[])
 
 
 def _period_of(on: tuple[date, ...], today: date) -> Period:
     """Return the days that contain the hours."""
-    first, last = (date(one.year, one.month, one.day) for one in (on[0], on[-1])) if on else (today, today)
+    first, last = (date(day.year, day.month, day.day) for day in (on[0], on[-1])) if on else (today, today)
     return Period(first, last)

@@ -243,7 +243,7 @@ def leaf_mask(members: Sequence[Member]) -> Mask:
 
 
 @dataclass(frozen=True, eq=False)
-class FoundMembers:
+class MemberSelection:
     """Members with the rows of their series and their visible days. n_all: count before the smallest were dropped."""
 
     members: list[Member]
@@ -254,7 +254,7 @@ class FoundMembers:
 
 def find_members(
     view: PolicyView, at: int, period: Period, *, itself: bool = False, against_today: bool = False
-) -> FoundMembers:
+) -> MemberSelection:
     """Find the children of entry `at`, or the entry alone; of very many children those with the largest targets.
 
     against_today: compute all days with the head revision. Readers of sums don't see such days: the difference from the
@@ -278,11 +278,11 @@ def find_members(
     if added_later and series.days.on:
         uids = [*series.uids, *added_later]
         series = load_series(policy, uids, from_on=period.from_on, to_on=period.to_on)
-    found = _visible_members(view, series, 0)
-    return FoundMembers(found.members, found.series, found.visible, len(found.members))
+    selection = _visible_members(view, series, 0)
+    return MemberSelection(selection.members, selection.series, selection.visible, len(selection.members))
 
 
-def _against_today(view: PolicyView, at: int, period: Period, *, itself: bool) -> FoundMembers:
+def _against_today(view: PolicyView, at: int, period: Period, *, itself: bool) -> MemberSelection:
     shown, n_all = _shown_entries(view, at, itself=itself)
     uids = [view.tree.uuid(i) for i in shown]
     return _fully_visible(
@@ -290,19 +290,19 @@ def _against_today(view: PolicyView, at: int, period: Period, *, itself: bool) -
     )
 
 
-def find_selection(view: PolicyView, rows: Sequence[int], period: Period) -> FoundMembers:
+def find_selection(view: PolicyView, rows: Sequence[int], period: Period) -> MemberSelection:
     """Find these entries of the head, in the given order."""
     uids = [view.tree.uuid(i) for i in rows]
     return _visible_members(view, load_series(view.policy, uids, from_on=period.from_on, to_on=period.to_on), len(uids))
 
 
-def find_hourly_selection(view: PolicyView, rows: Sequence[int]) -> FoundMembers:
+def find_hourly_selection(view: PolicyView, rows: Sequence[int]) -> MemberSelection:
     """Find these entries of the head with their hourly series."""
     shown = list(rows)
     return _fully_visible(view, shown, len(shown), load_hours(view.policy, [view.tree.uuid(i) for i in shown]))
 
 
-def find_hourly_members(view: PolicyView, at: int, *, itself: bool) -> FoundMembers:
+def find_hourly_members(view: PolicyView, at: int, *, itself: bool) -> MemberSelection:
     """As find_members, with hourly series. Readers of sums don't see hours: two sums an hour apart may differ by one
     person's usage.
     """
@@ -316,11 +316,11 @@ def _shown_entries(view: PolicyView, at: int, *, itself: bool) -> tuple[list[int
     return (_largest(view, children, MOST_MEMBERS), len(children)) if children else ([at], 1)
 
 
-def _fully_visible(view: PolicyView, shown: list[int], n_all: int, series: DailySeries) -> FoundMembers:
+def _fully_visible(view: PolicyView, shown: list[int], n_all: int, series: DailySeries) -> MemberSelection:
     """Build the result for hourly or recomputed series, of which only entries visible in full are visible."""
     outright = view.visibility.outright[np.array(shown, np.int64)]
     visible = np.repeat(outright[:, None], len(series.days.on), axis=1)
-    return FoundMembers([_member(view, i, view.tree.uuid(i), {}) for i in shown], series, visible, n_all)
+    return MemberSelection([_member(view, i, view.tree.uuid(i), {}) for i in shown], series, visible, n_all)
 
 
 def _largest(view: PolicyView, children: Sequence[int], most: int) -> list[int]:
@@ -328,7 +328,7 @@ def _largest(view: PolicyView, children: Sequence[int], most: int) -> list[int]:
     return sorted(sorted(children, key=lambda i: (-target[i], i))[:most])
 
 
-def _visible_members(view: PolicyView, series: DailySeries, n_all: int) -> FoundMembers:
+def _visible_members(view: PolicyView, series: DailySeries, n_all: int) -> MemberSelection:
     """Drop entries that the actor may not see; removed entries are shown only to those who see the whole tree."""
     indices = [view.tree.index_of_uid(uid) for uid in series.uids]
     sees_all = view.visibility.all_visible
@@ -339,7 +339,7 @@ def _visible_members(view: PolicyView, series: DailySeries, n_all: int) -> Found
     if sees_all and bool(view.visibility.outright.all()):
         visible = np.ones_like(visible)
     members = [_member(view, indices[row], series.uids[n], removed) for n, row in enumerate(shown_rows)]
-    return FoundMembers(members, series, visible, n_all)
+    return MemberSelection(members, series, visible, n_all)
 
 
 def _member(view: PolicyView, i: int | None, uid: UUID, removed: dict[UUID, tuple[str, str]]) -> Member:
@@ -369,5 +369,5 @@ def days_before_entry(policy: Policy, series: DailySeries) -> Mask:
     firsts = Entry.objects.filter(policy=policy, uid__in=series.uids).values_list("uid").annotate(first=Min("since"))
     since = dict(firsts)
     first = np.array([since.get(uid, 0) for uid in series.uids], np.int64).reshape(len(series.uids), 1)
-    found: Mask = ~series.exists & (series.days.revision.reshape(1, n_days) < first)
-    return found
+    is_before: Mask = ~series.exists & (series.days.revision.reshape(1, n_days) < first)
+    return is_before

@@ -96,8 +96,8 @@ class Convergence:
     @property
     def before_entry(self) -> Mask:
         """Mask of days whose revision is older than the entry."""
-        found: Mask = self.states == BEFORE_ENTRY
-        return found
+        before_entry: Mask = self.states == BEFORE_ENTRY
+        return before_entry
 
     @property
     def on(self) -> tuple[date, ...]:
@@ -110,8 +110,8 @@ class Convergence:
 
     @property
     def deviation(self) -> F8:
-        found: F8 = self.actual - self.target
-        return found
+        deviation: F8 = self.actual - self.target
+        return deviation
 
     @property
     def is_built(self) -> bool:
@@ -142,23 +142,23 @@ class Selection:
     paths: list[str]
 
 
-def sample_weekly(found: Convergence) -> Convergence:
+def sample_weekly(convergence: Convergence) -> Convergence:
     """Keep every seventh day, counted back from the last one, to shorten long drawings and lists. Figures of merit stay
     as they are.
     """
-    n = len(found.on)
+    n = len(convergence.on)
     at = np.arange(n - 1, -1, -7)[::-1]
     keep = np.zeros(n, dtype=np.bool_)
     keep[at] = True
 
     published = [
-        replace(one, day=int(np.searchsorted(at, one.day))) if one.day >= 0 else one for one in found.published
+        replace(row, day=int(np.searchsorted(at, row.day))) if row.day >= 0 else row for row in convergence.published
     ]
     columns = {
-        name: getattr(found, name)[:, keep]
+        name: getattr(convergence, name)[:, keep]
         for name in ("actual", "target", "slack", "states", "visible", "idle", "idle_inferred")
     }
-    return replace(found, days=found.days.select(at), published=published, **columns)
+    return replace(convergence, days=convergence.days.select(at), published=published, **columns)
 
 
 def _last_known(values: F8) -> float:

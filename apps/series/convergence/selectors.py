@@ -25,8 +25,8 @@ from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.series.convergence import query as counts
 from apps.series.convergence.messages import Sentence, build_sentence
 from apps.series.convergence.query import (
-    FoundMembers,
     Member,
+    MemberSelection,
     Period,
     ShareMethod,
     actual_share,
@@ -64,17 +64,21 @@ def _local_only(
     if not since:
         return []
     zone, last_on = ZoneInfo(settings.TIME_ZONE), date(last.year, last.month, last.day)
-    tree, reasons = view.tree, {(one.uid, one.since): one.reason for one in list_local_only_entries(view.policy)}
+    tree = view.tree
+    reasons = {(fallback.uid, fallback.since): fallback.reason for fallback in list_local_only_entries(view.policy)}
     code, scopes = tree.effective_scopes()
     ancestors = {tree.uuid(i): at for i in (*tree.ancestors(at), at)}
     below = {uid: i for uid in members if (i := tree.index_of_uid(uid)) is not None and tree.n_children[i]}
-    found = []
+    dated_messages = []
     for uid, since_at in since.items():
         index, on = ancestors.get(uid, below.get(uid)), day_at(since_at, zone).on
         if index is None or on > last_on or scopes[int(code[index])][0] != "global":
             continue
-        found.append((on, _local_only_message(view, uid, on, reasons.get((uid, since_at), ""))))
-    return [message for _on, message in sorted(found, key=lambda one: (one[0], str(one[1].values.get("name", ""))))]
+        dated_messages.append((on, _local_only_message(view, uid, on, reasons.get((uid, since_at), ""))))
+    return [
+        message
+        for _on, message in sorted(dated_messages, key=lambda pair: (pair[0], str(pair[1].values.get("name", ""))))
+    ]
 
 
 def _local_only_message(view: PolicyView, uid: UUID, on: date, reason: str) -> Sentence:
@@ -93,9 +97,9 @@ _MOST_REVISIONS = 400
 
 def order_children(view: PolicyView, at: int, period: Period, method: ShareMethod) -> list[Member]:
     """Return the children of entry `at` in the order of their `Convergence`, without computing the rest of it."""
-    found = find_members(view, at, period.starting_earlier(method.days_before))
-    _shown, actual, target, _hidden = _numbers(found, period, method)
-    return [found.members[row] for row in order_by_deviation(found.members, actual - target)]
+    selection = find_members(view, at, period.starting_earlier(method.days_before))
+    _shown, actual, target, _hidden = _numbers(selection, period, method)
+    return [selection.members[row] for row in order_by_deviation(selection.members, actual - target)]
 
 
 def get_series_state(*, policy_slug: str, actor: Actor, scope: str = READ) -> SeriesState:
@@ -123,13 +127,13 @@ def get_convergence(
 def load_convergence(entry: OpenedEntry, query: ChildrenQuery, actor: Actor) -> Convergence:
     """Load the days of an entry's children, or of the entry alone."""
     whole = query.period.starting_earlier(query.method.days_before)
-    found = find_members(entry.view, entry.at, whole, itself=entry.alone, against_today=query.against_today)
-    return build_convergence(entry, found, query.period, query.method, actor, against_today=query.against_today)
+    selection = find_members(entry.view, entry.at, whole, itself=entry.alone, against_today=query.against_today)
+    return build_convergence(entry, selection, query.period, query.method, actor, against_today=query.against_today)
 
 
 def build_convergence(
     entry: OpenedEntry,
-    found: FoundMembers,
+    selection: MemberSelection,
     period: Period,
     method: ShareMethod,
     actor: Actor,
@@ -138,9 +142,11 @@ def build_convergence(
 ) -> Convergence:
     """Build the result from the members found, with figures of merit and gaps."""
     view = entry.view
-    shares, visible = _shares(found, period, method, view)
+    shares, visible = _shares(selection, period, method, view)
     shown = replace(
-        found, series=counts.select_days(found.series, _within(found.series.days.on, period)), visible=visible
+        selection,
+        series=counts.select_days(selection.series, _within(selection.series.days.on, period)),
+        visible=visible,
     )
     days = shown.series.days
     return replace(
@@ -152,14 +158,14 @@ def build_convergence(
 
 
 def assemble_convergence(
-    entry: OpenedEntry, found: FoundMembers, shares: Shares, period: Period, method: ShareMethod
+    entry: OpenedEntry, selection: MemberSelection, shares: Shares, period: Period, method: ShareMethod
 ) -> Convergence:
-    """Build the result from the days or hours of `found`, without figures of merit and gaps."""
+    """Build the result from the days or hours of `selection`, without figures of merit and gaps."""
     view, at, alone = entry
-    series, on, state = found.series, found.series.days.on, series_state(view.policy)
-    quiet = found.visible & series.competes & (series.used == 0) & (series.waited_core_s == 0)
-    n_hidden = int((~found.visible.any(axis=1)).sum()) if on else 0
-    below = [] if alone else [one.uid for one in found.members]
+    series, on, state = selection.series, selection.series.days.on, series_state(view.policy)
+    quiet = selection.visible & series.competes & (series.used == 0) & (series.waited_core_s == 0)
+    n_hidden = int((~selection.visible.any(axis=1)).sum()) if on else 0
+    below = [] if alone else [member.uid for member in selection.members]
     compared = compared_group(view, at, alone=alone)
     return Convergence(
         policy_slug=view.policy.slug,
@@ -172,10 +178,10 @@ def assemble_convergence(
         period=period,
         method=method,
         state=state,
-        members=found.members,
-        n_all=found.n_all,
+        members=selection.members,
+        n_all=selection.n_all,
         days=series.days,
-        visible=found.visible,
+        visible=selection.visible,
         idle=quiet & series.knows_waiting,
         idle_inferred=quiet & ~series.knows_waiting,
         actual=shares.actual,
@@ -214,20 +220,20 @@ def _within(on: Sequence[date], period: Period) -> Mask:
     return np.array([period.from_on <= day <= period.to_on for day in on], dtype=np.bool_)
 
 
-def _shares(found: FoundMembers, period: Period, method: ShareMethod, view: PolicyView) -> tuple[Shares, Mask]:
-    shown, actual, target, visible = _numbers(found, period, method)
-    slack = half_band(target, view.settings.tolerance, leaf_mask(found.members))
+def _shares(selection: MemberSelection, period: Period, method: ShareMethod, view: PolicyView) -> tuple[Shares, Mask]:
+    shown, actual, target, visible = _numbers(selection, period, method)
+    slack = half_band(target, view.settings.tolerance, leaf_mask(selection.members))
     states = day_states(actual, target, slack, shown, visible, days_before_entry(view.policy, shown))
-    names = [member.name for member in found.members]
+    names = [member.name for member in selection.members]
     return Shares(names, shown.days.on, actual, target, slack, states), visible
 
 
-def _numbers(found: FoundMembers, period: Period, method: ShareMethod) -> tuple[DailySeries, F8, F8, Mask]:
+def _numbers(selection: MemberSelection, period: Period, method: ShareMethod) -> tuple[DailySeries, F8, F8, Mask]:
     """Return the series of the period, their actual and target shares, and which days are visible.
 
     Days before the period are used for windows only.
     """
-    series, visible = found.series, found.visible
+    series, visible = selection.series, selection.visible
     if method.view == counts.WINDOWED:
         visible = counts.visible_windows(visible, method.window_days)
     keep = _within(series.days.on, period)
@@ -249,12 +255,12 @@ def published_in(view: PolicyView, period: Period, index: Mapping[date, int]) ->
         published_at__gte=datetime.combine(period.from_on, datetime.min.time(), zone),
         published_at__lt=datetime.combine(period.to_on, datetime.max.time(), zone),
     ).order_by("-number")
-    found = []
+    published = []
     for number, at in revisions.values_list("number", "published_at")[:_MOST_REVISIONS]:
         here = at.astimezone(zone)
         hour = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-        found.append(Published(number, at, here.date(), index.get(hour, index.get(here.date(), -1))))
-    return found[::-1]
+        published.append(Published(number, at, here.date(), index.get(hour, index.get(here.date(), -1))))
+    return published[::-1]
 
 
 def _gaps(period: Period, on: Sequence[date], now: datetime, actor: Actor) -> Mapping[date, Sequence[str]]:
@@ -311,7 +317,7 @@ def list_weeks(evidence: RequestEvidence, *, actor: Actor) -> list[Week]:
     period = Period(days[0], days[-1])
     shown, actual, target, visible = _numbers(find_members(view, at, period, itself=True), period, ShareMethod())
     is_known = visible & shown.competes & ~days_before_entry(view.policy, shown)
-    found = []
+    past_weeks = []
     for day, on in enumerate(shown.days.on):
         if on in days and is_known[0, day]:
             share = float(np.nan_to_num(actual[0, day]))  # 0 without any usage, as in a snapshot
@@ -323,5 +329,5 @@ def list_weeks(evidence: RequestEvidence, *, actor: Actor) -> list[Week]:
                 tolerance=tolerance_at(view.settings.tolerance, not view.tree.n_children[at]),
             )
             ended_at = datetime.fromtimestamp(float(shown.days.ends_s[day]), UTC)
-            found.append(Week(ended_at, float(target[0, day]), share, state))
-    return [*found, evidence.now]
+            past_weeks.append(Week(ended_at, float(target[0, day]), share, state))
+    return [*past_weeks, evidence.now]

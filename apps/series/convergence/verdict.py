@@ -45,8 +45,8 @@ class Shares:
 
     @property
     def deviation(self) -> F8:
-        found: F8 = self.actual - self.target
-        return found
+        deviation: F8 = self.actual - self.target
+        return deviation
 
     @property
     def is_by_hour(self) -> bool:
@@ -127,22 +127,22 @@ def verdict(shares: Shares, *, n_hidden: int = 0) -> list[Sentence]:
     if not shares.on:
         return [build_sentence("no_days")]
     judged = assess_entries(shares)
-    known = [one for one in judged if one.course != "unknown"]
+    known = [entry for entry in judged if entry.course != "unknown"]
     before = (shares.states == BEFORE_ENTRY).any(axis=0)
-    found = [] if known else [build_sentence("before_entries" if before.any() else "nobody_used")]
+    sentences = [] if known else [build_sentence("before_entries" if before.any() else "nobody_used")]
     if known:
-        found.append(_on_target_sentence(sum(one.course in ("on", "idle") for one in known), len(known)))
-        found += _diverging(shares, judged) + _waiting(shares, judged)
-        found += [
+        sentences.append(_on_target_sentence(sum(entry.course in ("on", "idle") for entry in known), len(known)))
+        sentences += _diverging(shares, judged) + _waiting(shares, judged)
+        sentences += [
             build_sentence(course, n=n)
             for course in ("approaching", "steady")
             if (n := sum(o.course == course for o in known))
         ]
         if before.any():
-            found.append(shares.step_sentence("before_some_entries", n=int(before.sum())))
+            sentences.append(shares.step_sentence("before_some_entries", n=int(before.sum())))
     if n_hidden:
-        found.append(build_sentence("hidden", n=n_hidden))
-    return found
+        sentences.append(build_sentence("hidden", n=n_hidden))
+    return sentences
 
 
 def verdict_of_one(shares: Shares) -> list[Sentence]:
@@ -172,38 +172,38 @@ def _on_target_sentence(n: int, of: int) -> Sentence:
 
 
 def _ranked(judged: Sequence[EntryVerdict], course: Course) -> list[int]:
-    rows = [row for row, one in enumerate(judged) if one.course == course]
+    rows = [row for row, entry in enumerate(judged) if entry.course == course]
     return sorted(rows, key=lambda row: -abs(judged[row].points))
 
 
 def _diverging(shares: Shares, judged: Sequence[EntryVerdict]) -> list[Sentence]:
     rows = _ranked(judged, "moves_away")
-    found = [_diverging_sentence(shares, row, judged[row]) for row in rows[:_MOST_NAMED]]
-    rest = len(rows) - len(found)
-    return [*found, build_sentence("more_move_away", n=rest)] if rest else found
+    sentences = [_diverging_sentence(shares, row, judged[row]) for row in rows[:_MOST_NAMED]]
+    rest = len(rows) - len(sentences)
+    return [*sentences, build_sentence("more_move_away", n=rest)] if rest else sentences
 
 
-def _diverging_sentence(shares: Shares, row: int, one: EntryVerdict) -> Sentence:
-    alone = one.points > 0 and has_the_only_demand(shares, row, one.first)
+def _diverging_sentence(shares: Shares, row: int, entry: EntryVerdict) -> Sentence:
+    alone = entry.points > 0 and has_the_only_demand(shares, row, entry.first)
     return build_sentence(
         "moves_away_alone" if alone else "moves_away",
         name=shares.names[row],
-        since=one.since,
-        points=round(abs(one.points), 1),
-        side=side_label(one.side),
+        since=entry.since,
+        points=round(abs(entry.points), 1),
+        side=side_label(entry.side),
     )
 
 
 def _waiting(shares: Shares, judged: Sequence[EntryVerdict]) -> list[Sentence]:
     rows = _ranked(judged, "starved")
-    found = [
+    sentences = [
         shares.step_sentence(
             "starved", name=shares.names[row], since=judged[row].since, n=len(shares.on) - judged[row].first
         )
         for row in rows[:_MOST_NAMED]
     ]
-    rest = len(rows) - len(found)
-    return [*found, build_sentence("more_starved", n=rest)] if rest else found
+    rest = len(rows) - len(sentences)
+    return [*sentences, build_sentence("more_starved", n=rest)] if rest else sentences
 
 
 NAMES = np.array([""] + [state.name.lower() for state in DayState if state is not DayState.ABSENT])
@@ -260,8 +260,8 @@ def day_states(
         competes=series.competes & visible,
     )
     codes[~np.isfinite(actual)] = DayState.ABSENT
-    found = NAMES[codes]
-    return found if before_entry is None else np.where(before_entry, BEFORE_ENTRY, found)
+    states = NAMES[codes]
+    return states if before_entry is None else np.where(before_entry, BEFORE_ENTRY, states)
 
 
 def measure(shares: Shares, days: SeriesDays) -> MeritFigures:
@@ -290,23 +290,25 @@ def half_times_of(shares: Shares, row: int) -> list[HalfTime]:
     first = int(unknown[-1]) + 1 if unknown.size else 0
     if len(shares.on) - first < 2:
         return []
-    found = engine.half_times(shares.actual[row, first:], shares.target[row, first:], shares.slack[row, first:])
-    return [HalfTime(one.at + first, one.gap, one.outcome, one.days) for one in found]
+    half_times = engine.half_times(shares.actual[row, first:], shares.target[row, first:], shares.slack[row, first:])
+    return [
+        HalfTime(half_time.at + first, half_time.gap, half_time.outcome, half_time.days) for half_time in half_times
+    ]
 
 
 def _half_time(shares: Shares, days: SeriesDays) -> dict[str, Any]:
     """Fields about the last day on which a target changed so that there was a gap to close."""
     last: Sequence[HalfTime] = [
-        one
+        half_time
         for row in range(len(shares.names))
-        for one in half_times_of(shares, row)
-        if one.outcome in (Outcome.REACHED, Outcome.NOT_YET)
+        for half_time in half_times_of(shares, row)
+        if half_time.outcome in (Outcome.REACHED, Outcome.NOT_YET)
     ]
     if not last:
         return {}
-    at = max(one.at for one in last)
-    changed = [one for one in last if one.at == at]
-    halved = [one.days for one in changed if one.days is not None]
+    at = max(half_time.at for half_time in last)
+    changed = [half_time for half_time in last if half_time.at == at]
+    halved = [half_time.days for half_time in changed if half_time.days is not None]
     return {
         "half_time_days": float(max(halved)) if len(halved) == len(changed) else inf,
         "half_time_revision": int(days.revision[at]),

@@ -78,7 +78,7 @@ class CompareView(APIView):
         given = read_query(ComparisonFilterSerializer, request)
         found = compare_leaves(
             policy_slug=policy,
-            one=given["one"],
+            leaf=given["one"],
             other=given["other"],
             at=moment_of(given.get("at")),
             actor=actor_of(request),
