@@ -148,21 +148,21 @@ def _lines(
         rows = rows.filter(pk__lt=before)
     if not with_revoked:
         rows = rows.filter(until=None)
-    found: list[Adjustment] = []
+    adjustments: list[Adjustment] = []
     for row in rows.iterator(chunk_size=1_000):
         i = view.tree.index_of_uid(row.entry_uid)
         sees = view.visibility.all_visible if i is None else view.visibility.may_see(i)
         if sees and (within is None or (i is not None and within[i])):
-            found.append(row)
-            if len(found) > limit:
+            adjustments.append(row)
+            if len(adjustments) > limit:
                 break
-    shown = found[:limit]
+    shown = adjustments[:limit]
     counted = _counted(
         view,
         [Correction(row.uid, row.entry_uid, row.resource, row.amount_s, row.at.timestamp(), row.note) for row in shown],
     )
     lines = [_line(view, row, amount) for row, amount in zip(shown, counted, strict=True)]
-    return lines, shown[-1].pk if len(found) > limit else None
+    return lines, shown[-1].pk if len(adjustments) > limit else None
 
 
 def _line(view: PolicyView, row: Adjustment, counted: float) -> AdjustmentLine:
@@ -183,13 +183,13 @@ def _counted(view: PolicyView, corrections: Iterable[Correction]) -> list[float]
     counting, as_of = list(corrections), view.as_of or view.now
     if not counting:
         return []
-    found: list[float] = correction_amounts(
+    amounts: list[float] = correction_amounts(
         counting,
         metric=view.settings.metric,
         window=window_of(view.settings.window),
         as_of_s=as_of.timestamp(),
     ).tolist()
-    return found
+    return amounts
 
 
 def _entry_numbers(view: PolicyView, snapshot: ServedSnapshot, at: int, numbers: Any) -> EntryNumbers:

@@ -104,13 +104,13 @@ def get_effect(change_set: ChangeSet, *, at: datetime) -> Effect:
         return _stored(request)
     try:
         with _lock:
-            found = _cache.get(request.key)
-        found = found or _compute(request)
+            projection = _cache.get(request.key)
+        projection = projection or _compute(request)
     except DomainError as error:
         return Effect("conflict", problem=error.message)
     with _lock:
-        _cache[request.key] = found
-    return Effect("ready", found, snapshot.as_of, at, policy.head_number)
+        _cache[request.key] = projection
+    return Effect("ready", projection, snapshot.as_of, at, policy.head_number)
 
 
 def is_large(policy: Policy, *, at: datetime) -> bool:
@@ -157,9 +157,9 @@ def run_effect(run: Run, lease: Lease) -> dict[str, Any]:
     if snapshot is None:
         raise Invalid("Nothing has been computed yet: try again after the first recompute.", code="no_snapshot")
     request = _Request(policy, change_set, snapshot)
-    found = _compute(request)
-    meta = {"horizons_days": list(found.horizons_days)}
-    data, digest = blobs.pack({name: getattr(found, name) for name in _COLUMNS}, meta)
+    projection = _compute(request)
+    meta = {"horizons_days": list(projection.horizons_days)}
+    data, digest = blobs.pack({name: getattr(projection, name) for name in _COLUMNS}, meta)
     with lease.fenced():
         ChangeSetEffect.objects.update_or_create(
             change_set=change_set,
@@ -173,7 +173,7 @@ def run_effect(run: Run, lease: Lease) -> dict[str, Any]:
                 "digest": digest,
             },
         )
-        result = {"change_set": change_set.pk, "n_leaves": len(found.uid), "n_moved": found.n_moved}
+        result = {"change_set": change_set.pk, "n_leaves": len(projection.uid), "n_moved": projection.n_moved}
         lease.finish(result, lease.clock())
     return result
 
@@ -278,11 +278,11 @@ def _stored(request: _Request) -> Effect:
         state = _state_of(run)
         return Effect(state, problem=run.error if run is not None and state == "failed" else "")
     columns, meta = blobs.unpack(bytes(row.data), row.digest)
-    found = Projection(tuple(meta["horizons_days"]), **{name: columns[name] for name in _COLUMNS})
+    projection = Projection(tuple(meta["horizons_days"]), **{name: columns[name] for name in _COLUMNS})
     is_current = (row.head_number, row.snapshot_id) == (request.policy.head_number, request.snapshot.snapshot_id)
     waits = run is not None and run.state in (Run.State.QUEUED, Run.State.RUNNING)
     state = "ready" if is_current else "asked" if waits else "stale"
-    return Effect(state, found, row.as_of, row.computed_at, row.head_number)
+    return Effect(state, projection, row.as_of, row.computed_at, row.head_number)
 
 
 def _state_of(run: Run | None) -> State:
@@ -373,8 +373,8 @@ def _current_entries(after: TreeColumns, snapshot: ServedSnapshot) -> npt.NDArra
     for i in used.tolist():
         at = after.index_of_uid(tree.uuid(i))
         place[i] = UNMAPPED if at is None else at
-    found: npt.NDArray[np.int32] = place[entry]
-    return found
+    entries: npt.NDArray[np.int32] = place[entry]
+    return entries
 
 
 def _entries_after(review: Review, snapshot: ServedSnapshot) -> npt.NDArray[np.int32]:
@@ -388,8 +388,8 @@ def _entries_after(review: Review, snapshot: ServedSnapshot) -> npt.NDArray[np.i
 def _visible_in_snapshot(review: Review, snapshot: ServedSnapshot, sees: Mask) -> Mask:
     """Mask of the snapshot's entries that the reader sees after the change, or that the change removes."""
     tree = snapshot.tree
-    found = np.ones(len(tree), dtype=np.bool_)
+    visible = np.ones(len(tree), dtype=np.bool_)
     for i in np.unique(snapshot.index.places.entry).tolist():
         at = review.after.index_of_uid(tree.uuid(i))
-        found[i] = at is None or bool(sees[at])
-    return found
+        visible[i] = at is None or bool(sees[at])
+    return visible

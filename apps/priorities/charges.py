@@ -110,14 +110,14 @@ def list_charges(
         rows = _newest_first(rows, before)
     else:
         rows = (rows if before is None else rows.filter(pk__lt=before)).order_by("-pk")
-    found: list[Record] = []
+    records: list[Record] = []
     for row in rows[: 20 * limit].iterator():
         if reader.may_read(row.account):
-            found.append(row)
-            if len(found) > limit:
+            records.append(row)
+            if len(records) > limit:
                 break
-    jobs = [reader.charged(row) for row in found[:limit]]
-    following = found[limit - 1].pk if len(found) > limit else None
+    jobs = [reader.charged(row) for row in records[:limit]]
+    following = records[limit - 1].pk if len(records) > limit else None
     return ChargesPage(reader.policy, reader.view.settings, reader.as_of, jobs, following, reader.reads_all)
 
 
@@ -173,9 +173,9 @@ def get_charge(*, policy_slug: str, record_id: int, actor: Actor) -> tuple[Charg
     row = _records().filter(pk=record_id).first()
     if row is None or not reader.may_read(row.account):
         raise NotFound("There is no such job.")
-    found = reader.charged(row)
-    page = ChargesPage(reader.policy, reader.view.settings, reader.as_of, [found], None, reader.reads_all)
-    return found, page
+    job = reader.charged(row)
+    page = ChargesPage(reader.policy, reader.view.settings, reader.as_of, [job], None, reader.reads_all)
+    return job, page
 
 
 def charge_of_job(
@@ -206,8 +206,8 @@ def _part_before_us(record: Record) -> int | None:
         return None
     same = {name: getattr(record, name) for name in ("source_id", "cluster", "job", "array_task")}
     before = Record.objects.filter(**same, end_at__lte=record.start_at)
-    found = before.aggregate(first=Min("start_at"), last=Max("end_at"))
-    return _microseconds(found["first"]) if found["last"] == record.start_at else None
+    edges = before.aggregate(first=Min("start_at"), last=Max("end_at"))
+    return _microseconds(edges["first"]) if edges["last"] == record.start_at else None
 
 
 def facts_of(record: Record) -> JobFacts:

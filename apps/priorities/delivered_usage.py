@@ -134,8 +134,8 @@ def _load_usage_by_origin(
         if len(cut) < 2 or not has_any:
             return [], has_any
         cursor.execute(_USED_BY_SOURCE, {"edges": list(cut), "from_at": cut[0], "to_at": cut[-1]})
-        found = [(account, at, origin_of.get(source, 0), cpu_s) for account, source, at, cpu_s in cursor.fetchall()]
-    return sorted(found, key=itemgetter(1, 2, 0)), has_any
+        rows = [(account, at, origin_of.get(source, 0), cpu_s) for account, source, at, cpu_s in cursor.fetchall()]
+    return sorted(rows, key=itemgetter(1, 2, 0)), has_any
 
 
 def _load_usage(cut: Sequence[datetime]) -> tuple[list[tuple[int, int, float]], bool]:
@@ -243,13 +243,13 @@ class _Inputs:
         shape, cells, amounts = (len(origins), len(self.tree)), [np.zeros(0, np.int64)], [np.zeros(0)]
         for piece in pieces:
             sources = piece.first_sources
-            row = np.array([origins.index(self.origin_of.get(one, "")) for one in sources.tolist()], np.int64)
+            row = np.array([origins.index(self.origin_of.get(source, "")) for source in sources.tolist()], np.int64)
             at = entry[indexes_in(self.account_index.ids, piece.account_id)]
             counts = np.flatnonzero(at != UNMAPPED)
             cells.append(row[np.searchsorted(sources, piece.source_id[counts])] * shape[1] + at[counts])
             amounts.append(piece.cpu_s[counts])
-        found = np.bincount(np.concatenate(cells), weights=np.concatenate(amounts), minlength=shape[0] * shape[1])
-        return found.astype(np.float64, copy=False).reshape(shape)
+        sums = np.bincount(np.concatenate(cells), weights=np.concatenate(amounts), minlength=shape[0] * shape[1])
+        return sums.astype(np.float64, copy=False).reshape(shape)
 
 
 def _n_bytes(kept: tuple[AccountIndex, BySite]) -> int:
@@ -268,10 +268,10 @@ class _Cache:
             return inputs.compute()
         with self._lock:  # concurrent requests for it wait
             known = self._known.get(inputs.key)
-            found = known[1] if known is not None else inputs.compute()
-            if known is None and found.n_bytes <= self._known.maxsize:
-                self._known[inputs.key] = inputs.account_index, found
-        return found
+            by_site = known[1] if known is not None else inputs.compute()
+            if known is None and by_site.n_bytes <= self._known.maxsize:
+                self._known[inputs.key] = inputs.account_index, by_site
+        return by_site
 
 
 _cache = _Cache()

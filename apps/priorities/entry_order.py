@@ -53,20 +53,20 @@ class Ordering:
         column = values.columns.get(self.explanation.component)
         return values.priority if column is None else column.values
 
-    def ahead(self, theirs: npt.NDArray[Any], ours: float) -> Mask:
-        """Which of `theirs` are ahead of `ours`; components within the tolerance tie."""
-        found: Mask = theirs > ours
-        return found if self.decides == "vector" else found & ~self.ties(theirs, ours)
+    def ahead(self, components: npt.NDArray[Any], own: float) -> Mask:
+        """Which of `components` are ahead of `own`; components within the tolerance tie."""
+        is_ahead: Mask = components > own
+        return is_ahead if self.decides == "vector" else is_ahead & ~self.ties(components, own)
 
-    def ties(self, theirs: npt.NDArray[Any], ours: float) -> Mask:
-        same: Mask = theirs == ours  # infinity ties with infinity
+    def ties(self, components: npt.NDArray[Any], own: float) -> Mask:
+        same: Mask = components == own  # infinity ties with infinity
         if self.decides == "vector":
             return same
         with np.errstate(invalid="ignore"):
-            gap = np.abs(theirs - ours)
+            gap = np.abs(components - own)
         if self.decides == "deviations":
             return same | (gap <= TIE_POINTS)
-        near: Mask = np.isfinite(gap) & (gap <= _TIE_RELATIVE * np.maximum(np.abs(theirs), abs(ours)))
+        near: Mask = np.isfinite(gap) & (gap <= _TIE_RELATIVE * np.maximum(np.abs(components), abs(own)))
         return same | near
 
     def key(

@@ -229,10 +229,10 @@ def _left_s(facts: JobFacts, run_s: float) -> float:
 def _hour_lines(
     hour_s: I8, charged: F8, aging: F8, counted: F8, is_held: npt.NDArray[np.bool_], as_of_s: float
 ) -> list[HourLine]:
-    found = []
+    lines = []
     rows = zip(*(column.tolist() for column in (hour_s, charged, aging, counted, is_held)), strict=True)
     for begins_s, amount, weight, now, held in rows:
         age_s = max(0.0, as_of_s - (begins_s + HOUR_S))
         why: Why = "held" if held else "after" if begins_s >= as_of_s else "old" if not weight else "counts"
-        found.append(HourLine(begins_s, amount, age_s, weight, now, why))
-    return found
+        lines.append(HourLine(begins_s, amount, age_s, weight, now, why))
+    return lines

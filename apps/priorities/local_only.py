@@ -30,8 +30,8 @@ class LocalOnlyEntry:
         return {"entry": str(self.uid), "since": self.since.astimezone(UTC).isoformat(), "reason": self.reason}
 
     @classmethod
-    def from_json(cls, given: Any) -> LocalOnlyEntry:
-        return cls(UUID(given["entry"]), datetime.fromisoformat(given["since"]), given["reason"])
+    def from_json(cls, document: Any) -> LocalOnlyEntry:
+        return cls(UUID(document["entry"]), datetime.fromisoformat(document["since"]), document["reason"])
 
 
 def list_local_only_entries(policy: Policy) -> tuple[LocalOnlyEntry, ...]:
@@ -42,19 +42,19 @@ def list_local_only_entries(policy: Policy) -> tuple[LocalOnlyEntry, ...]:
 
 def local_only_in(tree: TreeColumns, fallbacks: Collection[LocalOnlyEntry]) -> dict[int, LocalOnlyEntry]:
     """Entries of a tree whose children these fallbacks compare by local instead of global usage, by index."""
-    found: dict[int, LocalOnlyEntry] = {}
+    entries: dict[int, LocalOnlyEntry] = {}
     if not fallbacks:
-        return found
+        return entries
     code, scopes = tree.effective_scopes()
-    for one in sorted(fallbacks, key=lambda each: each.since, reverse=True):
-        top = tree.index_of_uid(one.uid)
+    for fallback in sorted(fallbacks, key=lambda each: each.since, reverse=True):
+        top = tree.index_of_uid(fallback.uid)
         for level in () if top is None else tree.subtree(top):
-            found.update((i, one) for i in level if scopes[int(code[i])][0] == "global")
-    return found
+            entries.update((i, fallback) for i in level if scopes[int(code[i])][0] == "global")
+    return entries
 
 
 def uids_of(entries: Collection[LocalOnlyEntry]) -> tuple[UUID, ...]:
-    return tuple(one.uid for one in entries)
+    return tuple(entry.uid for entry in entries)
 
 
 def load_fallbacks(policy: Policy) -> tuple[UUID, ...]:
@@ -71,8 +71,8 @@ def fall_back(policy: Policy, entry_uid: UUID, *, reason: str, at: datetime) -> 
 
     reason: shown beside the numbers; the reason of a fallback that is already active isn't replaced.
     """
-    given = {"reason": reason, "since": at}
-    _found, is_new = Fallback.objects.get_or_create(policy=policy, entry_uid=entry_uid, defaults=given)
+    defaults = {"reason": reason, "since": at}
+    _found, is_new = Fallback.objects.get_or_create(policy=policy, entry_uid=entry_uid, defaults=defaults)
     if is_new:
         _record(policy, entry_uid, "fallback.begun", reason=reason, at=at)
     return is_new

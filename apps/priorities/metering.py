@@ -77,7 +77,7 @@ def unit_of_usage(metric: Mapping[str, Any]) -> str:
 
 def class_rules(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Rules that match a class: each of queue, partition and QOS is equal or empty."""
-    return [given for given in factors if all(given[name] in ("", getattr(row, name)) for name in CLASS_NAMES)]
+    return [rule for rule in factors if all(rule[name] in ("", getattr(row, name)) for name in CLASS_NAMES)]
 
 
 def unmatched_factors(factors: Sequence[Mapping[str, Any]], classes: Iterable[JobClassRow]) -> list[Mapping[str, Any]]:
@@ -85,7 +85,7 @@ def unmatched_factors(factors: Sequence[Mapping[str, Any]], classes: Iterable[Jo
     left = list(factors)
     for row in classes:
         fit = class_rules(row, left)
-        left = [given for given in left if given not in fit]
+        left = [rule for rule in left if rule not in fit]
         if not left:
             break
     return left
@@ -94,8 +94,8 @@ def unmatched_factors(factors: Sequence[Mapping[str, Any]], classes: Iterable[Jo
 def class_factor(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> float:
     """Product of the factors of all matching rules, in their order; 1 without any."""
     product = 1.0
-    for given in class_rules(row, factors):
-        product *= given["factor"]
+    for rule in class_rules(row, factors):
+        product *= rule["factor"]
     return product
 
 
@@ -104,17 +104,17 @@ def class_factors(ids: I8, classes: Mapping[int, JobClassRow], factors: Sequence
     if not factors or not len(ids):
         return np.ones(len(ids))
     distinct, index = np.unique(ids, return_inverse=True)
-    return np.array([class_factor(classes[one], factors) for one in distinct.tolist()])[index]
+    return np.array([class_factor(classes[class_id], factors) for class_id in distinct.tolist()])[index]
 
 
 def site_names(metric: Mapping[str, Any]) -> tuple[str, ...]:
     """Sites that have a factor; usage must be loaded with their codes."""
-    return tuple(given["site"] for given in metric["site_factors"])
+    return tuple(factor["site"] for factor in metric["site_factors"])
 
 
 def site_factor(site: str, factors: Sequence[Mapping[str, Any]]) -> float:
     """Factor of a site, by the name in its records; 1 without a rule or a name."""
-    return next((float(given["factor"]) for given in factors if given["site"] == site), 1.0)
+    return next((float(factor["factor"]) for factor in factors if factor["site"] == site), 1.0)
 
 
 def site_factors(code: I8 | None, sites: Sequence[str], factors: Sequence[Mapping[str, Any]]) -> F8:
@@ -122,7 +122,7 @@ def site_factors(code: I8 | None, sites: Sequence[str], factors: Sequence[Mappin
 
     Raises ValueError if usage was loaded without the code of a site that has a factor.
     """
-    missing = {given["site"] for given in factors} - set(sites)
+    missing = {factor["site"] for factor in factors} - set(sites)
     if missing or code is None:
         raise ValueError(f"Usage was loaded without the sites {', '.join(sorted(missing))}.")
     of_code = np.array([1.0, *(site_factor(site, factors) for site in sites)])

@@ -22,7 +22,7 @@ def list_pinned(*, actor: Actor) -> list[tuple[PolicyView, EntryRow]]:
     if actor.user is None:
         return []
     views: dict[str, PolicyView | None] = {}
-    found = []
+    rows = []
     for pin in _pins_of(actor.user):
         slug = pin.policy.slug
         if slug not in views:
@@ -30,8 +30,8 @@ def list_pinned(*, actor: Actor) -> list[tuple[PolicyView, EntryRow]]:
         view = views[slug]
         i = None if view is None else view.tree.index_of_uid(pin.entry_uid)
         if view is not None and i is not None and view.visibility.may_see(i):
-            found.append((view, view.row(i)))
-    return found
+            rows.append((view, view.row(i)))
+    return rows
 
 
 def pinned_among(*, policy_slug: str, uids: Sequence[UUID], actor: Actor) -> set[UUID]:

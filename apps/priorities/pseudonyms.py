@@ -82,10 +82,10 @@ def pseudonymise_user(
     """
     _require_admin(actor)
     wanted = {"since": None, "namespace": namespace, "user": user_name}
-    found = _pseudonymise(wanted, {"of_one_person": True}, reason, dry_run, at, actor) if user_name else Hidden(0, 0)
-    if not found.n_accounts and not found.n_held_back:
+    hidden = _pseudonymise(wanted, {"of_one_person": True}, reason, dry_run, at, actor) if user_name else Hidden(0, 0)
+    if not hidden.n_accounts and not hidden.n_held_back:
         raise NotFound("No account has this user name.")
-    return found
+    return hidden
 
 
 def _require_admin(actor: Actor) -> None:
@@ -151,7 +151,7 @@ def _attach_to_entries(policy: Policy, accounts: Sequence[Account], reason: str,
                 )
             )
     Attachment.objects.bulk_create(made, batch_size=5_000)
-    placed = [Placement(one.account_id, None, one.entry_uid) for one in made]
+    placed = [Placement(attachment.account_id, None, attachment.entry_uid) for attachment in made]
     store_version(policy, attached=placed, reason=reason, at=at, actor=actor)
     return len(made)
 

@@ -122,12 +122,12 @@ def _givers(view: PolicyView, after: TreeColumns, i: int) -> list[Giver]:
     """Visible siblings whose target would fall, the largest fall first."""
     before, prepared = view.target[0], prepare(after.engine_tree())
     now = prepared.spread(prepared.target)
-    found = []
+    givers = []
     for j in view.visible_children(int(view.tree.parent[i])):
         k = after.index_of_uid(view.tree.uuid(j))
         if j != i and k is not None and view.competes[j] and before[j] - now[k] > 1e-12:
-            found.append(Giver(view.tree.name[j], float(before[j]), float(now[k])))
-    return sorted(found, key=lambda each: each.after - each.before)
+            givers.append(Giver(view.tree.name[j], float(before[j]), float(now[k])))
+    return sorted(givers, key=lambda each: each.after - each.before)
 
 
 def _ranks(view: PolicyView, change_set: ChangeSet, actor: Actor) -> tuple[int | None, int | None]:

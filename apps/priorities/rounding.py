@@ -84,8 +84,8 @@ class CheckedTree:
         return self._cached(("jobs",), self._jobs)
 
     def _jobs(self) -> tuple[F8, F8]:
-        found = smallest_jobs(self.result)
-        return found.anywhere[self.visible_job_leaves] / HOUR_S, found.everywhere[self.visible_job_leaves] / HOUR_S
+        jobs = smallest_jobs(self.result)
+        return jobs.anywhere[self.visible_job_leaves] / HOUR_S, jobs.everywhere[self.visible_job_leaves] / HOUR_S
 
     def _cached(self, what: tuple[Any, ...], count: Callable[[], T]) -> T:
         """Compute once per snapshot, which never changes. A draft's tree has no digest, so it is not cached."""
@@ -93,9 +93,9 @@ class CheckedTree:
             return count()
         key = (*self._cache_key, *what)
         with _lock:
-            found: T | None = _cache.get(key)
-        if found is None:
-            found = count()
+            value: T | None = _cache.get(key)
+        if value is None:
+            value = count()
             with _lock:
-                _cache[key] = found
-        return found
+                _cache[key] = value
+        return value

@@ -14,8 +14,8 @@ _READ = "SELECT data FROM priorities_snapshot WHERE id = %s"
 
 def write_data(snapshot: Snapshot, data: bytes) -> None:
     """Write the bytes of a new row, in the caller's transaction."""
-    with cursor() as found:
-        found.execute(_WRITE, [data, snapshot.pk])
+    with cursor() as db_cursor:
+        db_cursor.execute(_WRITE, [data, snapshot.pk])
     snapshot.data = data
 
 
@@ -26,8 +26,8 @@ def read_data(snapshot_id: int) -> bytes | None:
         CorruptBlob: the database can't read them, because a page is damaged.
     """
     try:
-        with transaction.atomic(), cursor() as found:
-            row = found.execute(_READ, [snapshot_id], binary=True).fetchone()
+        with transaction.atomic(), cursor() as db_cursor:
+            row = db_cursor.execute(_READ, [snapshot_id], binary=True).fetchone()
     except InternalError as error:
         raise CorruptBlob(str(error)) from error
     return None if row is None else bytes(row[0])

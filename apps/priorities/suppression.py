@@ -70,8 +70,8 @@ class Amounts:
 
 def members_below(tree: TreeColumns) -> Mask:
     """Entries that are a leaf other than a reserve, or have one below them."""
-    found: Mask = ~tree.is_reserve & (tree.n_children == 0) & (np.arange(len(tree)) > 0)
-    return with_ancestors(tree.engine_tree().levels, found)
+    members: Mask = ~tree.is_reserve & (tree.n_children == 0) & (np.arange(len(tree)) > 0)
+    return with_ancestors(tree.engine_tree().levels, members)
 
 
 def shown_entries(
@@ -94,10 +94,10 @@ def shown_entries(
 
 def with_ancestors(levels: Sequence[Level], mask: Mask) -> Mask:
     """The marked entries and all their ancestors."""
-    found = mask.copy()
+    marked = mask.copy()
     for level in reversed(levels):
-        found[level.parents] |= np.logical_or.reduceat(found[level.lo : level.hi], level.starts)
-    return found
+        marked[level.parents] |= np.logical_or.reduceat(marked[level.lo : level.hi], level.starts)
+    return marked
 
 
 def _show_children(level: Level, amounts: Amounts, shown: Mask, wanted: Mask, smallest: int) -> None:
@@ -126,9 +126,9 @@ def _safe_candidates(
     order = np.lexsort((candidates, amounts.used[0, candidates]))
     for n_hidden in range(len(order) + 1):
         if n_hidden:
-            one = int(candidates[order[n_hidden - 1]])
-            n_active, used = n_active + amounts.n_active[:, one], used + amounts.used[:, one]
-            largest = np.maximum(largest, amounts.largest[:, one])
+            candidate = int(candidates[order[n_hidden - 1]])
+            n_active, used = n_active + amounts.n_active[:, candidate], used + amounts.used[:, candidate]
+            largest = np.maximum(largest, amounts.largest[:, candidate])
         if is_large_enough(n_active, used, largest, smallest=smallest).all():
             return candidates[order[n_hidden:]]
     return candidates[:0]

@@ -73,12 +73,12 @@ class _AmountsCache:
     def of(self, policy: Policy, snapshot: ServedSnapshot) -> Amounts:
         # A restored database may reuse an id for a snapshot of another tree.
         key = (snapshot.snapshot_id, snapshot.computed_at, snapshot.tree.digest)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = _amounts(policy, snapshot)
+        amounts = self._known.get(key)
+        if amounts is None:
+            amounts = self._known[key] = _amounts(policy, snapshot)
             while len(self._known) > _MOST_CACHED:
                 self._known.popitem(last=False)
-        return found
+        return amounts
 
 
 _amounts_cache = _AmountsCache()
@@ -111,8 +111,8 @@ def own_usage(snapshot: ServedSnapshot) -> F8:
     return own
 
 
-def _counts_alike(one: PolicySettings, other: PolicySettings) -> bool:
-    return (one.metric, one.window, one.approach) == (other.metric, other.window, other.approach)
+def _counts_alike(left: PolicySettings, right: PolicySettings) -> bool:
+    return (left.metric, left.window, left.approach) == (right.metric, right.window, right.approach)
 
 
 def _added_usage(now: ServedSnapshot, before: ServedSnapshot) -> F8:
@@ -121,8 +121,8 @@ def _added_usage(now: ServedSnapshot, before: ServedSnapshot) -> F8:
     least, most = _decay_bounds(now.settings, (now.as_of - before.as_of).total_seconds())
     grown = own - most * was
     shrunk = least * was - own
-    found = np.where(grown > _LEAST * own, own - (least + most) / 2 * was, 0.0)
-    added: F8 = np.where(shrunk > _LEAST * was, shrunk, np.maximum(found, 0.0))
+    growth = np.where(grown > _LEAST * own, own - (least + most) / 2 * was, 0.0)
+    added: F8 = np.where(shrunk > _LEAST * was, shrunk, np.maximum(growth, 0.0))
     return added
 
 

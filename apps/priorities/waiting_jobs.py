@@ -77,15 +77,15 @@ def list_pending_records(
     accounts = {account.pk: account for account in _own(actor) if account.namespace not in without}
     open_jobs = Record.objects.filter(source__archived_at=None).exclude(state=Record.State.FINISHED)
     pending = open_jobs.filter(state=_PENDING)
-    mine = list(pending.filter(account_id__in=list(accounts)).select_related("source", "account"))
-    queues = {source: _Queue(snapshot, source) for source in {job.source_id for job in mine}}
-    found = [queues[job.source_id].placed(job) for job in mine]
-    found.sort(key=lambda job: (job.position or inf, job.submit_at, job.record_id))
-    seen = [job.seen_at for job in mine if job.seen_at is not None]
+    records = list(pending.filter(account_id__in=list(accounts)).select_related("source", "account"))
+    queues = {source: _Queue(snapshot, source) for source in {job.source_id for job in records}}
+    jobs = [queues[job.source_id].placed(job) for job in records]
+    jobs.sort(key=lambda job: (job.position or inf, job.submit_at, job.record_id))
+    seen = [job.seen_at for job in records if job.seen_at is not None]
     silent, listed_by = _sources({account.namespace for account in accounts.values()})
     return WaitingJobs(
-        jobs=found[:limit],
-        n_mine=len(found),
+        jobs=jobs[:limit],
+        n_mine=len(jobs),
         n_all=sum(queue.n_jobs for queue in queues.values()),
         seen_at=min(seen, default=None),
         silent=silent,
@@ -123,13 +123,13 @@ class _Queue:
     def _ranked(self, accounts: Iterable[Account]) -> dict[int, int]:
         """The best rank of each account's entries; accounts without a rank are left out."""
         values, index = self._snapshot.values, self._snapshot.index
-        found = {}
+        best_ranks = {}
         for account in accounts:
             entries = index.find_certain(AccountQuery(*(getattr(account, name) for name in _NAMES)))
             ranks = [int(values.rank[entry]) for entry in entries if values.has_rank[entry]]
             if ranks:
-                found[account.pk] = min(ranks)
-        return found
+                best_ranks[account.pk] = min(ranks)
+        return best_ranks
 
     def placed(self, job: Record) -> WaitingJob:
         return WaitingJob(

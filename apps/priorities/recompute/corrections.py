@@ -35,8 +35,8 @@ class Correction:
 def load_corrections(policy: Policy, revision: int) -> tuple[Correction, ...]:
     """Adjustments active in a revision, sorted by uid so that the order doesn't depend on the database."""
     rows = Adjustment.objects.filter(policy=policy, since__lte=revision).filter(Q(until=None) | Q(until__gt=revision))
-    found = rows.values_list("uid", "entry_uid", "resource", "amount_s", "at", "note")
-    ordered = sorted(found, key=lambda row: str(row[0]))
+    values = rows.values_list("uid", "entry_uid", "resource", "amount_s", "at", "note")
+    ordered = sorted(values, key=lambda row: str(row[0]))
     return tuple(
         Correction(uid, entry, what, amount, at.timestamp(), note) for uid, entry, what, amount, at, note in ordered
     )

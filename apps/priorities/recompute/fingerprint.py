@@ -38,7 +38,7 @@ class Fingerprint:
     def to_json(self) -> dict[str, Any]:
         return {
             **({"people": self.people} if self.people else {}),
-            **({"fallbacks": [one.to_json() for one in self.local_only]} if self.local_only else {}),
+            **({"fallbacks": [fallback.to_json() for fallback in self.local_only]} if self.local_only else {}),
             "policy": self.policy_slug,
             "revision": self.revision,
             "mapping_version": self.mapping_version,
@@ -66,7 +66,7 @@ def read_fingerprint(policy: Policy, *, as_of: datetime, state: PolicyState | No
         engine_version=engine.VERSION,
         as_of=as_of,
         people=people_digest(load_tree(policy, state.revision)),
-        local_only=tuple(one for one in list_local_only_entries(policy) if tick_of(one.since) <= as_of),
+        local_only=tuple(fallback for fallback in list_local_only_entries(policy) if tick_of(fallback.since) <= as_of),
     )
 
 

@@ -110,8 +110,8 @@ def _or_null(at: datetime | None) -> str | None:
 def first_usage_at() -> datetime | None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT min(hour_at) FROM usage_bucket")
-        found: datetime | None = cursor.fetchone()[0]
-    return found
+        first_at: datetime | None = cursor.fetchone()[0]
+    return first_at
 
 
 def _entries_of_attached(mapping: MappingState) -> dict[AccountKey, Any]:

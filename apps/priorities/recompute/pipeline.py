@@ -229,13 +229,13 @@ def store_result(
 ) -> Snapshot:
     """Store a snapshot in the caller's transaction; return the existing row if one has the same fingerprint."""
     fingerprint = inputs.fingerprint
-    found = Snapshot.objects.filter(policy_id=inputs.policy_pk, fingerprint=fingerprint.digest).first()
-    if found is not None:
-        if is_live and not found.is_live:
-            found.is_live = True
-            found.save(update_fields=["is_live"])
-            _store_unmapped(inputs, computed, found)
-        return found
+    known = Snapshot.objects.filter(policy_id=inputs.policy_pk, fingerprint=fingerprint.digest).first()
+    if known is not None:
+        if is_live and not known.is_live:
+            known.is_live = True
+            known.save(update_fields=["is_live"])
+            _store_unmapped(inputs, computed, known)
+        return known
     data, digest = pack_result(inputs, computed)
     snapshot = Snapshot.objects.create(
         policy_id=inputs.policy_pk,
@@ -302,9 +302,9 @@ def oldest_counted_at(settings: PolicySettings, as_of: datetime) -> datetime | N
         return None
 
 
-def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
-    """The earlier instant. None for `one` means unlimited, for `other` no limit given."""
-    return one if one is None or other is None else min(one, other)
+def _earlier(instant: datetime | None, other: datetime | None) -> datetime | None:
+    """The earlier instant. None for `instant` means unlimited, for `other` no limit given."""
+    return instant if instant is None or other is None else min(instant, other)
 
 
 def _usage_of_entries(

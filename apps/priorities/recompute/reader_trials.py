@@ -42,8 +42,8 @@ def in_steps(amounts: F8) -> F8:
     """Round amounts ≥ 0 to the nearest 10^(k/10) with a whole k; 0 stays 0."""
     is_used = amounts > 0
     exponent = np.round(np.log10(amounts, where=is_used, out=np.zeros_like(amounts)) * STEPS_A_DECADE) / STEPS_A_DECADE
-    found: F8 = np.where(is_used, 10.0**exponent, 0.0)
-    return found
+    steps: F8 = np.where(is_used, 10.0**exponent, 0.0)
+    return steps
 
 
 def moved_from(

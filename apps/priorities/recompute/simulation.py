@@ -65,7 +65,7 @@ class Changes:
 
 def apply_changes(inputs: Inputs, changes: Changes, *, days_ahead: int = 0) -> Inputs:
     """The inputs with the changes, for an instant some days later."""
-    found = replace(
+    changed = replace(
         inputs,
         fingerprint=replace(inputs.fingerprint, as_of=inputs.as_of + timedelta(days=days_ahead)),
         tree=changes.tree or inputs.tree,
@@ -73,8 +73,8 @@ def apply_changes(inputs: Inputs, changes: Changes, *, days_ahead: int = 0) -> I
         corrections=inputs.corrections if changes.corrections is None else changes.corrections,
     )
     if changes.rule_set is not None:
-        found = replace(found, rules=changes.rule_set.rules, known=changes.rule_set.known)
-    return _without_sources(found, changes.without_sources) if changes.without_sources else found
+        changed = replace(changed, rules=changes.rule_set.rules, known=changes.rule_set.known)
+    return _without_sources(changed, changes.without_sources) if changes.without_sources else changed
 
 
 def _without_sources(inputs: Inputs, source_ids: Collection[int]) -> Inputs:
@@ -100,7 +100,7 @@ def simulate(
     BadTree and BadParameter as the engine does, and Invalid (`package_failed`) where a package fails.
     """
     known: list[tuple[Changes, list[AccountUsage]]] = []
-    found = []
+    results = []
     for changes in variants:
         accounts = next((each for other, each in known if _same_usage(inputs, other, changes)), None)
         if accounts is None:
@@ -112,14 +112,18 @@ def simulate(
             if changes.without_sources:
                 usage = _usage_without(usage, inputs, changed)
             computed.append(compute_from(changed, usage))
-        found.append(computed)
-    return found
+        results.append(computed)
+    return results
 
 
-def _same_usage(inputs: Inputs, one: Changes, other: Changes) -> bool:
+def _same_usage(inputs: Inputs, changes: Changes, other: Changes) -> bool:
     """Whether the usage of accounts is the same: scopes, approaches and sources are selected after it is summed."""
-    mine, theirs = one.settings or inputs.settings, other.settings or inputs.settings
-    return mine.metric == theirs.metric and mine.window == theirs.window and one.is_idle == other.is_idle
+    own_settings, other_settings = changes.settings or inputs.settings, other.settings or inputs.settings
+    return (
+        own_settings.metric == other_settings.metric
+        and own_settings.window == other_settings.window
+        and changes.is_idle == other.is_idle
+    )
 
 
 def _usage_at(
@@ -135,7 +139,9 @@ def _usage_at(
 def _usage_without(accounts: AccountUsage, inputs: Inputs, remaining: Inputs) -> AccountUsage:
     """Usage of the remaining sources: each has a column, so that no sum is made again."""
     ids = {source.id for source in remaining.sources}
-    chosen = np.array([source.id in ids for source in sorted(inputs.sources, key=lambda one: one.id)], dtype=np.bool_)
+    chosen = np.array(
+        [source.id in ids for source in sorted(inputs.sources, key=lambda source: source.id)], dtype=np.bool_
+    )
     by_approach = {name: np.ascontiguousarray(used[:, chosen]) for name, used in accounts.by_approach.items()}
     return accounts_with_demand(by_approach, remaining.opened, remaining.account_ids)
 

@@ -76,20 +76,20 @@ def run_recompute(run: Run, lease: Lease) -> dict[str, Any]:
     """Load, compute and store; the snapshot and the end of the run are committed in one transaction."""
     policy = Policy.all_objects.get(slug=run.subject.removeprefix("policy:"))
     started_at = lease.clock()
-    given = run.arguments.get("as_of")
-    as_of = datetime.fromisoformat(given) if given else tick_of(started_at)
-    if given is None:
+    as_of_text = run.arguments.get("as_of")
+    as_of = datetime.fromisoformat(as_of_text) if as_of_text else tick_of(started_at)
+    if as_of_text is None:
         digest = read_fingerprint(policy, as_of=as_of).digest
         current = Snapshot.objects.filter(policy=policy, fingerprint=digest, is_live=True).defer("data").first()
         if current is not None:
             return pipeline.result_json(current)
-    inputs = pipeline.load_inputs(policy, as_of=as_of, is_past=given is not None)
+    inputs = pipeline.load_inputs(policy, as_of=as_of, is_past=as_of_text is not None)
     computed = pipeline.compute(inputs)
     with lease.fenced() as row:
         snapshot = pipeline.store_result(
             inputs,
             computed,
-            is_live=given is None,
+            is_live=as_of_text is None,
             started_at=started_at,
             computed_at=lease.clock(),
             run=row,

@@ -126,8 +126,8 @@ class Totals:
 
 def _sum_or_zero(total: F8, change: F8) -> F8:
     """The sum, and 0 where rounding is all that remains of the total."""
-    found: F8 = total + change
-    return np.where(found < _ROUNDING * total, 0.0, found)
+    sums: F8 = total + change
+    return np.where(sums < _ROUNDING * total, 0.0, sums)
 
 
 def compute_from_totals(

@@ -62,21 +62,23 @@ class TableSums:
     @cached_property
     def days(self) -> dict[int, list[Period]]:
         """For each entry with allocations: the days of each allocation within the period."""
-        found: dict[int, list[Period]] = {}
+        periods: dict[int, list[Period]] = {}
         for allocation in self.allocations:
             i = self.view.tree.index_of_uid(allocation.entry_uid)
             shared = period_of(allocation).overlap(self.period)
             if i is not None and shared is not None:
-                found.setdefault(i, []).append(shared)
-        return found
+                periods.setdefault(i, []).append(shared)
+        return periods
 
     def beyond(self, i: int) -> tuple[float, date] | None:
         """Core-hours and last day of allocations that continue outside the period; None if none does."""
         uid = self.view.tree.uuid(i)
-        found = [each for each in self.allocations if each.entry_uid == uid and period_of(each).overlap(self.period)]
-        if all(period_of(each).overlap(self.period) == period_of(each) for each in found):
+        allocations = [
+            each for each in self.allocations if each.entry_uid == uid and period_of(each).overlap(self.period)
+        ]
+        if all(period_of(each).overlap(self.period) == period_of(each) for each in allocations):
             return None
-        return sum(each.core_h for each in found), max(each.ends_on for each in found)
+        return sum(each.core_h for each in allocations), max(each.ends_on for each in allocations)
 
     @cached_property
     def may_allocate(self) -> Callable[[int], bool]:
@@ -113,8 +115,8 @@ class TableSums:
         since = None if i in self.days else self.joined.get(self.view.tree.uuid(i))
         periods = self._whole_period if i not in self.days else tuple(self.periods(i))
         key = (since, *periods)
-        found = self._counted_time.get(key)
-        if found is None:
+        counted_time = self._counted_time.get(key)
+        if counted_time is None:
             capacity = by_now = None
             if self.capacity_core_h is not None:
                 before = [min(since or self.view.now, end) for _start, end in self._instants(periods)]
@@ -123,8 +125,8 @@ class TableSums:
                 capacity = sum(self.capacity_in(each) for each in periods) - excluded
                 by_now = sum(self.capacity_in(each, until=self.view.now) for each in periods) - excluded
             instants = tuple((min(max(start, since or start), end), end) for start, end in self._instants(periods))
-            found = self._counted_time[key] = CountedTime(instants, capacity, max(by_now or 0.0, 0.0))
-        return found
+            counted_time = self._counted_time[key] = CountedTime(instants, capacity, max(by_now or 0.0, 0.0))
+        return counted_time
 
     def _instants(self, periods: Sequence[Period]) -> list[tuple[datetime, datetime]]:
         return [each.instants(self.zone) for each in periods]

@@ -18,6 +18,6 @@ def unmatched_class_factors(metric: Mapping[str, Any]) -> list[Mapping[str, Any]
     return unmatched_factors(factors, (JobClassRow(*row) for row in rows.iterator()))
 
 
-def factor_name(given: Mapping[str, Any]) -> str:
+def factor_name(factor: Mapping[str, Any]) -> str:
     """`partition gpu, qos long`."""
-    return ", ".join(f"{name} {given[name]}" for name in CLASS_NAMES if given[name])
+    return ", ".join(f"{name} {factor[name]}" for name in CLASS_NAMES if factor[name])

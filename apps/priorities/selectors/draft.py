@@ -105,10 +105,10 @@ class DraftView:
 
     @cached_property
     def visibility(self) -> Visibility:
-        found = visible_entries(policy=self.policy, tree=self.base, actor=self.actor, at=self.at)
+        visibility = visible_entries(policy=self.policy, tree=self.base, actor=self.actor, at=self.at)
         return (
-            found
-            if found.all_visible
+            visibility
+            if visibility.all_visible
             else load_visibility(policy=self.policy, tree=self.base, actor=self.actor, at=self.at)
         )
 
@@ -329,7 +329,7 @@ def find_entries(view: DraftView, query: str, *, most: int = MOST_MATCHES) -> li
     wanted = query.strip().casefold()
     if not wanted:
         return []
-    found: list[Node] = []
+    nodes: list[Node] = []
     if wanted.startswith("/"):
         node = _by_path(view, query.strip())
         return [node] if node is not None and view.sees(node) else []
@@ -337,11 +337,11 @@ def find_entries(view: DraftView, query: str, *, most: int = MOST_MATCHES) -> li
         if i and wanted in name.casefold() and view.visibility.mask[i]:
             uid = view.base.uuid(i)
             if uid not in view.tree.changes:
-                found.append(view.base.node(i))
-            if len(found) >= most:
+                nodes.append(view.base.node(i))
+            if len(nodes) >= most:
                 break
     changed = [after for _, after in view.tree.changes.values() if after is not None]
-    return found + [node for node in changed if wanted in node.name.casefold() and view.sees(node)]
+    return nodes + [node for node in changed if wanted in node.name.casefold() and view.sees(node)]
 
 
 def _by_path(view: DraftView, path: str) -> Node | None:
@@ -356,12 +356,12 @@ def _by_path(view: DraftView, path: str) -> Node | None:
 
 def _opened(view: DraftView, uids: Iterable[UUID]) -> frozenset[UUID]:
     """These entries and their ancestors; unknown and hidden ones are skipped."""
-    found = {view.tree.root.uid}
+    opened = {view.tree.root.uid}
     for uid in uids:
         node = view.tree.get(uid)
         if node is not None and view.sees(node):
-            found.update(step.uid for step in view.tree.lineage(node))
-    return frozenset(found)
+            opened.update(step.uid for step in view.tree.lineage(node))
+    return frozenset(opened)
 
 
 def _opened_by_level(view: DraftView) -> frozenset[UUID]:
@@ -383,10 +383,10 @@ def _opened_by_level(view: DraftView) -> frozenset[UUID]:
     return frozenset(opened)
 
 
-def _same(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return abs(one - other) <= _SAME
+def _same(left: float | None, right: float | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return abs(left - right) <= _SAME
 
 
 def trial(view: DraftView, operation: dict[str, Any]) -> DraftView:

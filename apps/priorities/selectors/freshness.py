@@ -53,7 +53,7 @@ def freshness(*, policy_slug: str | None = None, actor: Actor | None = None) -> 
         for slug, snapshot in state.snapshots.items()
         if (policy_slug is None or slug == policy_slug) and (actor is None or actor.reaches_policy(slug))
     ]
-    oldest = min(snapshots, key=lambda one: one.as_of, default=None)
+    oldest = min(snapshots, key=lambda each: each.as_of, default=None)
     age_s = oldest.age_s(now) if oldest else None
     inputs = [InputAge(_("Priorities"), _health_of_snapshot(age_s), oldest.as_of if oldest else None, age_s)]
     inputs += [_source_age(source, now) for source in state.sources]
@@ -62,14 +62,14 @@ def freshness(*, policy_slug: str | None = None, actor: Actor | None = None) -> 
         problems.append(("nothing_computed", _("Nothing computed yet")))
     elif inputs[0].state != "ok":
         problems.append(("priorities_late", _("Priorities are late")))
-    late = [one for one in inputs[1:] if one.state != "ok"]
-    problems += [("source_late", _("%(source)s is late") % {"source": one.label}) for one in late]
+    late = [age for age in inputs[1:] if age.state != "ok"]
+    problems += [("source_late", _("%(source)s is late") % {"source": age.label}) for age in late]
     return Freshness(
         as_of=oldest.as_of if oldest else None,
         revision=oldest.revision if oldest else None,
         computed_at=oldest.computed_at if oldest else None,
         snapshot_age_s=age_s,
-        state=_worst([*(one.state for one in inputs), "ok" if state.has_database else "warn"]),
+        state=_worst([*(age.state for age in inputs), "ok" if state.has_database else "warn"]),
         problems=[text for _key, text in problems],
         keys=[key for key, _text in problems],
         inputs=inputs,

@@ -144,12 +144,12 @@ def _members(
     prepared = prepare(after.engine_tree())
     targets = prepared.spread(prepared.target)
     places = _positions(view, seen)
-    found = []
+    rows = []
     for position, j in enumerate(shown, start=start + 1):
         row, node = view.row(j, position=(position, len(seen))), view.tree.node(j)
         k = after.index_of_uid(row.uid)
         target = None if k is None or after.inherit[k] else float(targets[k])
-        found.append(
+        rows.append(
             MemberRow(
                 entry=row,
                 dates=node.dates,
@@ -161,7 +161,7 @@ def _members(
                 place=places.get(j),
             )
         )
-    return found
+    return rows
 
 
 def _after(view: PolicyView, operations: Sequence[Operation]) -> TreeColumns:

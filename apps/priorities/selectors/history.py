@@ -70,8 +70,8 @@ def history_lines(view: PolicyView, uid: UUID, *, until: int | None, limit: int)
     names = _Names(view, changes)
     undone = revisions_reverted(view.policy, [change.revision for change in changes])
     access = ChangeSetAccess(view.policy, view.actor, view.now)
-    found = ChangeSet.objects.filter(pk__in=[change.change_set for change in changes])
-    seen = {change_set.pk for change_set in found if access.may_see(change_set)}
+    change_sets = ChangeSet.objects.filter(pk__in=[change.change_set for change in changes])
+    seen = {change_set.pk for change_set in change_sets if access.may_see(change_set)}
     return [
         HistoryLine(
             revision=change.revision,

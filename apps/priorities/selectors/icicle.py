@@ -131,9 +131,9 @@ class _Chart:
         if snapshot is None:
             return np.zeros(len(self.view.tree))
         known = (place >= 0) & self.view.competes & self.view.shows_numbers
-        found: F8 = np.where(known, snapshot.actual_global[place], 0.0)
-        found[0] = 1.0
-        return found
+        actual: F8 = np.where(known, snapshot.actual_global[place], 0.0)
+        actual[0] = 1.0
+        return actual
 
     def _with_inheriting(self, size: F8) -> F8:
         """Set entries with *inherit* shares to the sum of their children."""

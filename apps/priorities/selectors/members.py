@@ -159,12 +159,12 @@ def preview_members(
     rule_set = load_rule_set(view.policy, after)
     own = [rule for rule in rule_set.rules if rule.kind == "each" and rule.target_uid == entry_uid]
     membership = _membership_state_of(after, rule_set, own)
-    users_to_add = {place: one for place, one in membership.users_to_add().items() if one.entry == i}
+    users_to_add = {place: user for place, user in membership.users_to_add().items() if user.entry == i}
     back, joined = plan_additions(view.policy, membership, users_to_add, at=at)
     matched, n_taken, here = _count_matched(view, membership, i)
     sees_all_names = actor.is_admin
     named = [
-        one.name for one in users_to_add.values() if sees_all_names or (one.accounts and set(one.accounts) <= here)
+        user.name for user in users_to_add.values() if sees_all_names or (user.accounts and set(user.accounts) <= here)
     ]
     added = {operation["name"] for operation in joined}
     names = [name for name in sorted(named) if name in added][:_MOST_NAMES]
@@ -190,8 +190,8 @@ def _membership_state_of(tree: TreeColumns, rule_set: RuleSet, own: Sequence[Rul
         if rule.people:
             condition &= Q(person__groups__name__in=list_matched_groups([rule]))
         wanted |= condition
-    found = Account.objects.filter(wanted).distinct().order_by("id") if own else Account.objects.none()
-    rows = list(found.values_list("id", *AccountKey._fields))
+    accounts = Account.objects.filter(wanted).distinct().order_by("id") if own else Account.objects.none()
+    rows = list(accounts.values_list("id", *AccountKey._fields))
     people = load_group_users(list_matched_groups(own))
     return MembershipState(tree, rule_set, [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows], people)
 
@@ -224,8 +224,8 @@ def _accounts_at(view: PolicyView, entries: Sequence[int]) -> dict[int, list[Mem
         at = int(view.snapshot_index[i])
         if at >= 0:
             keys[i] = view.snapshot.index.accounts_of(at)
-    persons = _persons({key for found in keys.values() for key in found[:_MOST_ROWS]})
-    return {i: [MemberAccount(key, persons.get(key, "")) for key in found] for i, found in keys.items()}
+    persons = _persons({key for account_keys in keys.values() for key in account_keys[:_MOST_ROWS]})
+    return {i: [MemberAccount(key, persons.get(key, "")) for key in account_keys] for i, account_keys in keys.items()}
 
 
 def _persons(keys: set[AccountKey]) -> dict[AccountKey, str]:
@@ -263,4 +263,4 @@ def _recent_events(view: PolicyView, uid: UUID) -> list[RuleEvent]:
 def _regex(pattern: str) -> str:
     """A pattern of `*` and `?` as a regular expression of the database; a bracket is literal."""
     literal = pattern.replace("[[]", "[")
-    return "".join(".*" if one == "*" else "." if one == "?" else re.escape(one) for one in literal)
+    return "".join(".*" if char == "*" else "." if char == "?" else re.escape(char) for char in literal)

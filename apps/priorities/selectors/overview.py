@@ -81,9 +81,9 @@ def overview_of(view: PolicyView) -> Overview:
         top=[view.row(i, position=(at, len(children))) for at, i in enumerate(children[:_MOST_TOP], start=1)],
         n_hidden=int(view.tree.n_children[0]) - len(children),
         publishes=[
-            Publish(one.number, one.published_at, one.author_name, one.reason, one.n_changed)
-            for one in revisions
-            if not one.is_outside_view
+            Publish(revision.number, revision.published_at, revision.author_name, revision.reason, revision.n_changed)
+            for revision in revisions
+            if not revision.is_outside_view
         ],
         asked_core_s=_demand_of(view, children[:_MOST_TOP]),
     )

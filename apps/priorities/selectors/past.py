@@ -65,7 +65,7 @@ def list_past_days(*, policy_slug: str, zone: tzinfo, now: datetime) -> PastDays
         first,
         last,
         stored=frozenset(day.toordinal() for day in stored),
-        revisions=tuple(one for one in revisions if one[0] >= first)[::-1],
+        revisions=tuple(revision for revision in revisions if revision[0] >= first)[::-1],
     )
 
 

@@ -92,7 +92,7 @@ def _corrections(
     low, high = sorted((before, after))
     made = Adjustment.objects.filter(policy=policy, since__gt=low, since__lte=high).exclude(until__lte=high)
     revoked = Adjustment.objects.filter(policy=policy, since__lte=low, until__gt=low, until__lte=high)
-    found, n_hidden = [], 0
+    corrections, n_hidden = [], 0
     for rows, is_new in ((made, before <= after), (revoked, before > after)):
         change = "added" if is_new else "revoked"
         for each in rows.order_by("at", "pk"):
@@ -100,8 +100,10 @@ def _corrections(
             if name is None:
                 n_hidden += 1
                 continue
-            found.append(Correction(each.entry_uid, name, each.resource, each.amount_s, each.at, each.note, change))
-    return found, n_hidden
+            corrections.append(
+                Correction(each.entry_uid, name, each.resource, each.amount_s, each.at, each.note, change)
+            )
+    return corrections, n_hidden
 
 
 def _visible_name(uid: UUID, trees: Sequence[TreeColumns], sees: Sequence[Mask]) -> str | None:

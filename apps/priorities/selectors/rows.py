@@ -80,18 +80,18 @@ class PolicyView:
             return seen
         if self.snapshot.tree is self.tree:
             return seen & visible_numbers(self.policy, self.snapshot, self.visibility, self.now)
-        found = numbers_visible_in(policy=self.policy, snapshot=self.snapshot, at=self.now, actor=self.actor)
-        shown: npt.NDArray[np.bool_] = seen & found[np.maximum(self._index_in_snapshot, 0)]
+        is_visible = numbers_visible_in(policy=self.policy, snapshot=self.snapshot, at=self.now, actor=self.actor)
+        shown: npt.NDArray[np.bool_] = seen & is_visible[np.maximum(self._index_in_snapshot, 0)]
         return shown
 
     @cached_property
     def numbers_in_snapshot(self) -> npt.NDArray[np.bool_]:
         """`shows_numbers` of the entries of the snapshot's tree; those that left the tree follow `all_visible`."""
         assert self.snapshot is not None, "callers have checked it"  # noqa: S101 - an invariant, not input
-        found = np.full(len(self.snapshot.tree), self.visibility.all_visible, dtype=np.bool_)
+        shows_numbers = np.full(len(self.snapshot.tree), self.visibility.all_visible, dtype=np.bool_)
         here = self._index_in_snapshot >= 0
-        found[self._index_in_snapshot[here]] = self.shows_numbers[here]
-        return found
+        shows_numbers[self._index_in_snapshot[here]] = self.shows_numbers[here]
+        return shows_numbers
 
     def is_suppressed(self, i: int) -> bool:
         """Whether the entry has numbers that are hidden from the actor."""
@@ -108,8 +108,8 @@ class PolicyView:
         """Entries of the actor's own accounts."""
         if self.actor.user is None or self.snapshot is None or not self.actor.has_scope("self:read"):
             return []
-        found = {entry for query in own_queries(self.actor) for entry in self.snapshot.index.find_certain(query)}
-        return [at for at in map(self._index_in_tree, sorted(found)) if at is not None]
+        entries = {entry for query in own_queries(self.actor) for entry in self.snapshot.index.find_certain(query)}
+        return [at for at in map(self._index_in_tree, sorted(entries)) if at is not None]
 
     @cached_property
     def snapshot_index(self) -> npt.NDArray[np.int64]:
@@ -195,17 +195,17 @@ class PolicyView:
     @cached_property
     def off_target(self) -> npt.NDArray[np.bool_]:
         """Mask of visible entries over or under their target, by visible numbers."""
-        found = np.zeros(len(self.tree), dtype=np.bool_)
+        off_target = np.zeros(len(self.tree), dtype=np.bool_)
         if self.snapshot is None:
-            return found
+            return off_target
         values, place = self.snapshot.values, self.snapshot_index
         here = np.flatnonzero(self.visibility.mask & self.competes & (place >= 0))
         there = place[here]
         target, actual = self.target[0][here], values.actual[there]
         is_idle = (values.usage[there] == 0) & ~values.has_demand[there] & (target > 0)
         tolerance = tolerances_of(self.settings.tolerance, self.tree.n_children[here] == 0)
-        found[here] = out_of_tolerance(target, actual, is_idle=is_idle, tolerance=tolerance)
-        return found
+        off_target[here] = out_of_tolerance(target, actual, is_idle=is_idle, tolerance=tolerance)
+        return off_target
 
     def count_out_of_tolerance(self) -> int:
         """Number of entries off target."""
@@ -217,8 +217,8 @@ class PolicyView:
         target = 1.0 if is_root else float(self.target[0][i]) if competes else None
         target_global = 1.0 if is_root else float(self.target[1][i]) if competes else None
         unknown = ("actual", "actual_global", "deviation_points", "priority", "rank", "factor")
-        found: dict[str, Any] = dict.fromkeys(unknown)
-        found |= {
+        numbers: dict[str, Any] = dict.fromkeys(unknown)
+        numbers |= {
             "target": target,
             "target_global": target_global,
             "state": "unknown",
@@ -229,34 +229,34 @@ class PolicyView:
         at = int(self.snapshot_index[i]) if self.snapshot is not None else -1
         if self.snapshot is None or at < 0:
             if self.is_suppressed(i):
-                found["usage"], found["suppressed"] = None, True
-            return found
+                numbers["usage"], numbers["suppressed"] = None, True
+            return numbers
         values = self.snapshot.values
         usage, has_rank = float(values.usage[at]), bool(values.has_rank[at])
-        found["usage"], found["has_usage"] = usage, usage > 0
-        found["columns"] = own_numbers(values, at)
-        found["adjusted"] = sum(each["counted"] for each in self.snapshot.corrections.get(at, ()))
+        numbers["usage"], numbers["has_usage"] = usage, usage > 0
+        numbers["columns"] = own_numbers(values, at)
+        numbers["adjusted"] = sum(each["counted"] for each in self.snapshot.corrections.get(at, ()))
         if has_rank and not is_root:
-            found["rank"] = int(values.rank[at])
+            numbers["rank"] = int(values.rank[at])
         if values.has_factor[at] and not is_root:
-            found["factor"] = float(values.factor[at])
+            numbers["factor"] = float(values.factor[at])
         if is_root:
-            found["actual"] = found["actual_global"] = 1.0
-            found["deviation_points"] = 0.0
-            found["state"] = "on"
+            numbers["actual"] = numbers["actual_global"] = 1.0
+            numbers["deviation_points"] = 0.0
+            numbers["state"] = "on"
         elif competes and values.competes[at]:
             actual = float(values.actual[at])
-            found["actual"], found["actual_global"] = actual, float(self.snapshot.actual_global[at])
-            found["priority"] = float(values.priority[at])
-            found["deviation_points"] = (actual - (target or 0.0)) * 100
-            found["state"] = state_of(
+            numbers["actual"], numbers["actual_global"] = actual, float(self.snapshot.actual_global[at])
+            numbers["priority"] = float(values.priority[at])
+            numbers["deviation_points"] = (actual - (target or 0.0)) * 100
+            numbers["state"] = state_of(
                 target=target,
                 actual=actual,
                 has_usage=usage > 0,
                 has_demand=bool(values.has_demand[at]),
                 tolerance=tolerance_at(self.settings.tolerance, not self.tree.n_children[i]),
             )
-        return found
+        return numbers
 
     def _index_in_tree(self, there: int) -> int | None:
         """Index in this tree of an entry of the snapshot's tree."""
@@ -321,8 +321,8 @@ def _load_daily(policy: Policy, number: int, at: int | datetime | None, now: dat
     if isinstance(at, int):
         after = Revision.objects.filter(policy=policy, number=number + 1).values_list("published_at", flat=True)
         at = after.first()
-    found = daily_snapshot_before(policy, now if at is None else min(at, now))
-    return None if found is None else store.load_stored(policy.slug, found)
+    snapshot_id = daily_snapshot_before(policy, now if at is None else min(at, now))
+    return None if snapshot_id is None else store.load_stored(policy.slug, snapshot_id)
 
 
 def newest_or_none(slug: str) -> ServedSnapshot | None:
@@ -345,9 +345,9 @@ def _load_past(policy: Policy, number: int, at: int | datetime) -> ServedSnapsho
         stored = stored.filter(as_of__lte=at, revision_number__lte=number, mapping_version__lte=mapping)
     else:
         stored = stored.filter(revision_number=number)
-    found = stored.values_list("pk", "as_of").first()
-    if isinstance(at, datetime) and (found is None or found[1] < at - CLOSE):
+    row = stored.values_list("pk", "as_of").first()
+    if isinstance(at, datetime) and (row is None or row[1] < at - CLOSE):
         computed = reconstruct(policy, at)
         if computed is not None:
             return computed
-    return None if found is None else store.load_stored(policy.slug, found[0])
+    return None if row is None else store.load_stored(policy.slug, row[0])

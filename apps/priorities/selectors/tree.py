@@ -156,8 +156,8 @@ def _tree_page(view: PolicyView, rows: list[EntryRow]) -> TreePage:
 def get_tree_rows(*, policy_slug: str, actor: Actor, uids: Sequence[UUID]) -> TreePage:
     """Rows of these entries; archived and hidden ones are left out."""
     view = open_view(policy_slug=policy_slug, actor=actor)
-    found = [i for uid in uids if (i := view.tree.index_of_uid(uid)) is not None and view.visibility.may_see(i)]
-    return _tree_page(view, view.rows(found))
+    entries = [i for uid in uids if (i := view.tree.index_of_uid(uid)) is not None and view.visibility.may_see(i)]
+    return _tree_page(view, view.rows(entries))
 
 
 def offset(cursor: str | None) -> int:

@@ -139,14 +139,14 @@ def changed(
     """Entries from `top` down whose JSON differs, and entries (indices of the older tree) that are gone."""
     before = {then.tree.uuid(int(i)): int(i) for i in np.flatnonzero(_below(then, _same(view, then, top)))}
     candidates = _differing(view, then)
-    found = []
+    entries = []
     for i in np.flatnonzero(_below(view, top)):
         j = before.pop(view.tree.uuid(int(i)), None)
         if candidates is not None and j is not None and not candidates[i]:
             continue
         if j is None or json_of(view, int(i)) != json_of(then, j):
-            found.append(int(i))
-    return found, list(before.values())
+            entries.append(int(i))
+    return entries, list(before.values())
 
 
 def tag_of_view(view: PolicyView, *query: object) -> str:
@@ -187,23 +187,23 @@ def _differing(view: PolicyView, then: PolicyView) -> Mask | None:
 
 
 def _own_columns_differ(now: Values, before: Values) -> Mask:
-    found = np.zeros(len(now.usage), dtype=np.bool_)
+    differs = np.zeros(len(now.usage), dtype=np.bool_)
     for name, column in now.columns.items():
         old = before.columns[name]
-        found |= ~_equal(column.values, old.values)
+        differs |= ~_equal(column.values, old.values)
         if column.exists is not None and old.exists is not None:
-            found |= column.exists != old.exists
+            differs |= column.exists != old.exists
         elif (column.exists is None) != (old.exists is None):
-            found[:] = True
-    return found
+            differs[:] = True
+    return differs
 
 
 def _parents_of_changed_visibility(view: PolicyView, then: PolicyView) -> Mask:
     """Parents of entries whose visibility changed: their number of children changes."""
-    found = np.zeros(len(view.tree), dtype=np.bool_)
+    parents = np.zeros(len(view.tree), dtype=np.bool_)
     other = np.flatnonzero(view.visibility.mask != then.visibility.mask)
-    found[np.maximum(view.tree.parent[other], 0)] = True
-    return found
+    parents[np.maximum(view.tree.parent[other], 0)] = True
+    return parents
 
 
 def _equal(a: Any, b: Any) -> Mask:

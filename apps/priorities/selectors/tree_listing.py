@@ -122,13 +122,13 @@ def parts_of_children(view: PolicyView, parents: Iterable[int], *, of_total: boo
         numbers = view.snapshot.actual_global if of_total else view.snapshot.values.actual
         known = (view.snapshot_index >= 0) & view.competes
         actual = np.where(known, numbers[np.maximum(view.snapshot_index, 0)], 0.0)
-    found = {}
+    parts = {}
     for parent in parents:
         children = view.tree.children(parent)
         here = np.arange(children.start, children.stop)
         here = here[view.visibility.mask[here] & view.competes[here]]
-        found[parent] = (actual[here], target[here])
-    return found
+        parts[parent] = (actual[here], target[here])
+    return parts
 
 
 def sort_children(view: PolicyView, parent: int, arrangement: Arrangement) -> tuple[list[tuple[int, int]], int]:
@@ -151,8 +151,8 @@ def sort_key(view: PolicyView, sort: str) -> Callable[[I8], npt.NDArray[Any]]:
     values = _values(view, name)
 
     def key(here: I8) -> npt.NDArray[Any]:
-        found = sign * values[here]
-        return np.where(np.isnan(found), np.inf, found)
+        keys = sign * values[here]
+        return np.where(np.isnan(keys), np.inf, keys)
 
     return key
 
@@ -187,14 +187,14 @@ def _matches(view: PolicyView, arrangement: Arrangement, level: int) -> Mask | N
     """Mask of entries that match the filters; None without a filter."""
     if not arrangement.is_filtered:
         return None
-    found: Mask = np.array(view.visibility.mask) & (view.tree.level <= level)
+    matches: Mask = np.array(view.visibility.mask) & (view.tree.level <= level)
     if arrangement.query.strip():
-        named = np.zeros(len(found), dtype=np.bool_)
+        named = np.zeros(len(matches), dtype=np.bool_)
         named[matching(view, arrangement.query)] = True
-        found &= named
+        matches &= named
     if arrangement.off_target:
-        found &= view.off_target
-    return found
+        matches &= view.off_target
+    return matches
 
 
 def _with_ancestors(view: PolicyView, matches: Mask | None) -> Mask | None:
@@ -223,8 +223,8 @@ def _open(view: PolicyView, arrangement: Arrangement, level: int, only: Mask | N
 
 def _indices(view: PolicyView, uids: Sequence[UUID]) -> list[int]:
     """Indices of visible entries; unknown and hidden ones are skipped."""
-    found = (view.tree.index_of_uid(uid) for uid in uids)
-    return [i for i in found if i is not None and view.visibility.may_see(i)]
+    indices = (view.tree.index_of_uid(uid) for uid in uids)
+    return [i for i in indices if i is not None and view.visibility.may_see(i)]
 
 
 def _counted(groups: npt.NDArray[np.signedinteger[Any]]) -> tuple[I8, I8]:

@@ -65,14 +65,14 @@ def list_other_case_of_import(usage_import: Import) -> list[tuple[AccountKey, st
     account_ids = usage_import.run.cursor.get("accounts") or ()
     rows = Account.objects.filter(pk__in=account_ids).values_list(*AccountKey._fields)
     keys = [AccountKey(*row) for row in rows]
-    found: list[tuple[AccountKey, str]] = []
+    pairs: list[tuple[AccountKey, str]] = []
     for policy in Policy.objects.filter(head_number__gt=0) if keys else ():
         tree = load_tree(policy)
         resolver = load_rule_set(policy, tree).on(tree)
         lost = [key for key in keys if not resolver.has_own_entry(resolver.resolve(key).entry)]
         likely = ((key, resolver.likely_entry(key)) for key in lost[:_MOST_COMPARED])
-        found += [(key, tree.path(entry)) for key, entry in likely if entry is not None]
-    return found
+        pairs += [(key, tree.path(entry)) for key, entry in likely if entry is not None]
+    return pairs
 
 
 def count_unmapped_of_preview(result: Mapping[str, Any], namespace: str) -> int | None:

@@ -94,11 +94,11 @@ def _weeks(period: Period, zone: ZoneInfo, now: datetime) -> list[datetime]:
     if end <= begin:
         return []
     day = period.starts_on + timedelta(days=7 - period.starts_on.weekday())
-    found = [begin]
+    starts = [begin]
     while (monday := begins_at(day, zone)) < end:
-        found.append(monday)
+        starts.append(monday)
         day += timedelta(days=7)
-    return [*found, end]
+    return [*starts, end]
 
 
 def _allocated(sums: TableSums, group: int, by_name: npt.NDArray[np.bool_]) -> list[int]:
@@ -140,7 +140,7 @@ def _by_entry(
     n_other = max(len(kept) - (MOST_SERIES - 1), 0) if len(kept) > MOST_SERIES else 0
     largest = sorted(kept[: MOST_SERIES - 1] if n_other else kept)
     siblings = {i: at for at, i in enumerate(view.visible_children(group))}
-    found = tuple(
+    series = tuple(
         WeekAmounts(
             str(view.tree.uuid(entries[at])),
             view.tree.name[entries[at]],
@@ -153,13 +153,13 @@ def _by_entry(
     others = np.maximum(whole - table[:, largest].sum(axis=1), 0.0)
     others[others < _TRACE_CORE_H] = 0.0
     if not others.any():
-        return found, None
+        return series, None
     is_others = n_other and not knows_group
     if is_others:
         name = ngettext("%(n)s other", "%(n)s others", n_other) % {"n": n_other}
     else:
         name = _("all other usage of %(name)s") % {"name": view.tree.name[group]}
-    return found, WeekAmounts("rest", name, MOST_SERIES, _floats(others))
+    return series, WeekAmounts("rest", name, MOST_SERIES, _floats(others))
 
 
 def _by_site(used: DeliveredBySite, weeks: Sequence[datetime]) -> tuple[WeekAmounts, ...]:
@@ -169,19 +169,19 @@ def _by_site(used: DeliveredBySite, weeks: Sequence[datetime]) -> tuple[WeekAmou
     named = dict(Source.objects.exclude(origin="").exclude(site="").values_list("origin", "site"))
     here = str(site_settings.FAIRSHARE_SITE) or _("This site")
     table = _in_weeks(used, used.by_site, weeks)
-    found = [
+    series = [
         WeekAmounts(origin or "here", named.get(origin, origin) if origin else here, at, _floats(table[:, at]))
         for at, origin in enumerate(used.origins)
         if table[:, at].any()
     ]
-    if len(found) <= MOST_SERIES:
-        return tuple(found)
-    ordered = sorted(found, key=lambda one: -one.total_core_h)
+    if len(series) <= MOST_SERIES:
+        return tuple(series)
+    ordered = sorted(series, key=lambda site: -site.total_core_h)
     kept, others = ordered[: MOST_SERIES - 1], ordered[MOST_SERIES - 1 :]
-    together = tuple(sum(column) for column in zip(*(one.core_h for one in others), strict=True))
+    together = tuple(sum(column) for column in zip(*(site.core_h for site in others), strict=True))
     name = ngettext("%(n)s other", "%(n)s others", len(others)) % {"n": len(others)}
     rest = WeekAmounts("rest", name, MOST_SERIES, together)
-    return (*sorted(kept, key=lambda one: one.place), rest)
+    return (*sorted(kept, key=lambda site: site.place), rest)
 
 
 def _left(sums: TableSums, used: DeliveredBySite, weeks: Sequence[datetime], i: int) -> AllocationLeft:
@@ -202,12 +202,12 @@ def _left(sums: TableSums, used: DeliveredBySite, weeks: Sequence[datetime], i: 
         allocated_core_h=allocated,
         due_core_h=float(sums.by_now.own[i]),
         at=tuple(at),
-        left_core_h=tuple(allocated - one for one in delivered),
+        left_core_h=tuple(allocated - core_h for core_h in delivered),
     )
 
 
 def _floats(values: Iterable[float]) -> tuple[float, ...]:
-    return tuple(float(one) for one in values)
+    return tuple(float(value) for value in values)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,10 @@ def moment_of(view: PolicyView) -> Moment | None:
 def list_local_only(view: PolicyView) -> list[LocalOnly]:
     """Visible entries in local-only fallback in the view's snapshot, sorted by path."""
     tops = view.snapshot.local_only_tops if view.snapshot is not None else ()
-    return sorted((one for one in (_visible_fallback(view, top) for top in tops) if one.path), key=lambda one: one.path)
+    return sorted(
+        (fallback for fallback in (_visible_fallback(view, top) for top in tops) if fallback.path),
+        key=lambda fallback: fallback.path,
+    )
 
 
 def local_only_among(view: PolicyView, uids: Iterable[UUID]) -> list[LocalOnly]:
@@ -67,13 +70,16 @@ def local_only_among(view: PolicyView, uids: Iterable[UUID]) -> list[LocalOnly]:
     snapshot = view.snapshot
     if snapshot is None or not snapshot.local_only_entries:
         return []
-    found: dict[UUID, LocalOnlyEntry] = {}
+    fallbacks: dict[UUID, LocalOnlyEntry] = {}
     for uid in uids:
         i = snapshot.tree.index_of_uid(uid)
         for at in () if i is None else (i, int(snapshot.tree.parent[i])):
             if at in snapshot.local_only_entries:
-                found[snapshot.local_only_entries[at].uid] = snapshot.local_only_entries[at]
-    return sorted((_visible_fallback(view, each) for each in found.values()), key=lambda one: (one.path, one.since))
+                fallbacks[snapshot.local_only_entries[at].uid] = snapshot.local_only_entries[at]
+    return sorted(
+        (_visible_fallback(view, each) for each in fallbacks.values()),
+        key=lambda fallback: (fallback.path, fallback.since),
+    )
 
 
 def _visible_fallback(view: PolicyView, entry: LocalOnlyEntry) -> LocalOnly:
@@ -138,10 +144,10 @@ def list_snapshots(*, policy_slug: str, actor: Actor, before_id: int | None = No
     """Newest first."""
     scope = Token.Scope.PRIORITIES_READ if actor.has_scope(Token.Scope.PRIORITIES_READ) else Token.Scope.POLICIES_READ
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
-    found = Snapshot.objects.filter(policy=policy).defer("data").order_by("-pk")
+    snapshots = Snapshot.objects.filter(policy=policy).defer("data").order_by("-pk")
     if before_id is not None:
-        found = found.filter(pk__lt=before_id)
-    return list(found[: min(limit, 500)])
+        snapshots = snapshots.filter(pk__lt=before_id)
+    return list(snapshots[: min(limit, 500)])
 
 
 def oldest_stored(policy_slug: str) -> datetime | None:

@@ -376,7 +376,7 @@ def build_message(key: str, **values: Any) -> Message:
 
 def text_of(sentences: Sequence[Message]) -> str:
     """The texts of several messages, joined."""
-    return " ".join(one.text for one in sentences)
+    return " ".join(sentence.text for sentence in sentences)
 
 
 def _json_value(value: Any) -> Any:
@@ -387,5 +387,5 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, list | tuple):
-        return [_json_value(one) for one in value]
+        return [_json_value(item) for item in value]
     return value

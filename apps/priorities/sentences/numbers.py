@@ -39,9 +39,9 @@ def decimals_beside(*fractions: float | None) -> int:
     for decimals in range(1, _MOST_DECIMALS):
         shown = [round(points, decimals) for points in known]
         is_clear = all(
-            (one == other) == (abs(a - b) < _LEAST_DIFFERENCE)
-            for one, a in zip(shown, known, strict=True)
-            for other, b in zip(shown, known, strict=True)
+            (left == right) == (abs(a - b) < _LEAST_DIFFERENCE)
+            for left, a in zip(shown, known, strict=True)
+            for right, b in zip(shown, known, strict=True)
         )
         if is_clear:
             return decimals
@@ -63,8 +63,8 @@ def decimals_of_column(off_target: Iterable[tuple[float | None, float | None]]) 
 
 def difference_beside(difference: float, fractions: Sequence[float | None], decimals: int) -> float:
     """A difference of two of these fractions as that of the numbers that are shown; unchanged without two of them."""
-    shown = [round(one * 100, decimals) for one in fractions if one is not None and isfinite(one)]
-    gaps = (abs(one - other) / 100 for one, other in combinations(shown, 2))
+    shown = [round(fraction * 100, decimals) for fraction in fractions if fraction is not None and isfinite(fraction)]
+    gaps = (abs(left - right) / 100 for left, right in combinations(shown, 2))
     return min(gaps, key=lambda gap: abs(gap - abs(difference)), default=abs(difference))
 
 

@@ -40,8 +40,8 @@ class Hints:
             hint = f"None of the entries that you see has this name: {self._places}."
         elif not self._needed:
             hint = _NO_RULES
-        elif (given := fields.get("namespace")) and not self._index.knows_namespace(given):
-            hint = f"No account and no mapping rule has the namespace {given[:80]!r}: {self._of_namespaces}."
+        elif (namespace := fields.get("namespace")) and not self._index.knows_namespace(namespace):
+            hint = f"No account and no mapping rule has the namespace {namespace[:80]!r}: {self._of_namespaces}."
         elif missing := [name for name in self._needed if name not in fields and name not in ("user", "namespace")]:
             hint = f"Send {' and '.join(missing)} too: mapping rules ask for it. Else {self._places}."
         else:
@@ -49,7 +49,7 @@ class Hints:
         return {"tried": tried, "hint": hint}
 
     def ambiguous(self, choices: list[Json]) -> Json:
-        names = list(dict.fromkeys(one["namespace"] for one in choices))
+        names = list(dict.fromkeys(choice["namespace"] for choice in choices))
         shown = " or ".join(names[:_MOST_NAMESPACES])
         hint = f"This name has different entries in different namespaces. Send the namespace: {shown}."
         return {"choices": choices, "hint": hint}
@@ -57,18 +57,18 @@ class Hints:
     @cached_property
     def _needed(self) -> tuple[str, ...]:
         """Account fields that some rule reads."""
-        found: dict[str, None] = {}
+        fields: dict[str, None] = {}
         for rule in self._index.places.rules:
-            found["user"] = None
+            fields["user"] = None
             if rule.group_pattern or rule.kind == "association" or "{group}" in rule.suffix:
-                found["group"] = None
+                fields["group"] = None
             if "{project}" in rule.suffix or rule.kind == "share_tree":
-                found["project"] = None
+                fields["project"] = None
             if rule.fqan_pattern:
-                found["fqan"] = None
+                fields["fqan"] = None
             if rule.namespace:
-                found["namespace"] = None
-        return tuple(found)
+                fields["namespace"] = None
+        return tuple(fields)
 
     @cached_property
     def _of_namespaces(self) -> str:

@@ -35,7 +35,7 @@ class AccountQuery(NamedTuple):
 Query = str | AccountQuery
 
 
-class Found(NamedTuple):
+class LookupResult(NamedTuple):
     """Result of a query: its entries. joins: index of the *each* rule by which it would join its only entry."""
 
     entries: tuple[int, ...]
@@ -57,12 +57,14 @@ class AccountNames(NamedTuple):
     def is_own(self, key: AccountKey) -> bool:
         """Whether it is an own account, or one of its names; a group alone isn't."""
         key = canonical(key)
-        return bool(key.user_name or key.dn) and any(_includes(one, key) or _includes(key, one) for one in self.own)
+        return bool(key.user_name or key.dn) and any(
+            _includes(own_key, key) or _includes(key, own_key) for own_key in self.own
+        )
 
     def limit(self, query: Query, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """The entries of the mask that an answer to this query may name."""
         key = AccountKey("", query) if isinstance(query, str) else _key_of(query)
-        is_own = self.is_own(key) or (isinstance(query, str) and any(query == one.dn for one in self.own))
+        is_own = self.is_own(key) or (isinstance(query, str) and any(query == own_key.dn for own_key in self.own))
         return mask if is_own else mask & self.named
 
 
@@ -84,26 +86,26 @@ def names_of(key: AccountKey) -> dict[str, str]:
     return {name: text for name, text in zip(names, key, strict=True) if text}
 
 
-NOTHING = Found(())
-Choices = tuple[tuple[str, Found], ...]  # results by namespace
+NOTHING = LookupResult(())
+Choices = tuple[tuple[str, LookupResult], ...]  # results by namespace
 
 
-def merge_results(found: Iterable[tuple[str, Found]]) -> tuple[Found, Choices]:
+def merge_results(results: Iterable[tuple[str, LookupResult]]) -> tuple[LookupResult, Choices]:
     """The combined result of several namespaces, and their choices if results differ."""
-    given = [(name, one) for name, one in found if one.entries]
-    if not given:
+    hits = [(name, result) for name, result in results if result.entries]
+    if not hits:
         return NOTHING, ()
-    if len(given) == 1 or len({(frozenset(one.entries), one.joins) for _name, one in given}) == 1:
-        return given[0][1], ()
-    entries = dict.fromkeys(entry for _name, one in given for entry in one.entries)
-    return Found(tuple(entries)), tuple(given)
+    if len(hits) == 1 or len({(frozenset(result.entries), result.joins) for _name, result in hits}) == 1:
+        return hits[0][1], ()
+    entries = dict.fromkeys(entry for _name, result in hits for entry in result.entries)
+    return LookupResult(tuple(entries)), tuple(hits)
 
 
-def restrict_to(found: Found, choices: Choices, mask: npt.NDArray[np.bool_]) -> tuple[Found, Choices]:
+def restrict_to(result: LookupResult, choices: Choices, mask: npt.NDArray[np.bool_]) -> tuple[LookupResult, Choices]:
     """The result restricted to visible entries; choices that agree after that are combined."""
     if choices:
-        return merge_results((name, restrict_to(one, (), mask)[0]) for name, one in choices)
-    return found._replace(entries=tuple(entry for entry in found.entries if mask[entry])), ()
+        return merge_results((name, restrict_to(choice, (), mask)[0]) for name, choice in choices)
+    return result._replace(entries=tuple(entry for entry in result.entries if mask[entry])), ()
 
 
 class LookupIndex:
@@ -116,21 +118,21 @@ class LookupIndex:
         self.resolver = Resolver(places.rules, tree)
         self.named = NamedEntries(self.resolver)
         self._identities: dict[int, tuple[AccountKey, ...]] = {}
-        self._found: dict[Query, Found] = {}
+        self._results: dict[Query, LookupResult] = {}
         self._choices: dict[Query, Choices] = {}
         self._paths: dict[int, str] = {}
 
-    def find(self, query: Query) -> Found:
-        found = self._found.get(query)
-        if found is None:
-            found, choices = self._resolve(AccountQuery(query) if isinstance(query, str) else query)
-            if len(self._found) >= _MOST_REMEMBERED:
-                self._found.clear()
+    def find(self, query: Query) -> LookupResult:
+        result = self._results.get(query)
+        if result is None:
+            result, choices = self._resolve(AccountQuery(query) if isinstance(query, str) else query)
+            if len(self._results) >= _MOST_REMEMBERED:
+                self._results.clear()
                 self._choices.clear()
             if choices:
                 self._choices[query] = choices
-            self._found[query] = found
-        return found
+            self._results[query] = result
+        return result
 
     def choices(self, query: Query) -> Choices:
         """Results by namespace for a query without one, if they differ; else empty."""
@@ -150,7 +152,7 @@ class LookupIndex:
 
     def forget(self) -> None:
         """Empty the cache, for measurements."""
-        self._found.clear()
+        self._results.clear()
         self._choices.clear()
         self._paths.clear()
         self._identities.clear()
@@ -171,11 +173,11 @@ class LookupIndex:
     @cached_property
     def _by_name(self) -> dict[str, list[int]]:
         """Indices of known accounts by user name and by DN."""
-        found: dict[str, list[int]] = {}
+        by_name: dict[str, list[int]] = {}
         for place, key in enumerate(self._keys):
             for name in {key.user_name, key.dn} - {""}:
-                found.setdefault(name, []).append(place)
-        return found
+                by_name.setdefault(name, []).append(place)
+        return by_name
 
     @cached_property
     def by_entry(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
@@ -202,20 +204,20 @@ class LookupIndex:
         return known
 
     def _names_of(self, entry: int) -> tuple[AccountKey, ...]:
-        found = list(map(canonical, self.accounts_of(entry)))
+        names = list(map(canonical, self.accounts_of(entry)))
         for key in self.named.names_of(entry):
-            is_there = bool(key.user_name or key.dn) and any(_includes(one, key) for one in found)
+            is_there = bool(key.user_name or key.dn) and any(_includes(account, key) for account in names)
             if not is_there and self._leads_to(entry, key):
-                found.append(key)
-        return tuple(found)
+                names.append(key)
+        return tuple(names)
 
     def _leads_to(self, entry: int, key: AccountKey) -> bool:
-        found, choices = self._resolve(
+        result, choices = self._resolve(
             AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
         )
-        return entry in found.entries and found.joins is None and not choices
+        return entry in result.entries and result.joins is None and not choices
 
-    def _resolve(self, asked: AccountQuery) -> tuple[Found, Choices]:
+    def _resolve(self, asked: AccountQuery) -> tuple[LookupResult, Choices]:
         query = _spelled(asked)
         if is_reserved(query.namespace):  # reserved for internal use
             return NOTHING, ()
@@ -223,12 +225,12 @@ class LookupIndex:
         namespaces = [query.namespace] if query.namespace else self._namespaces_for(places)
         keys = [AccountKey(name, query.user, query.group, query.dn, query.fqan, query.project) for name in namespaces]
         if len(keys) == 1:
-            found = self._by_name_in(keys[0], places)
-            return (found if found.entries else self._by_rules(keys[0])), ()
-        found, choices = merge_results([(key.namespace, self._by_name_in(key, places)) for key in keys])
-        if not found.entries:
-            found, choices = merge_results([(key.namespace, self._by_rules(key)) for key in keys])
-        return found, tuple(self._named(choices))
+            result = self._by_name_in(keys[0], places)
+            return (result if result.entries else self._by_rules(keys[0])), ()
+        result, choices = merge_results([(key.namespace, self._by_name_in(key, places)) for key in keys])
+        if not result.entries:
+            result, choices = merge_results([(key.namespace, self._by_rules(key)) for key in keys])
+        return result, tuple(self._named(choices))
 
     def _namespaces_for(self, places: Sequence[int]) -> list[str]:
         """Namespaces that may give different results: those named by rules, and "" for all others, if there are any.
@@ -254,32 +256,32 @@ class LookupIndex:
         """Namespaces of known accounts that no rule names."""
         return tuple(sorted({key.namespace for key in self._keys} - set(self.named.namespaces)))
 
-    def _named(self, choices: Choices) -> Iterator[tuple[str, Found]]:
+    def _named(self, choices: Choices) -> Iterator[tuple[str, LookupResult]]:
         """Choices with real namespaces: the result for "" is that of each namespace that no rule names."""
-        for given, one in choices:
-            for name in (given,) if given else self._other_namespaces:
-                yield name, one
+        for namespace, result in choices:
+            for name in (namespace,) if namespace else self._other_namespaces:
+                yield name, result
 
-    def _by_name_in(self, key: AccountKey, places: Sequence[int]) -> Found:
+    def _by_name_in(self, key: AccountKey, places: Sequence[int]) -> LookupResult:
         """Entries of known accounts with this name and namespace, and entries that are named after it."""
         if not places:
-            return Found(tuple(self.named.of_user(key)))
+            return LookupResult(tuple(self.named.of_user(key)))
         here = [place for place in places if not key.namespace or self._keys[place].namespace == key.namespace]
         known = list(dict.fromkeys(map(self._placed, here)))
         if len(known) == 1 and known[0].joins is not None:
-            return Found((known[0].entry,), known[0].joins)
+            return LookupResult((known[0].entry,), known[0].joins)
         entries = dict.fromkeys(match.entry for match in known)
         named = self.named.of_user(key)
         left = self._entries_by_rules_only(here) if named and here else set()
         entries.update(dict.fromkeys(entry for entry in named if entry not in left))
-        return Found(tuple(entries))
+        return LookupResult(tuple(entries))
 
-    def _by_rules(self, key: AccountKey) -> Found:
+    def _by_rules(self, key: AccountKey) -> LookupResult:
         """Entry of an unknown name by the rules: as a user name, or if that is unmapped as a DN."""
         match = self.resolver.resolve(key)
         if match.entry == UNMAPPED and not key.dn and key.user_name:
             match = self.resolver.resolve(key._replace(user_name="", dn=key.user_name))
-        return NOTHING if match.entry <= 0 and match.joins is None else Found((match.entry,), match.joins)
+        return NOTHING if match.entry <= 0 and match.joins is None else LookupResult((match.entry,), match.joins)
 
     def _placed(self, place: int) -> Match:
         """Entry of a known account in the snapshot."""
@@ -315,6 +317,6 @@ def _key_of(query: AccountQuery) -> AccountKey:
     return AccountKey(query.namespace, query.user, query.group, query.dn, query.fqan, query.project)
 
 
-def _includes(one: AccountKey, other: AccountKey) -> bool:
+def _includes(key: AccountKey, other: AccountKey) -> bool:
     """Whether one account has all non-empty fields of the other."""
-    return all(not text or text == has for has, text in zip(one, other, strict=True))
+    return all(not text or text == has for has, text in zip(key, other, strict=True))

@@ -51,22 +51,22 @@ class NamedEntries:
         user = query.user_name or query.dn
         if not user:
             return []
-        found: dict[int, None] = {}
+        entries: dict[int, None] = {}
         stored = self._resolver.stored_name(user) if self._associations else user
         for name in dict.fromkeys((user, stored)):
             for part in self._user_parts:
                 for candidate in self._candidates(part, name):
-                    if candidate not in found and self._is_named(candidate, part, query, name, user):
-                        found[candidate] = None
+                    if candidate not in entries and self._is_named(candidate, part, query, name, user):
+                        entries[candidate] = None
         for inverse in self._by_exact_user.get(user, ()):
             entry = self._resolver.resolve(_fill_empty(query, {**inverse.examples, **inverse.fixed})).entry
             if entry > 0:
-                found[entry] = None
+                entries[entry] = None
         if self._share_trees:
             for candidate in self._candidates("{user}", user):
-                if any(self._is_node(one, candidate, query) for one in self._share_trees):
-                    found[candidate] = None
-        return list(found)
+                if any(self._is_node(inverse, candidate, query) for inverse in self._share_trees):
+                    entries[candidate] = None
+        return list(entries)
 
     def _is_node(self, inverse: _InverseRule, node: int, query: AccountKey) -> bool:
         """Whether a share tree maps the user in the query to this node, in its project if the query names none."""
@@ -116,7 +116,7 @@ class NamedEntries:
     @cached_property
     def namespaces(self) -> tuple[str, ...]:
         """Namespaces that rules name."""
-        named = dict.fromkeys(one.rule.namespace for one in self._rules if one.rule.namespace)
+        named = dict.fromkeys(inverse.rule.namespace for inverse in self._rules if inverse.rule.namespace)
         return tuple(name for name in named if "\0" not in name)
 
     @cached_property
@@ -128,38 +128,38 @@ class NamedEntries:
     @cached_property
     def _user_parts(self) -> tuple[str, ...]:
         """Last components with {user}: entries are named after their user."""
-        return tuple(dict.fromkeys(one.rule.parts[-1] for one in self._rules if _is_after_user(one.rule)))
+        return tuple(dict.fromkeys(inverse.rule.parts[-1] for inverse in self._rules if _is_after_user(inverse.rule)))
 
     @cached_property
     def _by_exact_user(self) -> dict[str, list[_InverseRule]]:
         """Rules with a literal user name, whose entries aren't named after the user."""
-        found: dict[str, list[_InverseRule]] = {}
-        for one in self._rules:
-            if "user_name" in one.fixed and not _is_after_user(one.rule):
-                found.setdefault(one.fixed["user_name"], []).append(one)
-        return found
+        rules: dict[str, list[_InverseRule]] = {}
+        for inverse in self._rules:
+            if "user_name" in inverse.fixed and not _is_after_user(inverse.rule):
+                rules.setdefault(inverse.fixed["user_name"], []).append(inverse)
+        return rules
 
     @cached_property
     def _by_start(self) -> dict[tuple[int, int], list[_InverseRule]]:
         """Rules by their target entry and the number of components in the suffix."""
-        found: dict[tuple[int, int], list[_InverseRule]] = {}
-        for one in self._rules:
-            if one.rule.kind not in ("association", "share_tree"):
-                found.setdefault((one.target, len(one.rule.parts)), []).append(one)
-        return found
+        rules: dict[tuple[int, int], list[_InverseRule]] = {}
+        for inverse in self._rules:
+            if inverse.rule.kind not in ("association", "share_tree"):
+                rules.setdefault((inverse.target, len(inverse.rule.parts)), []).append(inverse)
+        return rules
 
     @cached_property
     def _associations(self) -> dict[int, list[_InverseRule]]:
         """Association rules, which start at the entry of any Slurm account, by the number of components."""
-        found: dict[int, list[_InverseRule]] = {}
-        for one in self._rules:
-            if one.rule.kind == "association":
-                found.setdefault(len(one.rule.parts), []).append(one)
-        return found
+        rules: dict[int, list[_InverseRule]] = {}
+        for inverse in self._rules:
+            if inverse.rule.kind == "association":
+                rules.setdefault(len(inverse.rule.parts), []).append(inverse)
+        return rules
 
     @cached_property
     def _share_trees(self) -> list[_InverseRule]:
-        return [one for one in self._rules if one.rule.kind == "share_tree"]
+        return [inverse for inverse in self._rules if inverse.rule.kind == "share_tree"]
 
     def _starting(self, entry: int, n_parts: int) -> Sequence[_InverseRule]:
         """Rules with `n_parts` components that start at this entry."""
@@ -167,19 +167,19 @@ class NamedEntries:
         associations = self._associations.get(n_parts)
         if not associations:
             return here
-        found = self._of_accounts.get((entry, n_parts))
-        if found is None:
-            found = [*here, *self._in_account(associations, entry)]
-            if found:  # cached only for accounts, which are much fewer than users
-                self._of_accounts[entry, n_parts] = found
-        return found
+        rules = self._of_accounts.get((entry, n_parts))
+        if rules is None:
+            rules = [*here, *self._in_account(associations, entry)]
+            if rules:  # cached only for accounts, which are much fewer than users
+                self._of_accounts[entry, n_parts] = rules
+        return rules
 
     def _in_account(self, associations: Sequence[_InverseRule], entry: int) -> Iterator[_InverseRule]:
         """Association rules applied to the Slurm account that this entry represents."""
-        for one in associations:
-            account = account_of_entry(self._tree, one.target, entry)
-            if account is not None and one.fixed.get("group_name", account) == account:
-                yield one._replace(target=entry, fixed={**one.fixed, "group_name": account})
+        for inverse in associations:
+            account = account_of_entry(self._tree, inverse.target, entry)
+            if account is not None and inverse.fixed.get("group_name", account) == account:
+                yield inverse._replace(target=entry, fixed={**inverse.fixed, "group_name": account})
 
     @cached_property
     def _names(self) -> NameIndex:
@@ -246,8 +246,8 @@ def _fill_empty(query: AccountKey, fields: dict[str, str]) -> AccountKey:
     """The query with its empty fields filled in."""
     changed = {}
     for name, text in fields.items():
-        given = getattr(query, name)
-        if not given and not (name == "user_name" and query.dn):
+        value = getattr(query, name)
+        if not value and not (name == "user_name" and query.dn):
             changed[name] = text
     return query._replace(**changed) if changed else query
 
@@ -261,14 +261,15 @@ def _fill_from_name(fields: dict[str, str], part: str, name: str) -> bool:
             return name == known or name == entry_name(known)
         fields[field] = text_of(name)
         return True
-    missing = [one for one in _PLACEHOLDER.findall(part) if not fields.get(_FIELD_OF[one])]
+    missing = [placeholder for placeholder in _PLACEHOLDER.findall(part) if not fields.get(_FIELD_OF[placeholder])]
     if not missing:
-        wanted = _PLACEHOLDER.sub(lambda one: fields[_FIELD_OF[one[0]]], part)
+        wanted = _PLACEHOLDER.sub(lambda placeholder: fields[_FIELD_OF[placeholder[0]]], part)
         return name == wanted or name == entry_name(wanted)
     if len(missing) > 1:
         return False
     before, after = (
-        _PLACEHOLDER.sub(lambda one: fields[_FIELD_OF[one[0]]], text) for text in part.split(missing[0], 1)
+        _PLACEHOLDER.sub(lambda placeholder: fields[_FIELD_OF[placeholder[0]]], text)
+        for text in part.split(missing[0], 1)
     )
     text = text_of(name)
     if len(text) < len(before) + len(after) or not (text.startswith(before) and text.endswith(after)):

@@ -112,9 +112,9 @@ class NewUsers:
                     self._thread = None
                     return
                 key = next(iter(self._waiting))
-            found = self._compute(key)
+            answer = self._compute(key)
             with self._lock:
-                self._known[key] = found
+                self._known[key] = answer
                 del self._waiting[key]
 
     def _compute(self, key: tuple[int, int]) -> EntryNumbers | None:
@@ -228,10 +228,10 @@ def count_ahead(leaves: npt.NDArray[Any], vector: list[Any], order: Ordering) ->
     n_leaves, depth = leaves.shape
     ahead, level_with = np.zeros(n_leaves, dtype=np.bool_), np.ones(n_leaves, dtype=np.bool_)
     for level in range(max(depth, len(vector))):
-        theirs = leaves[:, level] if level < depth else np.full(n_leaves, order.fill)
+        components = leaves[:, level] if level < depth else np.full(n_leaves, order.fill)
         ours = vector[level] if level < len(vector) else order.fill
-        ahead |= level_with & order.ahead(theirs, ours)
-        level_with &= order.ties(theirs, ours)
+        ahead |= level_with & order.ahead(components, ours)
+        level_with &= order.ties(components, ours)
     return int(ahead.sum())
 
 

@@ -27,8 +27,8 @@ from apps.priorities.serving.hints import Hints
 from apps.priorities.serving.lookup import (
     AccountNames,
     AccountQuery,
-    Found,
     LookupIndex,
+    LookupResult,
     Query,
     group_names,
     names_of,
@@ -84,12 +84,12 @@ class ServedSnapshot:
     @cached_property
     def corrections(self) -> dict[int, list[Json]]:
         """Adjustments of usage that are included in the numbers, by entry."""
-        found: dict[int, list[Json]] = {}
+        corrections: dict[int, list[Json]] = {}
         for each in self.meta.get("corrections", ()):
             at = self.tree.index_of_uid(UUID(each["entry"]))
             if at is not None:
-                found.setdefault(at, []).append(each)
-        return found
+                corrections.setdefault(at, []).append(each)
+        return corrections
 
     @cached_property
     def local_only_entries(self) -> dict[int, LocalOnlyEntry]:
@@ -99,7 +99,7 @@ class ServedSnapshot:
     @cached_property
     def local_only_tops(self) -> tuple[LocalOnlyEntry, ...]:
         """The fallbacks that affect some entry, each once."""
-        return tuple({one.uid: one for one in self.local_only_entries.values()}.values())
+        return tuple({fallback.uid: fallback for fallback in self.local_only_entries.values()}.values())
 
     @property
     def totals(self) -> Totals:
@@ -186,15 +186,15 @@ class ServedSnapshot:
         try:
             return [row for query in queries for row in known[query]]
         except KeyError:
-            found = {query: kept for query in queries if (kept := known.get(query)) is not None}
-            missing = [query for query in dict.fromkeys(queries) if query not in found]
+            rows_by_query = {query: kept for query in queries if (kept := known.get(query)) is not None}
+            missing = [query for query in dict.fromkeys(queries) if query not in rows_by_query]
             answers = zip(missing, self._answer(missing, None), strict=True)
             made = {query: tuple(map(_short, results)) for query, results in answers}
             if len(known) + len(made) > _MOST_ENTRIES_CACHED:
                 known.clear()
             known.update((query, rows) for query, rows in made.items() if self._is_constant(query))
-            found |= made
-            return [row for query in queries for row in found[query]]
+            rows_by_query |= made
+            return [row for query in queries for row in rows_by_query[query]]
 
     def every_leaf(self, *, mask: Mask | None = None, names: AccountNames | None = None) -> Iterator[Json]:
         """All ranked leaves and all entries with accounts, one row for each account (None for an entry without one).
@@ -209,9 +209,11 @@ class ServedSnapshot:
         for lo in range(0, len(entries), _CHUNK):
             chunk = entries[lo : lo + _CHUNK]
             for entry, piece in zip(chunk.tolist(), self.describe(chunk), strict=True):
-                accounts = [one for one in self.index.accounts_of(entry) if names is None or names.includes(one, entry)]
-                found = [one for one in self.index.identities(entry) if names is None or names.includes(one, entry)]
-                more = {**piece, "identities": [names_of(key) for key in found]}
+                accounts = [key for key in self.index.accounts_of(entry) if names is None or names.includes(key, entry)]
+                identities = [
+                    key for key in self.index.identities(entry) if names is None or names.includes(key, entry)
+                ]
+                more = {**piece, "identities": [names_of(key) for key in identities]}
                 for key in accounts:
                     yield {"account": key.user_name or key.dn or key.group_name, **group_names(key[2], key[0]), **more}
                 if not accounts:
@@ -239,39 +241,41 @@ class ServedSnapshot:
 
     def _is_constant(self, query: Query) -> bool:
         """Whether the answer can't change while this snapshot is served."""
-        found = self.index.find(query)
-        return found.joins is None or not found.entries or self.new_users.is_known(found.entries[0], found.joins)
+        result = self.index.find(query)
+        return result.joins is None or not result.entries or self.new_users.is_known(result.entries[0], result.joins)
 
     def _answer(
         self, queries: Sequence[Query], mask: Mask | None, names: AccountNames | None = None
     ) -> list[list[Json]]:
         mask = None if mask is None or (names is None and mask.all()) else mask
-        found = [self.index.find(query) for query in queries]
-        described = self._described({entry for one in found if one.joins is None for entry in one.entries})
+        results = [self.index.find(query) for query in queries]
+        described = self._described({entry for result in results if result.joins is None for entry in result.entries})
         return [
-            self._results(query, one, mask if mask is None or names is None else names.limit(query, mask), described)
-            for query, one in zip(queries, found, strict=True)
+            self._results(query, result, mask if mask is None or names is None else names.limit(query, mask), described)
+            for query, result in zip(queries, results, strict=True)
         ]
 
-    def _results(self, query: Query, found: Found, mask: Mask | None, described: dict[int, Json]) -> list[Json]:
+    def _results(self, query: Query, result: LookupResult, mask: Mask | None, described: dict[int, Json]) -> list[Json]:
         if isinstance(query, str):
             about: Json = {"account": query}
         else:
             about = {"account": query.user or query.dn or query.group, **group_names(query.group, query.namespace)}
         choices = self.index.choices(query)
         if mask is not None:
-            found, choices = restrict_to(found, choices, mask)
+            result, choices = restrict_to(result, choices, mask)
         if choices:
             offered = [
-                {"namespace": name, "entry": self.index.path(entry)} for name, one in choices for entry in one.entries
+                {"namespace": name, "entry": self.index.path(entry)}
+                for name, choice in choices
+                for entry in choice.entries
             ]
             return [{**about, **self._without_entry("ambiguous"), **self.hints.ambiguous(offered)}]
-        if not found.entries:
+        if not result.entries:
             hint = self.hints.unmapped(query, is_restricted=mask is not None)
             return [{**about, **self._without_entry("unmapped"), **hint}]
-        if found.joins is not None:
-            return [{**about, **self._new_user_json(found.entries[0], found.joins)}]
-        results = [{**about, **described[entry]} for entry in found.entries]
+        if result.joins is not None:
+            return [{**about, **self._new_user_json(result.entries[0], result.joins)}]
+        results = [{**about, **described[entry]} for entry in result.entries]
         return sorted(results, key=_best_first) if len(results) > 1 else results
 
     def _without_entry(self, error: str) -> Json:
@@ -283,15 +287,15 @@ class ServedSnapshot:
 
     def _described(self, entries: set[int]) -> dict[int, Json]:
         """The JSON fields of these entries. A copy: another thread may empty the cache."""
-        found = {entry: kept for entry in entries if (kept := self._entries.get(entry)) is not None}
-        missing = np.array(sorted(entries - found.keys()), dtype=np.int64)
+        pieces = {entry: kept for entry in entries if (kept := self._entries.get(entry)) is not None}
+        missing = np.array(sorted(entries - pieces.keys()), dtype=np.int64)
         if len(missing):
             made = dict(zip(missing.tolist(), self.describe(missing), strict=True))
             if len(self._entries) + len(made) > _MOST_ENTRIES_CACHED:
                 self._entries.clear()
             self._entries.update(made)
-            found |= made
-        return found
+            pieces |= made
+        return pieces
 
     def describe(self, entries: I8) -> list[Json]:
         """The JSON fields of each entry in an answer."""

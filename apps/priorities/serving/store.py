@@ -185,26 +185,26 @@ class _Served:
         served: dict[str, ServedSnapshot] = {}
         damaged: dict[str, int] = {}
         for _id, slug, _name, _visibility, _head, snapshot_id in rows:
-            found = old.snapshots.get(slug)
+            snapshot = old.snapshots.get(slug)
             is_damaged = snapshot_id is not None and old.damaged.get(slug) == snapshot_id
             if not is_damaged:
                 try:
-                    found = _newest_from(policies[slug], snapshot_id, found)
+                    snapshot = _newest_from(policies[slug], snapshot_id, snapshot)
                 except (CorruptBlob, NotFound) as error:
-                    found, is_damaged = _newest_readable(policies[slug], snapshot_id, found), True
+                    snapshot, is_damaged = _newest_readable(policies[slug], snapshot_id, snapshot), True
                     instead = (
-                        f"snapshot {found.snapshot_id} is served instead"
-                        if found
+                        f"snapshot {snapshot.snapshot_id} is served instead"
+                        if snapshot
                         else "no other snapshot can be read either"
                     )
                     logger.error("Snapshot %s of %s can't be read (%s); %s.", snapshot_id, slug, error, instead)
             if is_damaged:
                 damaged[slug] = snapshot_id
-            if found is not None:
-                served[slug] = found
+            if snapshot is not None:
+                served[slug] = snapshot
         for slug in set(old.policies) - set(policies):
             disk_copies.delete_copies(slug)
-        names = [one.name for one in fields(SourceAge)]
+        names = [column.name for column in fields(SourceAge)]
         sources = tuple(SourceAge(*row) for row in Source.objects.order_by("slug").values_list(*names))
         return State(policies, served, damaged, archived, sources, has_database=True, polled_s=time.monotonic())
 
@@ -243,14 +243,14 @@ def _newest_from(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapsh
 
 def _newest_readable(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) -> ServedSnapshot | None:
     """The newest readable snapshot if the newest one is damaged: in memory, from an older row, or the copy on disk."""
-    found = _older_row(policy, newest_id, known) or known
+    snapshot = _older_row(policy, newest_id, known) or known
     with contextlib.suppress(CorruptBlob):
         copy = disk_copies.read_copy(policy.slug)
         if copy is not None and copy[0]["policy_id"] == policy.id:
             row, data, tree = copy
-            if (found.snapshot_id if found else 0) < row["id"] <= newest_id:
+            if (snapshot.snapshot_id if snapshot else 0) < row["id"] <= newest_id:
                 return _from_copy(row, data, tree)
-    return found
+    return snapshot
 
 
 def _older_row(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) -> ServedSnapshot | None:
