@@ -94,27 +94,27 @@ def account_ids(keys: Sequence[AccountKey], *, at: datetime) -> dict[AccountKey,
     if not wanted:
         return {}
     _refuse_unusable(wanted)
-    found = _find_known(wanted)
-    new = [key for key in wanted if key not in found]
+    ids = _find_known(wanted)
+    new = [key for key in wanted if key not in ids]
     if new:
         with connection.cursor() as cursor:
             cursor.execute(_ADD, [at, *_columns(new)])
-        found.update(_find(new))
-    return {key: found[name] for key, name in spelled.items()}
+        ids.update(_find(new))
+    return {key: ids[name] for key, name in spelled.items()}
 
 
 def known_account_ids(keys: Sequence[AccountKey]) -> dict[AccountKey, int]:
     """The ids of those keys that have an account; none is created."""
     spelled = {key: canonical(key) for key in dict.fromkeys(keys)}
-    found = _find_known(list(dict.fromkeys(spelled.values()))) if spelled else {}
-    return {key: found[name] for key, name in spelled.items() if name in found}
+    ids = _find_known(list(dict.fromkeys(spelled.values()))) if spelled else {}
+    return {key: ids[name] for key, name in spelled.items() if name in ids}
 
 
 def _find_known(keys: list[AccountKey]) -> dict[AccountKey, int]:
     """Ids of stored accounts, also of those that are stored under pseudonyms."""
-    found = _find(keys)
-    missing = [key for key in keys if key not in found]
-    return found | _find_hidden(missing) if missing else found
+    ids = _find(keys)
+    missing = [key for key in keys if key not in ids]
+    return ids | _find_hidden(missing) if missing else ids
 
 
 def _find(keys: list[AccountKey]) -> dict[AccountKey, int]:
@@ -224,7 +224,7 @@ def _updated(index: AccountIndex, changed: list[tuple[Any, ...]]) -> AccountInde
     known = dict(zip(index.ids.tolist(), index.keys, strict=True))
     known.update((row[0], AccountKey(*row[1:])) for row in new)
     ids = sorted(known)
-    return AccountIndex(np.array(ids, dtype=np.int64), [known[one] for one in ids])
+    return AccountIndex(np.array(ids, dtype=np.int64), [known[account_id] for account_id in ids])
 
 
 def _index_of(rows: list[tuple[Any, ...]]) -> AccountIndex:

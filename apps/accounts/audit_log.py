@@ -119,8 +119,8 @@ def _plain_address(address: str | None) -> str | None:
     """An address in the database's form; an IPv4 address mapped to IPv6 becomes IPv4."""
     if not address:
         return None
-    found = ip_address(address)
-    return str(getattr(found, "ipv4_mapped", None) or found)
+    parsed = ip_address(address)
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
 def hash_of(event: AuditEvent) -> bytes:
@@ -228,11 +228,11 @@ def _rows() -> Iterator[Row]:
 
 def _earlier() -> dict[int, tuple[bytes, datetime]]:
     """Earlier successful checks; the first of those with the same number of rows."""
-    found: dict[int, tuple[bytes, datetime]] = {}
+    checks: dict[int, tuple[bytes, datetime]] = {}
     rows = AuditCheck.objects.filter(broken_id=None, n_rows__gt=0).order_by("pk")
     for n_rows, head_hash, checked_at in rows.values_list("n_rows", "head_hash", "checked_at").iterator():
-        found.setdefault(n_rows, (bytes(head_hash), checked_at))
-    return found
+        checks.setdefault(n_rows, (bytes(head_hash), checked_at))
+    return checks
 
 
 # One row each: the attempted action, the actor, and the reason of the refusal.
@@ -267,12 +267,12 @@ def logged_refusals(verb: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
     def decorate(service: Callable[P, T]) -> Callable[P, T]:
         @wraps(service)
-        def logged(*args: P.args, **given: P.kwargs) -> T:
-            actor, at = cast(Actor, given["actor"]), cast(datetime, given["at"])
-            slug = str(given.get("policy_slug") or given.get("slug") or "")[:64]
-            subject = f"change set {given['id']}" if "id" in given else slug
+        def logged(*args: P.args, **options: P.kwargs) -> T:
+            actor, at = cast(Actor, options["actor"]), cast(datetime, options["at"])
+            slug = str(options.get("policy_slug") or options.get("slug") or "")[:64]
+            subject = f"change set {options['id']}" if "id" in options else slug
             with log_refusals(verb, actor, at, policy_slug=slug, subject=subject):
-                return service(*args, **given)
+                return service(*args, **options)
 
         return logged
 

@@ -81,7 +81,7 @@ def canonical_fqan(text: str) -> str:
     while plain != before:  # a removal may leave blanks or another empty part at the end
         before = plain
         plain = _NOTHING_SAID.sub("", _SLASHES.sub("/", plain.strip()))
-        plain = _ROLE.sub(lambda found: f"/{found[1].capitalize()}=", plain).rstrip("/")
+        plain = _ROLE.sub(lambda match: f"/{match[1].capitalize()}=", plain).rstrip("/")
     return plain
 
 
@@ -150,13 +150,13 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
     start = at = 0
     quoted = False
     while at < len(text):
-        one = text[at]
-        if one == "\\":
+        char = text[at]
+        if char == "\\":
             at += 1
-        elif one == '"':
+        elif char == '"':
             quoted = not quoted
-        elif one in ",;+" and not quoted:
-            yield one, text[start:at]
+        elif char in ",;+" and not quoted:
+            yield char, text[start:at]
             start = at + 1
         at += 1
     yield "", text[start:]
@@ -177,32 +177,32 @@ def _value(text: str, *, hex_after: str) -> str:
     """Remove escapes: a backslash before a special character, or before `hex_after` and two hex digits."""
     if "\\" not in text:
         return _clean(text)
-    found = bytearray()
+    raw = bytearray()
     at = 0
     while at < len(text):
         following = text[at + 1 : at + 2]
         digits = at + 1 + len(hex_after)
         if text[at] != "\\":
-            found += text[at].encode("utf-8", "surrogatepass")
+            raw += text[at].encode("utf-8", "surrogatepass")
             at += 1
         elif text.startswith(hex_after, at + 1) and _HEX.match(text, digits):
-            found.append(int(text[digits : digits + 2], 16))
+            raw.append(int(text[digits : digits + 2], 16))
             at = digits + 2
         elif following in _SPECIAL and following:
-            found += following.encode()
+            raw += following.encode()
             at += 2
         else:
-            found += b"\\"
+            raw += b"\\"
             at += 1
-    return _clean(_decoded(bytes(found)))
+    return _clean(_decoded(bytes(raw)))
 
 
-def _decoded(found: bytes) -> str:
+def _decoded(raw: bytes) -> str:
     """Decode UTF-8, or Latin-1 for older certificates."""
     try:
-        return found.decode("utf-8", "surrogatepass")
+        return raw.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
-        return found.decode("latin-1")
+        return raw.decode("latin-1")
 
 
 def _clean(text: str) -> str:
@@ -220,12 +220,12 @@ def _write(parts: list[Rdn]) -> str:
 
 def _escaped(value: str) -> str:
     """Escape characters that a parser would take for the end of the value or for an escape."""
-    found = []
-    for at, one in enumerate(value):
-        if one == "\\" or (one in "/+" and _BEGINS.match(value, at + 1)):
-            found.append("\\" + one)
-        elif unicodedata.category(one) == "Cc":
-            found.append("".join(f"\\x{byte:02X}" for byte in one.encode()))
+    chars = []
+    for at, char in enumerate(value):
+        if char == "\\" or (char in "/+" and _BEGINS.match(value, at + 1)):
+            chars.append("\\" + char)
+        elif unicodedata.category(char) == "Cc":
+            chars.append("".join(f"\\x{byte:02X}" for byte in char.encode()))
         else:
-            found.append(one)
-    return "".join(found)
+            chars.append(char)
+    return "".join(chars)

@@ -39,8 +39,8 @@ def once_per_request(key: Hashable, query: Callable[[], T]) -> T:
         return query()
     if key not in cached:
         cached[key] = query()
-    found: T = cached[key]
-    return found
+    result: T = cached[key]
+    return result
 
 
 def store_for_request(key: Hashable, known: object) -> None:

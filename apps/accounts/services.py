@@ -216,8 +216,8 @@ def _own_token(token_id: int, actor: Actor) -> Token:
 def _valid_until(token: Token | None, secret: str, at: datetime) -> datetime | None:
     """Time until which this secret is valid for the token; takes equally long for an unknown token."""
     version = token.pepper_version if token else 0
-    given = _digest(secret, version)
-    if hmac.compare_digest(given, bytes(token.digest) if token else b"\0" * 32) and token:
+    digest = _digest(secret, version)
+    if hmac.compare_digest(digest, bytes(token.digest) if token else b"\0" * 32) and token:
         return token.expires_at if at < token.expires_at else None
     if token is None or token.previous_digest is None or token.previous_until is None:
         return None
@@ -252,7 +252,7 @@ def _invalid(where: str, message: str) -> Invalid:
 def _from_validation(error: ValidationError) -> Invalid:
     by_field = getattr(error, "error_dict", None)
     problems = (
-        [FieldProblem(where, " ".join(one.messages)) for where, ones in by_field.items() for one in ones]
+        [FieldProblem(where, " ".join(problem.messages)) for where, ones in by_field.items() for problem in ones]
         if by_field
         else [FieldProblem("password", message) for message in error.messages]
     )

@@ -17,10 +17,10 @@ logger = logging.getLogger(__name__)
 @shared_task(name="apps.accounts.tasks.verify_audit")
 def verify_audit() -> int:
     """Verify the audit log; returns the number of valid rows. A failure is logged and displayed."""
-    found = check_chain(at=clock.now())
-    if found.broken_id is not None:
-        logger.error("The audit log is broken: %s.", found.problem)
-    return found.n_rows
+    check = check_chain(at=clock.now())
+    if check.broken_id is not None:
+        logger.error("The audit log is broken: %s.", check.problem)
+    return check.n_rows
 
 
 @shared_task(name="apps.accounts.tasks.clear_sessions")

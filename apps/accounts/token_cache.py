@@ -76,14 +76,14 @@ class DatabaseProbe:
                 continue
             try:
                 close_old_connections()
-                found = query()
+                result = query()
             except (OperationalError, InterfaceError) as error:
                 connection.close()
                 answer.set_exception(error)
             except BaseException as error:  # for the caller to handle; this thread continues
                 answer.set_exception(error)
             else:
-                answer.set_result(found)
+                answer.set_result(result)
 
 
 FRESH_S = 4.0

@@ -63,14 +63,14 @@ def unpack(blob: bytes | memoryview, digest: str) -> tuple[dict[str, Any], dict[
     (header_length,) = struct.unpack_from("<I", raw, 4)
     header = json.loads(raw[8 : 8 + header_length])
     start = 8 + header_length
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name, dtype, shape, offset, n_bytes in header["columns"]:
         count = n_bytes // np.dtype(dtype).itemsize
-        found[name] = np.frombuffer(raw, dtype=dtype, count=count, offset=start + offset).reshape(shape)
-    for name in [name for name in found if name.endswith(".ends")]:
+        columns[name] = np.frombuffer(raw, dtype=dtype, count=count, offset=start + offset).reshape(shape)
+    for name in [name for name in columns if name.endswith(".ends")]:
         stem = name.removesuffix(".ends")
-        found[stem] = _strings(found.pop(f"{stem}.utf8"), found.pop(name))
-    return found, header["meta"]
+        columns[stem] = _strings(columns.pop(f"{stem}.utf8"), columns.pop(name))
+    return columns, header["meta"]
 
 
 def _string_columns(name: str, strings: Sequence[str]) -> dict[str, Array]:

@@ -51,12 +51,12 @@ def read_canonical(body: bytes, where: str) -> dict[str, Any]:
     """
     shape = _TEXTS.sub(b"", body)
     _refuse_depth(body, shape, where)
-    found = _read_plainly(body, shape)
-    if found is None:
-        found = _read_carefully(body, where)
-    if not isinstance(found, dict):
+    document = _read_plainly(body, shape)
+    if document is None:
+        document = _read_carefully(body, where)
+    if not isinstance(document, dict):
         raise bad(where, "is no object")
-    return found
+    return document
 
 
 def _read_plainly(body: bytes, shape: bytes) -> Any:
@@ -68,16 +68,16 @@ def _read_plainly(body: bytes, shape: bytes) -> Any:
     if _BEYOND_BMP.search(body) or _ODD_NUMBER.search(shape):
         return None
     try:
-        found = orjson.loads(body)
-        return found if orjson.dumps(found, option=orjson.OPT_SORT_KEYS) == body else None
+        document = orjson.loads(body)
+        return document if orjson.dumps(document, option=orjson.OPT_SORT_KEYS) == body else None
     except (ValueError, TypeError, RecursionError):
         return None
 
 
 def _read_carefully(body: bytes, where: str) -> Any:
     try:
-        found = orjson.loads(body)
-        again = canonical(found)
+        document = orjson.loads(body)
+        again = canonical(document)
     except (ValueError, RecursionError) as error:
         raise bad(where, f"is no JSON: {error}") from error
     except BadDocument as error:
@@ -85,7 +85,7 @@ def _read_carefully(body: bytes, where: str) -> Any:
     if again != body:
         at = next((i for i, (a, b) in enumerate(zip(again, body, strict=False)) if a != b), min(len(again), len(body)))
         raise bad(f"{where}, byte {at + 1}", "isn't canonical JSON: blanks, order, numbers or a key that comes twice")
-    return found
+    return document
 
 
 def _plain(value: Any, differing: list[float], depth: int) -> Any:

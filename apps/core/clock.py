@@ -20,12 +20,12 @@ def now() -> datetime:
 
     FAIRSHARE_CLOCK may set an instant, or a file with one, which is read at every call.
     """
-    given = os.environ.get(VARIABLE)
-    if not given:
+    value = os.environ.get(VARIABLE)
+    if not value:
         return datetime.now(UTC)
     if not (os.environ.get("FAIRSHARE_TESTING") == "1" or bool(settings.DEBUG)):
         raise ImproperlyConfigured(_REFUSAL)
-    return _instant(given)
+    return _instant(value)
 
 
 def is_set() -> bool:
@@ -36,14 +36,14 @@ def is_set() -> bool:
 _REFUSAL = f"{VARIABLE} sets the clock of a test: unset it, or set FAIRSHARE_TESTING=1 where nothing real is counted."
 
 
-def _instant(given: str) -> datetime:
-    text, place = given, VARIABLE
+def _instant(value: str) -> datetime:
+    text, place = value, VARIABLE
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:
-        place = f"{VARIABLE}={given}"
+        place = f"{VARIABLE}={value}"
         try:
-            text = Path(given).read_text(encoding="utf-8").strip()
+            text = Path(value).read_text(encoding="utf-8").strip()
             instant = datetime.fromisoformat(text)
         except OSError as error:
             raise ImproperlyConfigured(f"{place} is neither an instant nor a readable file.") from error

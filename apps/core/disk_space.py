@@ -32,7 +32,7 @@ class FullDisk:
 
 def full_disks() -> list[FullDisk]:
     """Disks with less than 100 MB free, or with less than 1 % and less than 1 GB free."""
-    found: dict[int, FullDisk] = {}
+    disks: dict[int, FullDisk] = {}
     for path in _folders():
         try:
             disk, device = os.statvfs(path), path.stat().st_dev
@@ -40,8 +40,8 @@ def full_disks() -> list[FullDisk]:
             continue
         total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
         if free < max(_LEAST_FREE, min(_MOST_NEEDED, total * _LEAST_PART)):
-            found.setdefault(device, FullDisk(str(path), free))
-    return list(found.values())
+            disks.setdefault(device, FullDisk(str(path), free))
+    return list(disks.values())
 
 
 def disk_full_message(error: BaseException | None) -> str:

@@ -18,13 +18,13 @@ _CONTROL = re.compile(f"[{INVISIBLE}\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 def first_invisible(text: str) -> str:
     """The first invisible character; "" if there is none."""
-    found = None if text.isascii() else _INVISIBLE.search(text)
-    return found[0] if found else ""
+    match = None if text.isascii() else _INVISIBLE.search(text)
+    return match[0] if match else ""
 
 
 def shown(text: str) -> str:
     """The text with each invisible character replaced by its code, as in `an[U+200B]na`."""
-    return text if text.isascii() else _INVISIBLE.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
+    return text if text.isascii() else _INVISIBLE.sub(lambda match: f"[U+{ord(match[0]):04X}]", text)
 
 
 def visible(text: str) -> str:

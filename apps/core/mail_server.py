@@ -45,11 +45,11 @@ class _Bounded(smtplib.SMTP):
 
     def getreply(self) -> tuple[int, bytes]:
         """Reject an incomplete reply, which smtplib would accept."""
-        found = super().getreply()
+        reply = super().getreply()
         if self._is_over.is_set():
             self.close()
             raise smtplib.SMTPServerDisconnected("The mail server took too long.")
-        return found
+        return reply
 
     def close(self) -> None:
         if self._watchdog is not None:

@@ -115,8 +115,8 @@ def _refuse_redirect_to_exception(source: Target, onward: Target) -> None:
 
 def look_up(host: str, port: int) -> list[str]:
     """All addresses of a name. A link-local address keeps its scope, so that it is rejected."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(_with_scope(sockaddr) for *_, sockaddr in found))
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(_with_scope(sockaddr) for *_, sockaddr in addresses))
 
 
 class Deadline:
@@ -301,10 +301,10 @@ def _redirect_target(target: Target, url: str, response: HTTPResponse) -> tuple[
         onward = urljoin(url, location)
     except ValueError as error:
         raise Refused(f"{target.place} redirects to something that is no address.") from error
-    found = target_of(onward)
-    if found.scheme != target.scheme:
-        raise Refused(f"{target.place} redirects from {target.scheme} to {found.scheme}: that is not followed.")
-    return onward, found
+    next_target = target_of(onward)
+    if next_target.scheme != target.scheme:
+        raise Refused(f"{target.place} redirects from {target.scheme} to {next_target.scheme}: that is not followed.")
+    return onward, next_target
 
 
 def _unpacked(response: HTTPResponse, target: Target, most: int) -> Iterator[bytes]:

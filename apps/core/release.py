@@ -17,8 +17,8 @@ def release_digest() -> str:
     """Digest of this project's modules and all installed packages, which may provide algorithms; 32 hex digits."""
     digest = hashlib.sha256()
     for path in sorted(_ROOMS.rglob("*.py")):
-        found = path.stat()
-        digest.update(f"{path.relative_to(_ROOMS)} {found.st_size} {found.st_mtime_ns}\n".encode())
+        status = path.stat()
+        digest.update(f"{path.relative_to(_ROOMS)} {status.st_size} {status.st_mtime_ns}\n".encode())
     for name, version in sorted({(each.name, each.version) for each in metadata.distributions()}):
         digest.update(f"{name} {version}\n".encode())
     return digest.hexdigest()[:32]

@@ -126,8 +126,8 @@ def sign_document(document: Mapping[str, Any], key: SigningKey, chain: Sequence[
     body = canonical(document)
     public = key.public
     links = [
-        {"newer": _text(one.newer.raw), "older": _text(one.older.raw), "signature": _text(one.signature)}
-        for one in chain
+        {"newer": _text(link.newer.raw), "older": _text(link.older.raw), "signature": _text(link.signature)}
+        for link in chain
     ]
     seal = {"chain": links, "key": public.fingerprint, "public": _text(public.raw), "signature": _text(key.sign(body))}
     return body + b"\n" + canonical(seal) + b"\n"

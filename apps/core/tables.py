@@ -131,5 +131,5 @@ class _PieceBuffer(io.RawIOBase):
         return self._written
 
     def take_piece(self) -> bytes:
-        found, self._bytes = bytes(self._bytes), bytearray()
-        return found
+        piece, self._bytes = bytes(self._bytes), bytearray()
+        return piece

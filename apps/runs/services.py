@@ -370,12 +370,12 @@ def wait_for_workers(run_id: int) -> Run:
 
 def _requeue(lease: Lease) -> None:
     """Queue the run as before it was claimed, without counting the attempt."""
-    mine = Run.objects.filter(pk=lease.run_id, fence=lease.fence, state=Run.State.RUNNING)
+    runs = Run.objects.filter(pk=lease.run_id, fence=lease.fence, state=Run.State.RUNNING)
     try:
         with transaction.atomic():
-            mine.update(state=Run.State.QUEUED, lease_until=None, attempts=F("attempts") - 1)
+            runs.update(state=Run.State.QUEUED, lease_until=None, attempts=F("attempts") - 1)
     except IntegrityError:  # another one is queued: this one is taken over first, like after a lost worker
-        mine.update(lease_until=Now() - timedelta(seconds=1))
+        runs.update(lease_until=Now() - timedelta(seconds=1))
     wake_workers()
 
 
@@ -395,8 +395,8 @@ def _retry_later(lease: Lease, wait_s: float, code: str, message: str) -> None:
 
 def _end(lease: Lease, state: str, at: datetime, **fields: str) -> None:
     """End a run, if this lease still holds it."""
-    mine = Run.objects.filter(pk=lease.run_id, fence=lease.fence, state=Run.State.RUNNING)
-    mine.update(state=state, finished_at=at, lease_until=None, **fields)
+    runs = Run.objects.filter(pk=lease.run_id, fence=lease.fence, state=Run.State.RUNNING)
+    runs.update(state=state, finished_at=at, lease_until=None, **fields)
 
 
 def _describe(error: Exception) -> tuple[str, str]:

@@ -45,14 +45,14 @@ def has_ended(holder: str) -> bool:
         return True
     except OSError:
         pass  # it exists and belongs to another user
-    found = _state_and_start(int(pid))
-    return found is not None and (found[0] in _ENDED or found[1] != started)
+    process = _state_and_start(int(pid))
+    return process is not None and (process[0] in _ENDED or process[1] != started)
 
 
 @cache
 def _holder_of(pid: int) -> str:
-    found, machine = _state_and_start(pid), own_machine()
-    return f"{machine}{pid}:{found[1]}" if machine and found else ""
+    process, machine = _state_and_start(pid), own_machine()
+    return f"{machine}{pid}:{process[1]}" if machine and process else ""
 
 
 def _state_and_start(pid: int) -> tuple[str, str] | None:

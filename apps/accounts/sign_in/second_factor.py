@@ -99,21 +99,21 @@ def check_second_factor(*, user: User, code: str, at: datetime, actor: Actor) ->
     """
     text = "".join(code.split()).replace("-", "")
     with transaction.atomic():
-        found = Authenticator.objects.select_for_update(no_key=True).filter(user_id=user.pk, type=_TOTP).first()
-        if found is None:
+        authenticator = Authenticator.objects.select_for_update(no_key=True).filter(user_id=user.pk, type=_TOTP).first()
+        if authenticator is None:
             return False
         now_s = int(at.timestamp())
-        failures = [then for then in found.data["failures"] if now_s - then < _WITHIN_S]
+        failures = [then for then in authenticator.data["failures"] if now_s - then < _WITHIN_S]
         is_closed = len(failures) >= _MOST_FAILURES
-        fits = not is_closed and (_fits_app(found, text, at) or _fits_recovery(user, text, at, actor))
+        fits = not is_closed and (_fits_app(authenticator, text, at) or _fits_recovery(user, text, at, actor))
         if fits:
-            found.last_used_at, failures = at, []
+            authenticator.last_used_at, failures = at, []
         elif not is_closed:
             failures.append(now_s)
             if len(failures) == _MOST_FAILURES:
                 record(actor=actor, verb="user.second_factor_closed", at=at, subject=user.username, outcome="refused")
-        found.data["failures"] = failures
-        found.save(update_fields=["data", "last_used_at"])
+        authenticator.data["failures"] = failures
+        authenticator.save(update_fields=["data", "last_used_at"])
     if is_closed:
         raise NotAllowed(_("Too many wrong codes: wait an hour, then try again."), code="too_many_codes")
     return fits
@@ -154,16 +154,16 @@ def _forget(user: User, at: datetime, actor: Actor) -> None:
         record(actor=actor, verb="user.second_factor_removed", at=at, subject=user.username)
 
 
-def _fits_app(found: Authenticator, code: str, at: datetime) -> bool:
+def _fits_app(authenticator: Authenticator, code: str, at: datetime) -> bool:
     """Check an app's code: codes that were used, and older ones, are rejected."""
     try:
-        secret = decrypt(found.data["secret"])
+        secret = decrypt(authenticator.data["secret"])
     except Unavailable:  # sealed with a lost SECRET_KEY: an operator must remove it
         return False
-    counter = _counter_of(secret, code, at, after=found.data["counter"])
+    counter = _counter_of(secret, code, at, after=authenticator.data["counter"])
     if counter is None:
         return False
-    found.data["counter"] = counter
+    authenticator.data["counter"] = counter
     return True
 
 

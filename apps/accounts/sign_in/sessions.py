@@ -108,10 +108,10 @@ def end_session(*, name: str, this_key: str, at: datetime, actor: Actor) -> None
     """
     with transaction.atomic():
         rows = Session.objects.select_for_update(no_key=True).filter(user=_person(actor)).exclude(session_key=this_key)
-        found = next((row for row in rows if constant_time_compare(_name(row.session_key), name)), None)
-        if found is None:
+        session = next((row for row in rows if constant_time_compare(_name(row.session_key), name)), None)
+        if session is None:
             raise NotFound(_("Not found, or not visible to you."))
-        found.delete()
+        session.delete()
         record(actor=actor, verb="user.sessions_ended", at=at, subject=actor.name, details={"n_sessions": 1})
 
 
