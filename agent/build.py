@@ -14,27 +14,27 @@ _ENTRANCE = b"import sys\n\nfrom agent.command_line import main\n\nsys.exit(main
 
 def build() -> bytes:
     """The bytes of the file; not compressed, because compressors differ."""
-    found = io.BytesIO()
-    with zipfile.ZipFile(found, "w", zipfile.ZIP_STORED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, content in [("__main__.py", _ENTRANCE), *_sources()]:
             entry = zipfile.ZipInfo(name, _TIME)
             entry.create_system = 3  # Unix, wherever it is built
             entry.external_attr = (stat.S_IFREG | 0o644) << 16
             archive.writestr(entry, content)
-    return SHEBANG + found.getvalue()
+    return SHEBANG + buffer.getvalue()
 
 
 def _sources() -> List[Tuple[str, bytes]]:
     here = os.path.dirname(os.path.abspath(__file__))
-    found = []
+    sources = []
     for folder, _, files in os.walk(here):
         for name in files:
             if name.endswith(".py"):
                 path = os.path.join(folder, name)
                 with open(path, "rb") as file:
                     inside = os.path.join("agent", os.path.relpath(path, here)).replace(os.sep, "/")
-                    found.append((inside, file.read()))
-    return sorted(found)
+                    sources.append((inside, file.read()))
+    return sorted(sources)
 
 
 def main(arguments: Sequence[str]) -> int:

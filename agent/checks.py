@@ -12,30 +12,30 @@ MOST_CLOCK_OFFSET_S = 60.0
 def check_names(orders: Orders, plan: Plan) -> Finding:
     n_jobs = plan.n_mapped + plan.n_unmapped
     percent = 100.0 * plan.n_unmapped / n_jobs if n_jobs else 0.0
-    found = f"{plan.n_unmapped} of {n_jobs} pending jobs belong to unmapped accounts."
+    text = f"{plan.n_unmapped} of {n_jobs} pending jobs belong to unmapped accounts."
     if not plan.n_unmapped:
-        return Finding("names_unmapped", "ok", found, "")
+        return Finding("names_unmapped", "ok", text, "")
     user, group = plan.unmapped[0][0]
     remedy = f"Add a mapping rule, above all for user {user}, group {group or '-'}."
     severity = "error" if percent > orders.limits.unmapped_percent else "warning"
-    return Finding("names_unmapped", severity, found, remedy)
+    return Finding("names_unmapped", severity, text, remedy)
 
 
 def check_clocks(offset_s: Optional[float], queue: Queue, now: float) -> Finding:
     future = [job.id for job in queue.jobs if job.submit_at is not None and job.submit_at > now + MOST_CLOCK_OFFSET_S]
     remedy = "Let chrony or ntpd set the clock of this host."
     if offset_s is not None and abs(offset_s) > MOST_CLOCK_OFFSET_S:
-        found = f"The server's clock differs from this host's by {offset_s:+.0f} s."
-        return Finding("clock", "warning", found, remedy)
+        text = f"The server's clock differs from this host's by {offset_s:+.0f} s."
+        return Finding("clock", "warning", text, remedy)
     if future:
-        found = f"Jobs submitted in the future: {len(future)}, the first is {future[0]}."
-        return Finding("clock", "warning", found, remedy)
+        text = f"Jobs submitted in the future: {len(future)}, the first is {future[0]}."
+        return Finding("clock", "warning", text, remedy)
     return Finding("clock", "ok", "The clocks agree." if offset_s is not None else "The server sends no time.", "")
 
 
 def check_floor(orders: Orders, queue: Queue) -> Finding:
     """Slurm's priority is at least 1: if nice subtracts more than the other terms add, all jobs are equal."""
     low = [job.id for job in queue.jobs if not job.is_held and job.priority <= 1]
-    found = f"Pending jobs with the lowest priority, 1: {len(low)}."
+    text = f"Pending jobs with the lowest priority, 1: {len(low)}."
     remedy = f"PriorityWeightPartition={orders.weight:d} gives every job enough to take nice from."
-    return Finding("nice_floor", "error" if low else "ok", found, remedy)
+    return Finding("nice_floor", "error" if low else "ok", text, remedy)

@@ -35,10 +35,10 @@ DONE, FAILED, USAGE = 0, 1, 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     os.umask(0o077)
     try:
-        return int(given.command(given))
+        return int(options.command(options))
     except Refused as error:
         _log(str(error))
         return USAGE
@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=VERSION)
     commands = parser.add_subparsers(metavar="COMMAND")
-    parser.set_defaults(command=lambda given: parser.error("which command? run, check, reset-values or status"))
+    parser.set_defaults(command=lambda options: parser.error("which command? run, check, reset-values or status"))
     run = commands.add_parser("run", help="carry priorities into the scheduler")
     run.add_argument("--server", required=True, help="address of the site: https://…")
     run.add_argument("--scheduler", required=True, metavar="NAME", help="name of the scheduler at the site")
@@ -84,27 +84,27 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(given: argparse.Namespace) -> int:
-    if not given.scheduler:
+def _run(options: argparse.Namespace) -> int:
+    if not options.scheduler:
         raise Refused("Which scheduler? Give --scheduler NAME.")
-    source = Rest(given.server, given.scheduler, read_token(given.token_file))
-    handle = lock(given.state)
+    source = Rest(options.server, options.scheduler, read_token(options.token_file))
+    handle = lock(options.state)
     try:
-        table = open_table(given.state)
+        table = open_table(options.state)
         if table.was_broken:
             _log("The table was damaged and is put aside; values are compared with the scheduler, and set again.")
         agent = Agent(
             source,
-            Commands(timeout_s=given.timeout_s),
+            Commands(timeout_s=options.timeout_s),
             table,
             host=socket.gethostname(),
             log=_log,
-            dry_run=given.dry_run,
-            accept_changes=given.accept_changes,
-            first_values=FirstValues(given.first_values) if given.first_values else None,
+            dry_run=options.dry_run,
+            accept_changes=options.accept_changes,
+            first_values=FirstValues(options.first_values) if options.first_values else None,
         )
-        if given.once or given.dry_run:
-            return _say_pass(agent, is_reported=not given.dry_run)
+        if options.once or options.dry_run:
+            return _say_pass(agent, is_reported=not options.dry_run)
         ends = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: ends.set())
@@ -123,11 +123,11 @@ def _say_pass(agent: Agent, is_reported: bool) -> int:
     return FAILED if document["frozen"] or jobs["failed"] or is_lost else DONE
 
 
-def _check(given: argparse.Namespace) -> int:
-    table = peek(given.state)
-    kind = str(given.kind or table.facts.get("kind"))
-    adapter = adapter_of(kind, Commands(timeout_s=given.timeout_s))
-    findings = all_checks(adapter, _knob(given, table) or KNOBS[kind][0])
+def _check(options: argparse.Namespace) -> int:
+    table = peek(options.state)
+    kind = str(options.kind or table.facts.get("kind"))
+    adapter = adapter_of(kind, Commands(timeout_s=options.timeout_s))
+    findings = all_checks(adapter, _knob(options, table) or KNOBS[kind][0])
     for finding in findings:
         print(f"{finding.severity:8} {finding.code}: {finding.found}")
         if finding.severity != "ok":
@@ -135,13 +135,13 @@ def _check(given: argparse.Namespace) -> int:
     return FAILED if any(finding.severity == "error" for finding in findings) else DONE
 
 
-def _reset_values(given: argparse.Namespace) -> int:
-    handle = lock(given.state)
+def _reset_values(options: argparse.Namespace) -> int:
+    handle = lock(options.state)
     try:
-        table = open_table(given.state)
-        kind = str(given.kind or table.facts.get("kind"))
-        adapter = adapter_of(kind, Commands(timeout_s=given.timeout_s))
-        sent = reset_values(adapter, table, _knob(given, table) or KNOBS[kind][0])
+        table = open_table(options.state)
+        kind = str(options.kind or table.facts.get("kind"))
+        adapter = adapter_of(kind, Commands(timeout_s=options.timeout_s))
+        sent = reset_values(adapter, table, _knob(options, table) or KNOBS[kind][0])
         print(f"Jobs reset: {len(sent.done)}, failed: {sent.n_failed}, left in the table: {len(table)}.")
         for code, (n, detail) in sent.problems.items():
             _log(f"{code} (jobs: {n}): {detail}")
@@ -156,15 +156,15 @@ def _reset_values(given: argparse.Namespace) -> int:
         os.close(handle)
 
 
-def _knob(given: argparse.Namespace, table: Table) -> Optional[str]:
-    return given.knob or table.facts.get("knob")
+def _knob(options: argparse.Namespace, table: Table) -> Optional[str]:
+    return options.knob or table.facts.get("knob")
 
 
-def _status(given: argparse.Namespace) -> int:
-    table = peek(given.state)
+def _status(options: argparse.Namespace) -> int:
+    table = peek(options.state)
     last = table.facts.get("last_pass")
     if last is None:
-        print(f"No pass yet, as far as this user can read {given.state}.")
+        print(f"No pass yet, as far as this user can read {options.state}.")
         return FAILED
     jobs = last["jobs"]
     lines: List[str] = ["last pass {ended_at}, mode {mode}".format(**last)]
@@ -177,18 +177,18 @@ def _status(given: argparse.Namespace) -> int:
     return FAILED if last["frozen"] else DONE
 
 
-def _setup(given: argparse.Namespace) -> int:
-    if not given.prints and not (given.server and given.token_file):
+def _setup(options: argparse.Namespace) -> int:
+    if not options.prints and not (options.server and options.token_file):
         raise Refused("Where to? Give --server and --token-file, or --print.")
-    outputs = read_site(Commands(timeout_s=given.timeout_s))
-    if given.prints:
+    outputs = read_site(Commands(timeout_s=options.timeout_s))
+    if options.prints:
         sys.stdout.write(outputs)
         return DONE
-    found = Rest(given.server, "", read_token(given.token_file)).begin_setup(outputs, socket.gethostname())
-    for line in found["lines"]:
+    reply = Rest(options.server, "", read_token(options.token_file)).begin_setup(outputs, socket.gethostname())
+    for line in reply["lines"]:
         mark = " " if line["is_carried"] else "!"
         print("{} {}={}: {}".format(mark, *(shown(str(line[name])) for name in ("name", "value", "meaning"))))
-    print("Continue on the page {}/setup/.".format(given.server.rstrip("/")))
+    print("Continue on the page {}/setup/.".format(options.server.rstrip("/")))
     return DONE
 
 

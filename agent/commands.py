@@ -91,7 +91,7 @@ class Commands:
 
     def _read_both(self, process: "subprocess.Popen[bytes]", name: str) -> List[str]:
         ends_at = time.monotonic() + self.timeout_s
-        found: List[List[bytes]] = [[], []]
+        streams: List[List[bytes]] = [[], []]
         left = [self.most_bytes, MOST_ERROR_BYTES]
         with selectors.DefaultSelector() as selector:
             for place, pipe in enumerate((process.stdout, process.stderr)):
@@ -109,8 +109,8 @@ class Commands:
                     left[key.data] -= len(chunk)
                     if left[key.data] < 0:
                         raise Unreadable(f"{name} printed more than {self.most_bytes} bytes.")
-                    found[key.data].append(chunk)
-        return [b"".join(chunks).decode("utf-8", "replace") for chunks in found]
+                    streams[key.data].append(chunk)
+        return [b"".join(chunks).decode("utf-8", "replace") for chunks in streams]
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

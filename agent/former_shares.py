@@ -70,30 +70,32 @@ def restore(adapter: SetsShares, table: Table) -> Tuple[List[Restored], Shares]:
     if there is None:
         raise Unreadable("The scheduler has no shares of its own.")
     rows, now = _rows(table), there.by_key()
-    found: List[Restored] = []
+    restored: List[Restored] = []
     lines: List[ShareLine] = []
     for (cluster, group, user), kept in list(rows.items())[:MOST_RESTORED]:
         current = now.get((group, user), "")
         if cluster != there.cluster:
-            found.append(Restored(group, user, "", kept.former, "refused", f"It is of the cluster {shown(cluster)}."))
+            restored.append(
+                Restored(group, user, "", kept.former, "refused", f"It is of the cluster {shown(cluster)}.")
+            )
         elif current in kept.ours and current != kept.former:
             lines.append(ShareLine(len(lines), group, user, current, kept.former))
         else:
             code = "missing" if not current else "already" if current == kept.former else "changed_meanwhile"
             detail = f"It has {shown(current)}, and had {kept.former}." if code == "changed_meanwhile" else ""
-            found.append(Restored(group, user, current, kept.former, code, detail))
+            restored.append(Restored(group, user, current, kept.former, code, detail))
     outcomes, there = apply_order(adapter, ShareOrder(0, there.cluster, tuple(lines)), there, most=MOST_RESTORED)
-    found += [_restored(lines[each.line], each) for each in outcomes]
-    settled = [each for each in found if each.code in SETTLED]
+    restored += [_restored(lines[each.line], each) for each in outcomes]
+    settled = [each for each in restored if each.code in SETTLED]
     for each in settled:
         rows.pop((there.cluster, each.group, each.user), None)
     table.facts[UNREPORTED] = [list(each) for each in [*unreported(table), *settled]]
     _store(table, rows)
-    return found, there
+    return restored, there
 
 
-def say(found: Sequence[Restored], log: Callable[[str], object]) -> None:
-    for each in found:
+def say(restored: Sequence[Restored], log: Callable[[str], object]) -> None:
+    for each in restored:
         who = f"{each.group} {each.user}".rstrip()
         log(f"Shares of {who}: {each.code}, {each.before} to {each.after}. {each.detail}".rstrip())
 

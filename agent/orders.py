@@ -74,9 +74,9 @@ def value_of(orders: Orders, factor: float) -> int:
     return value
 
 
-def read_orders(found: Any) -> Orders:
+def read_orders(document: Any) -> Orders:
     """Read the orders. Raises: ServerFailure naming the first invalid field."""
-    fields = _Fields(found)
+    fields = _Fields(document)
     kind = fields.choice("kind", tuple(KNOBS))
     orders = Orders(
         name=fields.text("name"),
@@ -91,13 +91,13 @@ def read_orders(found: Any) -> Orders:
         mode=fields.choice("mode", MODES),
         canary_partition=fields.text_or_none("canary_partition"),
         every_s=fields.number("every_s", 1, 86400),
-        limits=_limits(found.get("limits")),
+        limits=_limits(document.get("limits")),
         paused=fields.flag("paused"),
         reset_values=fields.flag("reset_values"),
         revision=int(fields.number("revision", 0, 2**53)),
-        carries=fields.choice("carries", CARRIES) if "carries" in found else CARRIES[0],
-        share_order=read_order(found.get("share_order")),
-        resumes=int(fields.number("resumes", 0, 2**31)) if "resumes" in found else 0,
+        carries=fields.choice("carries", CARRIES) if "carries" in document else CARRIES[0],
+        share_order=read_order(document.get("share_order")),
+        resumes=int(fields.number("resumes", 0, 2**31)) if "resumes" in document else 0,
     )
     if not names.SLUG.fullmatch(orders.policy):
         raise _wrong("policy")
@@ -108,8 +108,8 @@ def read_orders(found: Any) -> Orders:
     return orders
 
 
-def _limits(found: Any) -> Limits:
-    fields = _Fields(found)
+def _limits(document: Any) -> Limits:
+    fields = _Fields(document)
     return Limits(
         snapshot_age_s=fields.number("snapshot_age_s", 0, 1e9),
         unmapped_percent=fields.number("unmapped_percent", 0, 100),
@@ -125,19 +125,19 @@ def _wrong(field: str) -> ServerFailure:
 class _Fields:
     """Reads fields of a document; raises ServerFailure with the field's name."""
 
-    def __init__(self, found: Any) -> None:
-        if not isinstance(found, dict):
+    def __init__(self, document: Any) -> None:
+        if not isinstance(document, dict):
             raise _wrong("the document")
-        self._found: Dict[str, Any] = found
+        self._document: Dict[str, Any] = document
 
     def text(self, name: str) -> str:
-        value = self._found.get(name)
+        value = self._document.get(name)
         if not isinstance(value, str) or not value or len(value) > 1000:
             raise _wrong(name)
         return value
 
     def text_or_none(self, name: str) -> Optional[str]:
-        return None if self._found.get(name) in (None, "") else self.text(name)
+        return None if self._document.get(name) in (None, "") else self.text(name)
 
     def choice(self, name: str, choices: Tuple[str, ...]) -> str:
         value = self.text(name)
@@ -146,13 +146,13 @@ class _Fields:
         return value
 
     def flag(self, name: str) -> bool:
-        value = self._found.get(name)
+        value = self._document.get(name)
         if not isinstance(value, bool):
             raise _wrong(name)
         return value
 
     def number(self, name: str, least: float, most: float) -> float:
-        value = self._found.get(name)
+        value = self._document.get(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise _wrong(name)
         if not least <= value <= most:
@@ -160,7 +160,7 @@ class _Fields:
         return value
 
     def partitions(self, name: str) -> Optional[Tuple[str, ...]]:
-        value = self._found.get(name)
+        value = self._document.get(name)
         if value is None:
             return None
         if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):

@@ -84,12 +84,12 @@ class Report:
 
     def _of_shares(self) -> Dict[str, Any]:
         """Fields of shares, only if shares are set, because older servers don't know them."""
-        found: Dict[str, Any] = {}
+        fields: Dict[str, Any] = {}
         if self.shares is not None:
-            found["shares"] = self.shares.document()
+            fields["shares"] = self.shares.document()
         if self.outcomes is not None:
             id, outcomes = self.outcomes
-            found["share_order"] = {
+            fields["share_order"] = {
                 "id": id,
                 "outcomes": [
                     {"line": each.line, "code": each.code, "detail": shown(each.detail, MOST_DETAIL)}
@@ -97,10 +97,10 @@ class Report:
                 ],
             }
         if self.restored:
-            found["restored_shares"] = [
+            fields["restored_shares"] = [
                 {**each._asdict(), "detail": shown(each.detail, MOST_DETAIL)} for each in self.restored
             ]
-        return found
+        return fields
 
 
 def queue_rows(jobs: Sequence[Job], values: Dict[str, int]) -> List[Dict[str, Any]]:

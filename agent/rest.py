@@ -79,8 +79,8 @@ class Rest(Source):
     def report(self, report: Dict[str, Any]) -> Optional[int]:
         headers = {"Idempotency-Key": str(report["pass"])}
         body, patience_s = _shortened(report), min(self._patience_s, REPORT_PATIENCE_S)
-        found = _document(self._ask("POST", self._path + "/passes", body, headers, zipped=True, patience_s=patience_s))
-        revision = found.get("orders_revision") if isinstance(found, dict) else None
+        reply = _document(self._ask("POST", self._path + "/passes", body, headers, zipped=True, patience_s=patience_s))
+        revision = reply.get("orders_revision") if isinstance(reply, dict) else None
         return revision if isinstance(revision, int) else None
 
     def begin_setup(self, outputs: str, name: str) -> Any:
@@ -151,12 +151,12 @@ class Rest(Source):
         try:
             connection.request(method, path, body, {**headers, "Authorization": "Bearer " + self._token})
             answer = connection.getresponse()
-            found = {name.lower(): value for name, value in answer.getheaders()}
-            content = self._read(answer, found)
+            reply_headers = {name.lower(): value for name, value in answer.getheaders()}
+            content = self._read(answer, reply_headers)
             if late.is_set():
                 raise socket.timeout("timed out")
-            self._compare_clocks(found, (began + time.time()) / 2)
-            return Reply(answer.status, found, content)
+            self._compare_clocks(reply_headers, (began + time.time()) / 2)
+            return Reply(answer.status, reply_headers, content)
         except Exception:
             if late.is_set():
                 raise socket.timeout("timed out")
@@ -174,18 +174,18 @@ class Rest(Source):
         return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
 
     def _read(self, answer: http.client.HTTPResponse, headers: Dict[str, str]) -> bytes:
-        found = bytearray()
+        content = bytearray()
         while True:
             chunk = answer.read(_CHUNK)
             if not chunk:
                 break
-            found += chunk
-            if len(found) > MOST_BYTES:
+            content += chunk
+            if len(content) > MOST_BYTES:
                 raise ValueError("the answer is too long")
         length = headers.get("content-length", "")
-        if answer.status != 304 and length.isdigit() and len(found) < int(length):
+        if answer.status != 304 and length.isdigit() and len(content) < int(length):
             raise ValueError("the answer broke off")
-        return bytes(found)
+        return bytes(content)
 
     def _compare_clocks(self, headers: Dict[str, str], now: float) -> None:
         try:

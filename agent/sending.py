@@ -85,13 +85,13 @@ def send_all(due: Iterable[Tuple[str, int]], send: Send) -> Sent:
 
 
 def groups(due: Iterable[Tuple[str, int]]) -> List[Tuple[int, List[str]]]:
-    found: List[Tuple[int, List[str]]] = []
+    batches: List[Tuple[int, List[str]]] = []
     length = 0
     for job, value in due:
-        fits = found and found[-1][0] == value and len(found[-1][1]) < MOST_JOBS
+        fits = batches and batches[-1][0] == value and len(batches[-1][1]) < MOST_JOBS
         if not fits or length + len(job) + 1 > MOST_CHARACTERS:
-            found.append((value, []))
+            batches.append((value, []))
             length = 0
-        found[-1][1].append(job)
+        batches[-1][1].append(job)
         length += len(job) + 1
-    return found
+    return batches

@@ -92,9 +92,9 @@ def digest_of(shares: Shares) -> str:
     return hashlib.sha256(json.dumps(shares.document(), sort_keys=True).encode()).hexdigest()
 
 
-def read_order(found: Any) -> Optional[ShareOrder]:
+def read_order(document: Any) -> Optional[ShareOrder]:
     """Read an order. Raises: ServerFailure if it is invalid."""
-    if found is None:
+    if document is None:
         return None
     try:
         lines = tuple(
@@ -106,9 +106,9 @@ def read_order(found: Any) -> Optional[ShareOrder]:
                 str(each["after"]),
                 str(each.get("agreed", "")),
             )
-            for each in found["lines"]
+            for each in document["lines"]
         )
-        return ShareOrder(int(found["id"]), str(found["cluster"]), lines)
+        return ShareOrder(int(document["id"]), str(document["cluster"]), lines)
     except (KeyError, TypeError, ValueError):
         raise ServerFailure("The orders can't be read: share_order is wrong. Are agent and server of one release?")
 
@@ -128,15 +128,15 @@ def apply_order(
     now, in_partitions = there.by_key(), there.in_partitions()
     lines = order.lines[:most]
     without = {line.number: _without_sending(order, line, there.cluster, now) for line in lines}
-    found = {number: outcome for number, outcome in without.items() if outcome is not None}
-    due = [line for line in lines if line.number not in found]
+    outcomes = {number: outcome for number, outcome in without.items() if outcome is not None}
+    due = [line for line in lines if line.number not in outcomes]
     if due and before_setting is not None:
         before_setting(due)
     sent: List[Tuple[ShareLine, Optional[Problem]]] = []
     stopped: Optional[Problem] = None
     for line in due:
         if stopped is not None:
-            found[line.number] = Outcome(line.number, stopped.code, stopped.detail)
+            outcomes[line.number] = Outcome(line.number, stopped.code, stopped.detail)
             continue
         problem = adapter.set_share(order.cluster, line, line.key in in_partitions)
         sent.append((line, problem))
@@ -146,8 +146,8 @@ def apply_order(
         there = _listed(adapter)
         now = there.by_key()
     for line, problem in sent:
-        found[line.number] = _verified(line, now.get(line.key), problem)
-    return [found[line.number] for line in lines], there
+        outcomes[line.number] = _verified(line, now.get(line.key), problem)
+    return [outcomes[line.number] for line in lines], there
 
 
 def _without_sending(order: ShareOrder, line: ShareLine, cluster: str, now: Dict[Key, str]) -> Optional[Outcome]:

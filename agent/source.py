@@ -41,9 +41,9 @@ def look_up_all(source: Source, orders: Orders, accounts: Sequence[Account], nam
     age_s = 0.0
     for part in parts_of(accounts):
         document = source.look_up(orders.policy, [_asked(names_of(each), orders.namespace) for each in part])
-        found = read_look_up(part, document)
-        answers.update(found.answers)
-        snapshot, age_s = found.snapshot, max(age_s, found.age_s)
+        result = read_look_up(part, document)
+        answers.update(result.answers)
+        snapshot, age_s = result.snapshot, max(age_s, result.age_s)
     return LookUp(snapshot, age_s, answers)
 
 

@@ -127,14 +127,14 @@ class Table:
 
 
 def _read(content: bytes) -> Tuple[Dict[str, Any], Dict[str, List[int]]]:
-    found = json.loads(content.decode())
-    if found["format"] != _FORMAT or not isinstance(found["facts"], dict):
+    document = json.loads(content.decode())
+    if document["format"] != _FORMAT or not isinstance(document["facts"], dict):
         raise ValueError("another format")
     rows = {}
-    for job, row in found["rows"].items():
+    for job, row in document["rows"].items():
         value, confirmed, missed = row
         rows[str(job)] = [int(value), int(bool(confirmed)), int(missed)]
-    return found["facts"], rows
+    return document["facts"], rows
 
 
 def peek(folder: str) -> Table:

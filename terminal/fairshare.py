@@ -103,8 +103,8 @@ def _how_to_get(site: str) -> str:
     )
 
 
-def site_of(given: Optional[str]) -> str:
-    text = (given or os.environ.get("FAIRSHARE_SITE_URL") or SITE).strip().rstrip("/")
+def site_of(address: Optional[str]) -> str:
+    text = (address or os.environ.get("FAIRSHARE_SITE_URL") or SITE).strip().rstrip("/")
     if not text:
         raise Failure(USAGE, "Which site? Give --site https://…, or set FAIRSHARE_SITE_URL.")
     parts = urllib.parse.urlsplit(text)
@@ -138,10 +138,10 @@ class Site:
         self._opener = urllib.request.build_opener(*handlers)
 
     def get(self, path: str, query: Optional[Json] = None) -> Json:
-        given = {name: value for name, value in (query or {}).items() if value is not None}
+        parameters = {name: value for name, value in (query or {}).items() if value is not None}
         url = f"{self.address}/api/v1/{path}"
-        if given:
-            url += "?" + urllib.parse.urlencode(given, doseq=True)
+        if parameters:
+            url += "?" + urllib.parse.urlencode(parameters, doseq=True)
         request = urllib.request.Request(url)
         request.add_header("Accept", "application/json")
         request.add_header("User-Agent", "fairshare-terminal/" + VERSION)
@@ -170,12 +170,12 @@ class Site:
         if len(body) < int(answer.headers.get("Content-Length") or 0):
             raise Failure(UNREACHED, self._unreached("the answer broke off"))
         try:
-            found = json.loads(body.decode("utf-8"))
+            document = json.loads(body.decode("utf-8"))
         except ValueError:
-            found = None
-        if not isinstance(found, dict) or not _KNOWN & set(found):
+            document = None
+        if not isinstance(document, dict) or not _KNOWN & set(document):
             raise Failure(UNREACHED, f"{self.address} is not a fairshare site: check --site.")
-        return found
+        return document
 
     def _unreached(self, reason: Any) -> str:
         text = clean(str(reason)) or type(reason).__name__
@@ -217,10 +217,10 @@ class Site:
 
 def _problem(error: urllib.error.HTTPError) -> Json:
     try:
-        found = json.loads(error.read(100000).decode("utf-8"))
+        document = json.loads(error.read(100000).decode("utf-8"))
     except Exception:  # whatever it is, the status is said anyway
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def clean(text: str) -> str:
@@ -237,12 +237,12 @@ def columns_of(text: str) -> int:
 def cut(text: str, width: int) -> str:
     if columns_of(text) <= width:
         return text
-    found = ""
+    head = ""
     for character in text:
-        if columns_of(found + character) > width - 1:
+        if columns_of(head + character) > width - 1:
             break
-        found += character
-    return found + "~"
+        head += character
+    return head + "~"
 
 
 def padded(text: str, width: int, right: bool = False) -> str:
@@ -263,10 +263,10 @@ class Page:
 
     def paragraph(self, text: str, indent: str = "", bullet: str = "") -> None:
         first, rest = indent + bullet, indent + " " * len(bullet)
-        found = textwrap.wrap(
+        lines = textwrap.wrap(
             clean(text), self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
         )
-        self.lines.extend(found)
+        self.lines.extend(lines)
 
     def note(self, text: str) -> None:
         for line in textwrap.wrap(clean(text), self.width):
@@ -355,64 +355,64 @@ def asked_at(text: Optional[str]) -> Optional[str]:
         raise Failure(USAGE, f"--at {clean(text)} is not a date.")
 
 
-def me(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
-    return site.get("me", {"policy": given.policy, "at": given.at}), print_my_priority
+def me(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
+    return site.get("me", {"policy": options.policy, "at": options.at}), print_my_priority
 
 
-def accounts(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
-    return site.get("me", {"policy": given.policy, "at": given.at}), print_accounts
+def accounts(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
+    return site.get("me", {"policy": options.policy, "at": options.at}), print_accounts
 
 
-def why(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
-    if not given.account or not _JOB.fullmatch(given.account):
-        return explained(site, given), print_walk
+def why(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
+    if not options.account or not _JOB.fullmatch(options.account):
+        return explained(site, options), print_walk
     try:
-        return job(site, given), print_waiting
+        return job(site, options), print_waiting
     except Failure as no_job:
         if no_job.status != REFUSED:
             raise
         try:
-            return explained(site, given), print_walk  # an account may have a number as its name
+            return explained(site, options), print_walk  # an account may have a number as its name
         except Failure as failure:
             raise no_job if failure.status == REFUSED else failure
 
 
-def explained(site: Site, given: argparse.Namespace) -> Json:
-    entry = given.account if given.account and given.account.startswith("/") else None
-    account = None if entry else given.account
-    found = site.get("me/explain", {"policy": given.policy, "at": given.at, "account": account, "entry": entry})
-    if given.account and not found.get("accounts"):
+def explained(site: Site, options: argparse.Namespace) -> Json:
+    entry = options.account if options.account and options.account.startswith("/") else None
+    account = None if entry else options.account
+    document = site.get("me/explain", {"policy": options.policy, "at": options.at, "account": account, "entry": entry})
+    if options.account and not document.get("accounts"):
         raise Failure(
-            REFUSED, f"You have no account {clean(given.account)}. List your accounts with `fairshare accounts`."
+            REFUSED, f"You have no account {clean(options.account)}. List your accounts with `fairshare accounts`."
         )
-    return found
+    return document
 
 
-def job(site: Site, given: argparse.Namespace) -> Json:
-    policy = given.policy or _only_policy(site)
+def job(site: Site, options: argparse.Namespace) -> Json:
+    policy = options.policy or _only_policy(site)
     path = "policies/{}/why".format(urllib.parse.quote(policy, safe=""))
-    return site.get(path, {"job": given.account})
+    return site.get(path, {"job": options.account})
 
 
-def compare(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
-    policy = given.policy or _only_policy(site)
+def compare(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
+    policy = options.policy or _only_policy(site)
     path = "policies/{}/compare".format(urllib.parse.quote(policy, safe=""))
-    return site.get(path, {"one": given.mine, "other": given.other, "at": given.at}), print_comparison
+    return site.get(path, {"one": options.mine, "other": options.other, "at": options.at}), print_comparison
 
 
-def tree(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
-    policy = given.policy or _only_policy(site)
+def tree(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
+    policy = options.policy or _only_policy(site)
     path = "policies/{}/tree".format(urllib.parse.quote(policy, safe=""))
-    return site.get(path, {"path": given.path, "depth": given.depth, "at": given.at}), print_tree
+    return site.get(path, {"path": options.path, "depth": options.depth, "at": options.at}), print_tree
 
 
 def _only_policy(site: Site) -> str:
     """The one of the best account, else the only one there is."""
-    mine = [one["policy"] for one in site.get("me").get("accounts", []) if one.get("entry")]
-    if mine:
-        return str(mine[0])
+    policies = [account["policy"] for account in site.get("me").get("accounts", []) if account.get("entry")]
+    if policies:
+        return str(policies[0])
     try:
-        names = [str(one["slug"]) for one in site.get("policies").get("results", [])]
+        names = [str(policy["slug"]) for policy in site.get("policies").get("results", [])]
     except Failure as failure:
         if failure.status != REFUSED:
             raise
@@ -423,108 +423,112 @@ def _only_policy(site: Site) -> str:
     return names[0]
 
 
-def _texts(given: Any) -> List[str]:
+def _texts(value: Any) -> List[str]:
     """Sentences of a list, or of one."""
-    found = given if isinstance(given, list) else [given] if given else []
-    return [str(one.get("text", "")) for one in found if isinstance(one, dict)]
+    items = value if isinstance(value, list) else [value] if value else []
+    return [str(item.get("text", "")) for item in items if isinstance(item, dict)]
 
 
-def _title(one: Json) -> str:
-    group = " ({})".format(clean(one["group"])) if one.get("group") else ""
-    return "{}{} in {}".format(clean(one["account"]), group, clean(one.get("policy_name") or one["policy"]))
+def _title(account: Json) -> str:
+    group = " ({})".format(clean(account["group"])) if account.get("group") else ""
+    return "{}{} in {}".format(clean(account["account"]), group, clean(account.get("policy_name") or account["policy"]))
 
 
-def _place(one: Json) -> str:
-    if one.get("rank") is None:
-        return "" if one.get("error") else "no rank"
-    return "rank {} of {}, factor {}".format(one["rank"], one["of"], factor_of(one.get("factor")))
+def _place(account: Json) -> str:
+    if account.get("rank") is None:
+        return "" if account.get("error") else "no rank"
+    return "rank {} of {}, factor {}".format(account["rank"], account["of"], factor_of(account.get("factor")))
 
 
-def _freshness(page: Page, one: Json) -> None:
-    at = instant(one.get("as_of"))
+def _freshness(page: Page, document: Json) -> None:
+    at = instant(document.get("as_of"))
     if at is None:
         return
     words = f"As of {local(at)}"
-    if not one.get("moment") and one.get("age_s") is not None:
-        words += ", {} ago".format(age(one["age_s"]))
-    words += "; revision {}, snapshot {}.".format(one.get("revision"), one.get("snapshot"))
+    if not document.get("moment") and document.get("age_s") is not None:
+        words += ", {} ago".format(age(document["age_s"]))
+    words += "; revision {}, snapshot {}.".format(document.get("revision"), document.get("snapshot"))
     page.note(words)
-    _notes(page, one)
-    for text in _texts(one.get("stale")):
+    _notes(page, document)
+    for text in _texts(document.get("stale")):
         page.paragraph(text)
 
 
-def _notes(page: Page, one: Json) -> None:
+def _notes(page: Page, document: Json) -> None:
     """Of a past instant: the source of the numbers, and what became known later."""
-    for text in _texts((one.get("moment") or {}).get("notes")):
+    for text in _texts((document.get("moment") or {}).get("notes")):
         page.paragraph(text)
 
 
-def _story(page: Page, one: Json) -> None:
-    page.heading(_title(one), _place(one))
-    if one.get("entry"):
-        page.line("  " + clean(one["entry"]))
-    texts = _texts(one.get("sentences")) or [str(one.get("sentence", ""))]
+def _story(page: Page, account: Json) -> None:
+    page.heading(_title(account), _place(account))
+    if account.get("entry"):
+        page.line("  " + clean(account["entry"]))
+    texts = _texts(account.get("sentences")) or [str(account.get("sentence", ""))]
     page.paragraph(texts[0], indent="  ")
     page.paragraph(" ".join(texts[1:]), indent="  ")
 
 
-def _answers(page: Page, one: Json) -> None:
+def _answers(page: Page, account: Json) -> None:
     for label, name in (("When: ", "when"), ("What changes it: ", "changes")):
-        texts = _texts(one.get(name))
+        texts = _texts(account.get(name))
         if texts:
             page.paragraph(" ".join(texts), indent="  ", bullet=label)
 
 
-def print_my_priority(page: Page, found: Json) -> None:
-    mine = found.get("accounts", [])
-    if not mine:
+def print_my_priority(page: Page, document: Json) -> None:
+    own_accounts = document.get("accounts", [])
+    if not own_accounts:
         page.paragraph("No account is linked to your login.")
         return
-    best = mine[0]
+    best = own_accounts[0]
     _story(page, best)
     _answers(page, best)
-    if len(mine) > 1:
+    if len(own_accounts) > 1:
         page.line()
         page.line(page.styled("Your other accounts", "1"))
-        _account_table(page, mine[1:])
+        _account_table(page, own_accounts[1:])
     page.line()
     _freshness(page, best)
 
 
-def print_accounts(page: Page, found: Json) -> None:
-    mine = found.get("accounts", [])
-    if not mine:
+def print_accounts(page: Page, document: Json) -> None:
+    own_accounts = document.get("accounts", [])
+    if not own_accounts:
         page.paragraph("No account is linked to your login.")
         return
-    _account_table(page, mine)
+    _account_table(page, own_accounts)
 
 
-def _account_table(page: Page, mine: Sequence[Json]) -> None:
+def _account_table(page: Page, own_accounts: Sequence[Json]) -> None:
     rows = []
-    for one in mine:
-        rank = "-" if one.get("rank") is None else "{} of {}".format(one["rank"], one["of"])
-        where = one.get("entry") or {"no_snapshot": "(nothing computed)"}.get(one.get("error") or "", "(no entry)")
-        rows.append([clean(one["policy"]), clean(one["account"]), clean(where), rank, factor_of(one.get("factor"))])
+    for account in own_accounts:
+        rank = "-" if account.get("rank") is None else "{} of {}".format(account["rank"], account["of"])
+        where = account.get("entry") or {"no_snapshot": "(nothing computed)"}.get(
+            account.get("error") or "", "(no entry)"
+        )
+        rows.append(
+            [clean(account["policy"]), clean(account["account"]), clean(where), rank, factor_of(account.get("factor"))]
+        )
     page.table(["policy", "account", "entry", "rank", "factor"], rows, numbers=(3, 4), grows=2)
 
 
-def print_walk(page: Page, found: Json) -> None:
-    mine = found.get("accounts", [])
-    if not mine:
+def print_walk(page: Page, document: Json) -> None:
+    own_accounts = document.get("accounts", [])
+    if not own_accounts:
         page.paragraph("No account is linked to your login.")
-    for at, one in enumerate(mine):
+    for at, account in enumerate(own_accounts):
         if at:
             page.line()
-        _story(page, one)
-        if one.get("steps"):
+        _story(page, account)
+        if account.get("steps"):
             page.line()
-            _levels(page, one["steps"])
+            _levels(page, account["steps"])
             page.line()
-        for text in _texts(one.get("number")):
+        for text in _texts(account.get("number")):
             page.paragraph(text, indent="  ")
-        _answers(page, one)
-        _freshness(page, one)
+        _answers(page, account)
+        _freshness(page, account)
 
 
 _TERMS = {
@@ -533,48 +537,48 @@ _TERMS = {
 }  # fmt: skip
 
 
-def print_waiting(page: Page, found: Json) -> None:
-    job, reason = found["job"], found["reason"]
-    page.heading("Job {} waits".format(clean(str(job["job"]))), clean(str(found["scheduler"])))
+def print_waiting(page: Page, document: Json) -> None:
+    job, reason = document["job"], document["reason"]
+    page.heading("Job {} waits".format(clean(str(job["job"]))), clean(str(document["scheduler"])))
     page.paragraph(clean(str(reason["text"])))
-    if found["terms"]:
+    if document["terms"]:
         rows = [
-            [_TERMS.get(one["name"], clean(str(one["name"]))), whole(one["value"]), percent(one["share"])]
-            for one in found["terms"]
+            [_TERMS.get(term["name"], clean(str(term["name"]))), whole(term["value"]), percent(term["share"])]
+            for term in document["terms"]
         ]
         page.line()
         page.table(["term of the priority", "value", "share"], rows, numbers=[1, 2], grows=0)
-    if found["ahead"] is not None:
+    if document["ahead"] is not None:
         page.line()
-        page.paragraph(clean(str(found["ahead_text"])))
-        rows = [[clean(str(one["path"])) or "other groups", whole(one["jobs"])] for one in found["groups"]]
+        page.paragraph(clean(str(document["ahead_text"])))
+        rows = [[clean(str(group["path"])) or "other groups", whole(group["jobs"])] for group in document["groups"]]
         if rows:
             page.table(["group", "jobs"], rows, numbers=[1], grows=0)
-    at = instant(found["taken_at"])
+    at = instant(document["taken_at"])
     if at is not None:
         page.note(f"Queue as of {local(at)}.")
 
 
-def print_comparison(page: Page, found: Json) -> None:
-    one, other = found["one"], found["other"]
-    page.heading("{} and {} in {}".format(clean(one["name"]), clean(other["name"]), clean(found["policy"])))
-    for text in _texts(found.get("sentences")) or [str(found.get("sentence", ""))]:
+def print_comparison(page: Page, document: Json) -> None:
+    first, second = document["one"], document["other"]
+    page.heading("{} and {} in {}".format(clean(first["name"]), clean(second["name"]), clean(document["policy"])))
+    for text in _texts(document.get("sentences")) or [str(document.get("sentence", ""))]:
         page.paragraph(text, indent="  ")
     page.line()
     rows = []
-    for side in (one, other):
-        word = {found.get("ahead"): "ahead", found.get("behind"): "behind"}.get(side["entry"], "tie")
+    for side in (first, second):
+        word = {document.get("ahead"): "ahead", document.get("behind"): "behind"}.get(side["entry"], "tie")
         rows.append(
-            [clean(side["entry"]), "{} of {}".format(side["rank"], found["of"]), factor_of(side["factor"]), word]
+            [clean(side["entry"]), "{} of {}".format(side["rank"], document["of"]), factor_of(side["factor"]), word]
         )
     page.table(["entry", "rank", "factor", ""], rows, numbers=(1, 2), grows=0)
-    steps = [step for step in (found.get("ahead_step"), found.get("behind_step")) if step]
+    steps = [step for step in (document.get("ahead_step"), document.get("behind_step")) if step]
     if steps:
         page.line()
         page.line(page.styled("Decisive level", "1"))
         _sides(page, steps)
     page.line()
-    _freshness(page, found)
+    _freshness(page, document)
 
 
 def _sides(page: Page, steps: Sequence[Json]) -> None:
@@ -625,17 +629,17 @@ def scope_words(scope: Any) -> str:
     return "{} usage{}".format(clean(scope["scope"]), only)
 
 
-def print_tree(page: Page, found: Json) -> None:
+def print_tree(page: Page, document: Json) -> None:
     rows = []  # type: List[List[str]]
-    _branch(found, 0, rows)
+    _branch(document, 0, rows)
     page.table(["entry", "shares", "target", "actual", "points", ""], rows, numbers=(1, 2, 3, 4), grows=0)
     page.line()
-    for path, words in _scopes(found):
+    for path, words in _scopes(document):
         page.note(f"Children of {path} are compared by {words}.")
-    at = instant(found.get("as_of"))
+    at = instant(document.get("as_of"))
     words = "nothing computed yet" if at is None else f"as of {local(at)}"
-    page.note("{}, revision {}; {}.".format(clean(found["policy"]), found.get("revision"), words))
-    _notes(page, found)
+    page.note("{}, revision {}; {}.".format(clean(document["policy"]), document.get("revision"), words))
+    _notes(page, document)
 
 
 def _branch(top: Json, level: int, rows: List[List[str]]) -> None:
@@ -659,15 +663,15 @@ def _branch(top: Json, level: int, rows: List[List[str]]) -> None:
 
 def _scopes(top: Json) -> List[Tuple[str, str]]:
     """By whose usage children are compared: those of the top, and those of each entry below it that states it."""
-    found = [(clean(top["path"]), scope_words(top.get("compared_by")))]
+    scopes = [(clean(top["path"]), scope_words(top.get("compared_by")))]
     waiting = list(reversed(top.get("children", [])))
     while waiting:
         entry = waiting.pop()
         if entry.get("scope") and (entry.get("n_children") or entry.get("hidden_children")):
             stated = {"scope": entry["scope"], "sources": entry.get("scope_sources")}
-            found.append((clean(entry["path"]), scope_words(stated)))
+            scopes.append((clean(entry["path"]), scope_words(stated)))
         waiting += reversed(entry.get("children", []))
-    return [(path, words) for path, words in found if words]
+    return [(path, words) for path, words in scopes if words]
 
 
 Printer = Any  # a function of a page and an answer: 3.6 has no name for it that says more
@@ -694,14 +698,16 @@ def parser() -> argparse.ArgumentParser:
     kept = {"parents": [shared], "argument_default": argparse.SUPPRESS}  # type: Dict[str, Any]
     commands.add_parser("me", help="your rank, the reason, and what to do", **kept)
     commands.add_parser("accounts", help="your accounts, best first", **kept)
-    one = commands.add_parser("why", help="your priority level by level, and the factor for the scheduler", **kept)
-    one.add_argument("account", nargs="?", default=None, help="your account, its entry (/group/name), or a waiting job")
-    one = commands.add_parser("compare", help="compare your rank with another user's", **kept)
-    one.add_argument("other", help="an account, or its entry (/group/name)")
-    one.add_argument("mine", nargs="?", default=None, help="your account (default: the best)")
-    one = commands.add_parser("tree", help="your path through the tree, and other visible entries", **kept)
-    one.add_argument("path", nargs="?", default=None, help="from this entry down (/group)")
-    one.add_argument("--depth", type=int, default=64, metavar="N", help="number of levels (default: all)")
+    command = commands.add_parser("why", help="your priority level by level, and the factor for the scheduler", **kept)
+    command.add_argument(
+        "account", nargs="?", default=None, help="your account, its entry (/group/name), or a waiting job"
+    )
+    command = commands.add_parser("compare", help="compare your rank with another user's", **kept)
+    command.add_argument("other", help="an account, or its entry (/group/name)")
+    command.add_argument("mine", nargs="?", default=None, help="your account (default: the best)")
+    command = commands.add_parser("tree", help="your path through the tree, and other visible entries", **kept)
+    command.add_argument("path", nargs="?", default=None, help="from this entry down (/group)")
+    command.add_argument("--depth", type=int, default=64, metavar="N", help="number of levels (default: all)")
     return top
 
 
@@ -710,7 +716,7 @@ COMMANDS = {"me": me, "accounts": accounts, "why": why, "compare": compare, "tre
 
 def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     top = parser()
-    given = top.parse_args(list(arguments))
+    options = top.parse_args(list(arguments))
     for name, value in (
         ("json", False),
         ("policy", None),
@@ -719,43 +725,43 @@ def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         ("width", None),
         ("max_age", None),
     ):
-        setattr(given, name, getattr(given, name, value))
-    if given.command is None:
+        setattr(options, name, getattr(options, name, value))
+    if options.command is None:
         top.print_usage(sys.stderr)
         raise Failure(USAGE, "Choose a command: {}.".format(", ".join(COMMANDS)))
-    if given.width is not None and not 40 <= given.width <= 1000:
+    if options.width is not None and not 40 <= options.width <= 1000:
         raise Failure(USAGE, "--width must be 40 to 1000.")
-    if given.max_age is not None and given.max_age < 0:
+    if options.max_age is not None and options.max_age < 0:
         raise Failure(USAGE, "--max-age must be a number of seconds, 0 or more.")
-    given.at = asked_at(given.at)
-    return given
+    options.at = asked_at(options.at)
+    return options
 
 
-def ages(found: Json) -> Iterable[float]:
+def ages(document: Json) -> Iterable[float]:
     """Of all numbers in an answer."""
-    for one in [found, *found.get("accounts", [])]:
-        at = instant(one.get("as_of"))
+    for part in [document, *document.get("accounts", [])]:
+        at = instant(part.get("as_of"))
         if at is not None:
-            known = one.get("age_s")
+            known = part.get("age_s")
             yield known if known is not None else (datetime.now(timezone.utc) - at).total_seconds()
 
 
 def run(arguments: Sequence[str], out: Any) -> int:
-    given = read_arguments(arguments)
-    address = site_of(given.site)
-    found, print_document = COMMANDS[given.command](Site(address, read_token(address)), given)
-    if given.json:
-        out.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    options = read_arguments(arguments)
+    address = site_of(options.site)
+    document, print_document = COMMANDS[options.command](Site(address, read_token(address)), options)
+    if options.json:
+        out.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
         is_terminal = bool(getattr(out, "isatty", lambda: False)())
-        width = given.width or (shutil.get_terminal_size((80, 24)).columns if is_terminal else 80)
+        width = options.width or (shutil.get_terminal_size((80, 24)).columns if is_terminal else 80)
         colour = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") != "dumb"
         page = Page(max(width, 40), colour)
-        print_document(page, found)
+        print_document(page, document)
         out.write("\n".join(page.lines) + "\n")
     out.flush()
-    oldest = max(ages(found), default=None)
-    if given.max_age is not None and (oldest is None or oldest > given.max_age):
+    oldest = max(ages(document), default=None)
+    if options.max_age is not None and (oldest is None or oldest > options.max_age):
         words = "There are no numbers yet." if oldest is None else f"The numbers are {age(oldest)} old."
         raise Failure(STALE, words)
     return DONE

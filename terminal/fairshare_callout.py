@@ -127,7 +127,7 @@ DEFAULTS = {
 _LIMITS = {"wait_s": 300.0, "fresh_s": 86400.0, "stale_s": 31536000.0, "fallback": 1.0}
 
 
-class Given:
+class PlainOptions:
     """What `parser` makes of no arguments."""
 
     def __init__(self) -> None:
@@ -141,19 +141,19 @@ class Given:
 
 def read_plainly(arguments: "Sequence[str]") -> "Any":
     """As `parser` reads them, which takes longer than all else; None for what it has to refuse or explain."""
-    given, left = Given(), list(arguments)[::-1]
+    options, left = PlainOptions(), list(arguments)[::-1]
     while left:
         word = left.pop()
         if word == "--":
-            given.names += left[::-1]
+            options.names += left[::-1]
             break
         name, equals, value = word[2:].partition("=")
         name = name.replace("-", "_")
         if not word.startswith("-"):
-            given.names.append(word)
+            options.names.append(word)
         elif word in ("--stdin", "--refresh", "--quiet"):
-            setattr(given, name, True)
-        elif not _is_plain(word, name, given) or not (equals or left):
+            setattr(options, name, True)
+        elif not _is_plain(word, name, options) or not (equals or left):
             return None
         else:
             value = value if equals else left.pop()
@@ -165,36 +165,36 @@ def read_plainly(arguments: "Sequence[str]") -> "Any":
                 return None
             if name == "format" and value not in ("value", "json", "columns"):
                 return None
-            setattr(given, name, typed)
-    return given
+            setattr(options, name, typed)
+    return options
 
 
-def _is_plain(word: str, name: str, given: "Given") -> bool:
+def _is_plain(word: str, name: str, options: "PlainOptions") -> bool:
     """Whether it is an option with a value."""
     is_option = word[:2] == "--" and "_" not in word.partition("=")[0]
-    return is_option and name in vars(given) and name not in ("names", "stdin", "refresh", "quiet")
+    return is_option and name in vars(options) and name not in ("names", "stdin", "refresh", "quiet")
 
 
 def read_arguments(arguments: "Sequence[str]") -> "argparse.Namespace":
-    given = read_plainly(arguments) or parser().parse_args(list(arguments))
-    from_file = read_config(given.config)
+    options = read_plainly(arguments) or parser().parse_args(list(arguments))
+    from_file = read_config(options.config)
     from_environment = {"site": os.environ.get("FAIRSHARE_SITE_URL"), "policy": os.environ.get("FAIRSHARE_POLICY")}
     for name, default in DEFAULTS.items():
-        if getattr(given, name) is None:
-            setattr(given, name, from_file.get(name, from_environment.get(name) or default))
+        if getattr(options, name) is None:
+            setattr(options, name, from_file.get(name, from_environment.get(name) or default))
     for name, most in _LIMITS.items():
-        if not 0 <= getattr(given, name) <= most:
+        if not 0 <= getattr(options, name) <= most:
             raise Failure(USAGE, "--{} must be 0 to {:g}.".format(name.replace("_", "-"), most))
-    if given.weight is not None and not -1e15 <= given.weight <= 1e15:
+    if options.weight is not None and not -1e15 <= options.weight <= 1e15:
         raise Failure(USAGE, "--weight must be a number up to 1e15.")
-    given.is_quota = len(given.names) == 2 and given.names[0] == "quota"
-    n_ways = bool(given.names) + given.stdin + given.refresh
-    if n_ways != 1 or (len(given.names) > 1 and not given.is_quota):
+    options.is_quota = len(options.names) == 2 and options.names[0] == "quota"
+    n_ways = bool(options.names) + options.stdin + options.refresh
+    if n_ways != 1 or (len(options.names) > 1 and not options.is_quota):
         raise Failure(USAGE, "Give one USER, --stdin, --refresh, or quota GROUP.")
-    given.site = check_site(given.site)
-    if not given.policy or not _LETTERS.union("-_").issuperset(given.policy):
+    options.site = check_site(options.site)
+    if not options.policy or not _LETTERS.union("-_").issuperset(options.policy):
         raise Failure(USAGE, "Which policy? Give --policy NAME.")
-    return given
+    return options
 
 
 def read_config(path: "Optional[str]") -> "Json":
@@ -207,7 +207,7 @@ def read_config(path: "Optional[str]") -> "Json":
         raise Failure(USAGE, f"{path} doesn't exist.")
     except OSError as error:
         raise Failure(USAGE, f"{path or CONFIG} can't be read: {error.strerror}.")
-    found = {}  # type: Json
+    values = {}  # type: Json
     for number, line in enumerate(text.split("\n"), 1):
         line = line.strip()
         if not line or line.startswith("#"):
@@ -216,15 +216,15 @@ def read_config(path: "Optional[str]") -> "Json":
         name = name.replace("-", "_")
         if not equals or name not in DEFAULTS:
             raise Failure(USAGE, f"{path or CONFIG}, line {number}: no option.")
-        found[name] = value
+        values[name] = value
         if isinstance(DEFAULTS[name], float):
             try:
-                found[name] = float(value)
+                values[name] = float(value)
             except ValueError:
                 raise Failure(USAGE, f"{path or CONFIG}, line {number}: no number.")
-    if found.get("format", "value") not in ("value", "json", "columns"):
+    if values.get("format", "value") not in ("value", "json", "columns"):
         raise Failure(USAGE, f"{path or CONFIG}: format is value, json or columns.")
-    return found
+    return values
 
 
 def read_own_file(path: str, writable_is_bad: bool = False) -> str:
@@ -294,9 +294,9 @@ def is_name(name: "Name") -> bool:
     return len(name) <= _LONGEST_NAME or max(map(len, name.split("\t"))) <= _LONGEST_NAME
 
 
-def names_from(given: "argparse.Namespace", stdin: "Any") -> "List[Name]":
-    if not given.stdin:
-        return [joined(given.names[0], given.group, given.namespace, given.project)]
+def names_from(options: "argparse.Namespace", stdin: "Any") -> "List[Name]":
+    if not options.stdin:
+        return [joined(options.names[0], options.group, options.namespace, options.project)]
     text = stdin.read(MOST_BYTES + 1)
     if len(text) > MOST_BYTES:
         raise Failure(USAGE, "Standard input is too long.")
@@ -305,14 +305,14 @@ def names_from(given: "argparse.Namespace", stdin: "Any") -> "List[Name]":
         lines.pop()
     if len(lines) > MOST_NAMES:
         raise Failure(USAGE, f"{len(lines)} names; the limit is {MOST_NAMES}.")
-    plain = joined("", given.group, given.namespace, given.project)
-    return [_of_fields(line, given) if "\t" in line else line.rstrip("\r") + plain for line in lines]
+    plain = joined("", options.group, options.namespace, options.project)
+    return [_of_fields(line, options) if "\t" in line else line.rstrip("\r") + plain for line in lines]
 
 
-def _of_fields(line: str, given: "argparse.Namespace") -> "Name":
+def _of_fields(line: str, options: "argparse.Namespace") -> "Name":
     """What the line leaves out comes from the options."""
     user, group, namespace, project = [*line.rstrip("\r").split("\t"), "", "", ""][:4]
-    return joined(user, group or given.group, namespace or given.namespace, project or given.project)
+    return joined(user, group or options.group, namespace or options.namespace, project or options.project)
 
 
 class _Scanned:
@@ -336,12 +336,12 @@ def from_json(text: str) -> "Any":
 
         return loads(text)
     try:
-        found, end = make_scanner(_Scanned)(text, 0)  # type: ignore[arg-type]
+        value, end = make_scanner(_Scanned)(text, 0)  # type: ignore[arg-type]
     except StopIteration:
         raise ValueError("no JSON")
     if end != len(text):
         raise ValueError("more than one value")
-    return found
+    return value
 
 
 def to_json(what: "Json") -> str:
@@ -369,10 +369,10 @@ class Cache:
             if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid() or state.st_size > MOST_BYTES:
                 return None
             try:
-                found = from_json(file.read().decode("utf-8"))
+                document = from_json(file.read().decode("utf-8"))
             except ValueError:
                 return None
-        return found if isinstance(found, dict) and found.get("format") == FORMAT else None
+        return document if isinstance(document, dict) and document.get("format") == FORMAT else None
 
     def write(self, kind: str, what: "Json") -> None:
         """Whole or not at all. Only the holder of the lock writes, so one name for the new file is enough."""
@@ -410,7 +410,7 @@ class Cache:
             self._lock = None
 
 
-def open_cache(given: "argparse.Namespace", token: str) -> Cache:
+def open_cache(options: "argparse.Namespace", token: str) -> Cache:
     """
     Raises:
         Failure: the directory isn't one's own, or can't be made.
@@ -418,7 +418,7 @@ def open_cache(given: "argparse.Namespace", token: str) -> Cache:
     import hashlib
 
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    path = given.cache_dir or os.path.join(home, "fairshare-callout")
+    path = options.cache_dir or os.path.join(home, "fairshare-callout")
     try:
         if not os.path.isdir(path):
             os.makedirs(path, 0o700, exist_ok=True)
@@ -429,26 +429,28 @@ def open_cache(given: "argparse.Namespace", token: str) -> Cache:
     if state.st_uid != os.geteuid() or state.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         os.close(folder)
         raise Failure(UNREACHED, f"No cache: {path} must belong to this user and have mode 0700.")
-    about = "\n".join((given.site, given.policy, token)).encode("utf-8")
+    about = "\n".join((options.site, options.policy, token)).encode("utf-8")
     return Cache(folder, hashlib.sha256(about).hexdigest()[:32])
 
 
-def try_cache(given: "argparse.Namespace", token: str) -> "Optional[Cache]":
+def try_cache(options: "argparse.Namespace", token: str) -> "Optional[Cache]":
     """None, with a message, where the directory can't be used: then every call asks the site."""
     try:
-        return open_cache(given, token)
+        return open_cache(options, token)
     except Failure as failure:
-        complain(given, failure.message)
+        complain(options, failure.message)
         return None
 
 
 def read_kept(cache: "Optional[Cache]") -> Kept:
     """The numbers of the cache; nothing where a field isn't what was written."""
-    found = cache.read(".names") if cache else None
-    if found is None:
+    document = cache.read(".names") if cache else None
+    if document is None:
         return NOTHING
     try:
-        return Kept(int(found["snapshot"]), float(found["age_s"]), float(found["checked_at"]), dict(found["names"]))
+        return Kept(
+            int(document["snapshot"]), float(document["age_s"]), float(document["checked_at"]), dict(document["names"])
+        )
     except (KeyError, TypeError, ValueError):
         return NOTHING
 
@@ -465,12 +467,12 @@ def is_fresh(kept_at: float, now: float, fresh_s: float) -> bool:
 class Site:
     """One site, one token, and one connection at a time. No redirect is followed, and no proxy is used."""
 
-    def __init__(self, given: "argparse.Namespace", token: str) -> None:
-        self._address = given.site
-        self._policy = given.policy
+    def __init__(self, options: "argparse.Namespace", token: str) -> None:
+        self._address = options.site
+        self._policy = options.policy
         self._token = token
-        self._ca_file = given.ca_file
-        self._timeout_s = given.wait_s
+        self._ca_file = options.ca_file
+        self._timeout_s = options.wait_s
         self._connection = None  # type: Any
         self.asked_at = None  # type: Optional[float]  # monotonic, of the request that is under way
 
@@ -526,17 +528,17 @@ class Site:
         if response.status == 304:
             return None
         try:
-            found = from_json(content.decode("utf-8").strip()) if len(content) <= MOST_BYTES else None
+            document = from_json(content.decode("utf-8").strip()) if len(content) <= MOST_BYTES else None
         except ValueError:
-            found = None
-        found = found if isinstance(found, dict) else {}
-        if response.status == 200 and found:
-            return found
+            document = None
+        document = document if isinstance(document, dict) else {}
+        if response.status == 200 and document:
+            return document
         if response.status == 200:
             raise Failure(UNREACHED, f"{self._address} gives no answer that can be read.")
-        detail = printable(str(found.get("detail") or found.get("title") or response.reason))
+        detail = printable(str(document.get("detail") or document.get("title") or response.reason))
         message = f"{self._address} answers {response.status}: {detail}"
-        if response.status in (400, 401, 403, 404, 422) and found.get("code"):
+        if response.status in (400, 401, 403, 404, 422) and document.get("code"):
             raise Failure(REFUSED, message)
         raise Failure(UNREACHED, message)
 
@@ -545,8 +547,8 @@ def _query(name: "Name") -> "Any":
     user, group, namespace, project = name.split("\t")
     if not (group or namespace or project):
         return user
-    found = {"user": user, "group": group, "namespace": namespace, "project": project}
-    return {field: value for field, value in found.items() if value}
+    fields = {"user": user, "group": group, "namespace": namespace, "project": project}
+    return {field: value for field, value in fields.items() if value}
 
 
 def without_control(text: str) -> str:
@@ -582,7 +584,7 @@ def values_of(answer: "Json", names: "Sequence[Name]") -> "Dict[Name, Value]":
         Failure: an answer that leaves a name out, or has a factor that is none.
     """
     first = {}  # type: Dict[str, Json]
-    found = {}  # type: Dict[Name, Value]
+    values = {}  # type: Dict[Name, Value]
     try:
         for each in answer["results"]:
             echo = "\t".join((each["account"], each.get("group") or "", each.get("namespace") or ""))
@@ -592,10 +594,10 @@ def values_of(answer: "Json", names: "Sequence[Name]") -> "Dict[Name, Value]":
             factor, error = each["factor"], each.get("error")
             if isinstance(factor, bool) or not 0 <= factor <= 1:
                 raise ValueError
-            found[name] = (float(factor), str(error) if error else None)
+            values[name] = (float(factor), str(error) if error else None)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Failure(UNREACHED, "The site's answer can't be used.")
-    return found
+    return values
 
 
 def head_of(answer: "Json") -> "Tuple[int, float]":
@@ -663,11 +665,11 @@ class Renewal:
 
     def _rest(self) -> "List[Name]":
         """Names that others asked for within a week, the last ones first."""
-        mine = set(self._wanted)
+        wanted = set(self._wanted)
         recent = [
             (day, key)
             for key, (_, _, day) in self._old.names.items()
-            if key not in mine and 0 <= self._day - day <= KEPT_DAYS
+            if key not in wanted and 0 <= self._day - day <= KEPT_DAYS
         ]
         recent.sort(key=lambda each: -each[0])
         return [name for _, name in recent[:MOST_KEPT]]
@@ -722,42 +724,42 @@ class Answer:
         self.failure = failure
 
 
-def look_up(names: "Sequence[Name]", given: "argparse.Namespace") -> Answer:
+def look_up(names: "Sequence[Name]", options: "argparse.Namespace") -> Answer:
     """Numbers of names, from the cache, the site, or both, within --wait-s."""
-    deadline = time.monotonic() + given.wait_s
+    deadline = time.monotonic() + options.wait_s
     wanted = list(dict.fromkeys(names))
     try:
-        token = read_token(given.token_file)
+        token = read_token(options.token_file)
     except Failure as no_token:
         return Answer({}, {}, None, 0, no_token)
-    cache = try_cache(given, token)
+    cache = try_cache(options, token)
     kept = read_kept(cache)
-    if _is_enough(kept, wanted, given) or given.wait_s <= 0:
-        return _from_cache(kept, wanted, given, None)
+    if _is_enough(kept, wanted, options) or options.wait_s <= 0:
+        return _from_cache(kept, wanted, options, None)
     is_missing = any(name not in kept.names for name in wanted)
     failed = _recent_failure(cache)
-    if failed is not None and not given.refresh:
-        return _from_cache(kept, wanted, given, failed)
+    if failed is not None and not options.refresh:
+        return _from_cache(kept, wanted, options, failed)
     if cache:
         # Who finds everything in the cache leaves the renewal to the one process that has the lock.
-        half = deadline - given.wait_s / 2
-        if not cache.lock(deadline if given.refresh else half if is_missing else 0.0):
-            return _without_lock(Site(given, token), read_kept(cache), wanted, given, deadline)
+        half = deadline - options.wait_s / 2
+        if not cache.lock(deadline if options.refresh else half if is_missing else 0.0):
+            return _without_lock(Site(options, token), read_kept(cache), wanted, options, deadline)
         kept, failed = read_kept(cache), _recent_failure(cache)
-        if failed is not None and not given.refresh:
-            return _from_cache(kept, wanted, given, failed)
-        if _is_enough(kept, wanted, given):
-            return _from_cache(kept, wanted, given, None)
-    return _renewed(Site(given, token), cache, kept, wanted, given, deadline)
+        if failed is not None and not options.refresh:
+            return _from_cache(kept, wanted, options, failed)
+        if _is_enough(kept, wanted, options):
+            return _from_cache(kept, wanted, options, None)
+    return _renewed(Site(options, token), cache, kept, wanted, options, deadline)
 
 
 def _without_lock(
-    site: Site, kept: Kept, wanted: "Sequence[Name]", given: "argparse.Namespace", deadline: float
+    site: Site, kept: Kept, wanted: "Sequence[Name]", options: "argparse.Namespace", deadline: float
 ) -> Answer:
     """What is cached; and what isn't from the site, without keeping it: the process with the lock may hang."""
-    answer = _from_cache(kept, wanted, given, Failure(UNREACHED, "Another process waits for the site."))
+    answer = _from_cache(kept, wanted, options, Failure(UNREACHED, "Another process waits for the site."))
     missing = [name for name in wanted if name not in answer.values]
-    if not missing or given.refresh:
+    if not missing or options.refresh:
         return answer
     renewal = Renewal(site, NOTHING, missing, time.time())
     renewal.run_until(deadline)
@@ -768,10 +770,10 @@ def _without_lock(
 
 def _add_found(answer: Answer, renewal: Renewal, wanted: "Sequence[Name]") -> None:
     """And what a renewal brought, though it may not have come to its end."""
-    found = dict(renewal.found)
-    answer.values.update({name: found[name] for name in wanted if name in found})
-    answer.sources.update({name: "site" for name in wanted if name in found})
-    if found and answer.age_s is None:
+    values = dict(renewal.found)
+    answer.values.update({name: values[name] for name in wanted if name in values})
+    answer.sources.update({name: "site" for name in wanted if name in values})
+    if values and answer.age_s is None:
         answer.age_s = renewal.age_s
 
 
@@ -780,7 +782,7 @@ def _renewed(
     cache: "Optional[Cache]",
     kept: Kept,
     wanted: "Sequence[Name]",
-    given: "argparse.Namespace",
+    options: "argparse.Namespace",
     deadline: float,
 ) -> Answer:
     renewal = Renewal(site, kept, wanted, time.time())
@@ -791,78 +793,78 @@ def _renewed(
             cache.write(".names", vars(new))
             cache.write(".failure", {"at": _NEVER, "status": 0, "message": ""})
             cache.unlock()
-        answer = _from_cache(new, wanted, given, None)
+        answer = _from_cache(new, wanted, options, None)
         answer.sources = {name: "site" for name in answer.sources}
         return answer
     if cache:
-        _note_failure(cache, renewal, site, given)
+        _note_failure(cache, renewal, site, options)
         cache.unlock()
-    answer = _from_cache(kept, wanted, given, renewal.failure)
+    answer = _from_cache(kept, wanted, options, renewal.failure)
     _add_found(answer, renewal, wanted)
     return answer
 
 
-def _note_failure(cache: Cache, renewal: Renewal, site: Site, given: "argparse.Namespace") -> None:
+def _note_failure(cache: Cache, renewal: Renewal, site: Site, options: "argparse.Namespace") -> None:
     """So that nobody tries again for a while; but not where this host was too busy to give the site its time."""
     failure = renewal.failure
-    had_time = site.asked_at is not None and time.monotonic() - site.asked_at >= given.wait_s / 2
+    had_time = site.asked_at is not None and time.monotonic() - site.asked_at >= options.wait_s / 2
     if failure is not None and (had_time or not renewal.is_under_way):
         cache.write(".failure", {"at": time.time(), "status": failure.status, "message": failure.message})
 
 
-def _is_enough(kept: Kept, wanted: "Sequence[Name]", given: "argparse.Namespace") -> bool:
-    if given.refresh or not is_fresh(kept.checked_at, time.time(), given.fresh_s):
+def _is_enough(kept: Kept, wanted: "Sequence[Name]", options: "argparse.Namespace") -> bool:
+    if options.refresh or not is_fresh(kept.checked_at, time.time(), options.fresh_s):
         return False
     return all(name in kept.names for name in wanted)
 
 
 def _recent_failure(cache: "Optional[Cache]") -> "Optional[Failure]":
     """The last failure while it is so young that nobody tries again; a server that hangs costs one wait, not all."""
-    found = cache.read(".failure") if cache else None
+    document = cache.read(".failure") if cache else None
     try:
-        if found is None or not 0 <= time.time() - float(found["at"]) < RETRY_S:
+        if document is None or not 0 <= time.time() - float(document["at"]) < RETRY_S:
             return None
-        return Failure(int(found["status"]), str(found["message"]))
+        return Failure(int(document["status"]), str(document["message"]))
     except (KeyError, TypeError, ValueError):
         return None
 
 
 def _from_cache(
-    kept: Kept, wanted: "Sequence[Name]", given: "argparse.Namespace", failure: "Optional[Failure]"
+    kept: Kept, wanted: "Sequence[Name]", options: "argparse.Namespace", failure: "Optional[Failure]"
 ) -> Answer:
     kept_s = since(kept.checked_at, time.time())
-    if kept_s > given.stale_s:
+    if kept_s > options.stale_s:
         return Answer({}, {}, None, 0, failure)
     values = {}  # type: Dict[Name, Value]
     for name in wanted:
-        found = kept.names.get(name)
-        if found is not None:
-            values[name] = (found[0], found[1])
+        value = kept.names.get(name)
+        if value is not None:
+            values[name] = (value[0], value[1])
     return Answer(values, {name: "cache" for name in values}, kept.age_s + kept_s, kept.snapshot, failure)
 
 
-def get_quota(group: str, given: "argparse.Namespace") -> "Json":
+def get_quota(group: str, options: "argparse.Namespace") -> "Json":
     """What is left of the allocation of a group: of its own, else of the nearest group above that has one.
 
     Core-hours. As advice: the site's usage arrives with its sources' delay, and nothing is reserved.
     """
-    deadline = time.monotonic() + given.wait_s
+    deadline = time.monotonic() + options.wait_s
     if not is_name(joined(group, "", "", "")):
         raise Failure(USAGE, "A group is a name, or a path such as /physics.")
-    token = read_token(given.token_file)
-    cache = try_cache(given, token)
-    name = "\t".join((group, given.namespace))
+    token = read_token(options.token_file)
+    cache = try_cache(options, token)
+    name = "\t".join((group, options.namespace))
     kept = _kept_quotas(cache).get(name)
     now = time.time()
-    if kept is None and given.wait_s <= 0:
+    if kept is None and options.wait_s <= 0:
         raise Failure(UNREACHED, "Nothing is cached, and --wait-s is 0.")
-    if kept and (is_fresh(kept["checked_at"], now, given.fresh_s) or _recent_failure(cache) or given.wait_s <= 0):
-        return _quota_of(kept, given)
+    if kept and (is_fresh(kept["checked_at"], now, options.fresh_s) or _recent_failure(cache) or options.wait_s <= 0):
+        return _quota_of(kept, options)
     is_mine = cache is None or cache.lock(0.0 if kept else deadline)
     failure = _recent_failure(cache) if is_mine else Failure(UNREACHED, "Another process waits for the site.")
     if failure is None:
-        site = Site(given, token)
-        asking = QuotaQuestion(site, group, given)
+        site = Site(options, token)
+        asking = QuotaQuestion(site, group, options)
         asking.run_until(deadline)
         failure = asking.failure
         if failure is None:
@@ -871,23 +873,23 @@ def get_quota(group: str, given: "argparse.Namespace") -> "Json":
             if cache:
                 cache.write(".quota", {"groups": dict(list(groups.items())[-10000:])})
         elif cache and failure.status == UNREACHED:  # a group that nobody knows says nothing about others
-            _note_failure(cache, asking, site, given)
+            _note_failure(cache, asking, site, options)
     if cache:
         cache.unlock()
     if kept is None:
         raise failure or Failure(UNREACHED, "The site gave no answer.")
-    return _quota_of(kept, given)
+    return _quota_of(kept, options)
 
 
 def _kept_quotas(cache: "Optional[Cache]") -> "Json":
-    found = (cache.read(".quota") if cache else None) or {}
-    groups = found.get("groups")
+    document = (cache.read(".quota") if cache else None) or {}
+    groups = document.get("groups")
     return groups if isinstance(groups, dict) else {}
 
 
-def _quota_of(kept: "Json", given: "argparse.Namespace") -> "Json":
+def _quota_of(kept: "Json", options: "argparse.Namespace") -> "Json":
     kept_s = since(kept["checked_at"], time.time())
-    if kept_s > given.stale_s:
+    if kept_s > options.stale_s:
         raise Failure(UNREACHED, "The site gave no answer, and what is cached is older than --stale-s.")
     return dict(kept["quota"], age_s=kept_s)
 
@@ -895,10 +897,10 @@ def _quota_of(kept: "Json", given: "argparse.Namespace") -> "Json":
 class QuotaQuestion(Renewal):
     """Asks for the allocation of one group, in a thread of its own."""
 
-    def __init__(self, site: Site, group: str, given: "argparse.Namespace") -> None:
+    def __init__(self, site: Site, group: str, options: "argparse.Namespace") -> None:
         super().__init__(site, NOTHING, [], time.time())
         self.quota = {}  # type: Json
-        self._group, self._namespace = group, given.namespace
+        self._group, self._namespace = group, options.namespace
 
     def _renew(self) -> Kept:
         path = self._group if self._group.startswith("/") else self._path_of_group()
@@ -925,8 +927,8 @@ class QuotaQuestion(Renewal):
 
     def _days_of_allocations(self, path: str, today: str) -> "Optional[Tuple[str, str]]":
         """From the first to the last day of the allocations that today is in."""
-        found = self._get("allocations", {"entry": path, "from": today, "to": today})
-        days = [(str(each["starts_on"]), str(each["ends_on"])) for each in found.get("results", [])]
+        document = self._get("allocations", {"entry": path, "from": today, "to": today})
+        days = [(str(each["starts_on"]), str(each["ends_on"])) for each in document.get("results", [])]
         return (min(first for first, _ in days), max(last for _, last in days)) if days else None
 
     def _row(self, path: str, first: str, last: str) -> "Json":
@@ -940,8 +942,8 @@ class QuotaQuestion(Renewal):
         return self._site.ask("GET", path + "?" + urlencode(query)) or {}
 
 
-def complain(given: "argparse.Namespace", message: str) -> None:
-    if not given.quiet:
+def complain(options: "argparse.Namespace", message: str) -> None:
+    if not options.quiet:
         sys.stderr.write("fairshare-callout: {}\n".format(message.encode("ascii", "replace").decode("ascii")))
 
 
@@ -949,26 +951,26 @@ def shown(factor: float, weight: "Optional[float]") -> str:
     return repr(factor) if weight is None else str(round(factor * weight))
 
 
-def report(names: "Sequence[Name]", answer: Answer, given: "argparse.Namespace", out: "Any") -> int:
+def report(names: "Sequence[Name]", answer: Answer, options: "argparse.Namespace", out: "Any") -> int:
     """Prints every number in the order of the names; returns the exit status."""
-    fallback = (given.fallback, "no_answer")
+    fallback = (options.fallback, "no_answer")
     rows = []  # type: List[Tuple[Name, float, Optional[str], str]]
     n_without = 0
     for name in names:
         factor, error = answer.values.get(name, fallback)
         source = answer.sources.get(name, "fallback")
         if factor is None or source == "fallback":
-            factor, source, n_without = given.fallback, "fallback", n_without + 1
+            factor, source, n_without = options.fallback, "fallback", n_without + 1
             error = error if is_name(name) else "bad_name"
         rows.append((name, factor, error, source))
     age = answer.age_s
-    if given.format == "value":
-        lines = [shown(factor, given.weight) for _, factor, _, _ in rows]
-    elif given.format == "columns":
+    if options.format == "value":
+        lines = [shown(factor, options.weight) for _, factor, _, _ in rows]
+    elif options.format == "columns":
         lines = [
             "\t".join(map(printable, name.split("\t")[:4]))
             + "\t{}\t{}\t{}\t{}".format(
-                shown(factor, given.weight),
+                shown(factor, options.weight),
                 "-" if age is None or source == "fallback" else int(age),
                 source,
                 error or "-",
@@ -976,29 +978,29 @@ def report(names: "Sequence[Name]", answer: Answer, given: "argparse.Namespace",
             for name, factor, error, source in rows
         ]
     else:
-        lines = [to_json(_document(rows, answer, given))]
+        lines = [to_json(_document(rows, answer, options))]
     out.write("".join(line + "\n" for line in lines))
     if not n_without:
         return DONE
     why = answer.failure.message if answer.failure else "No number is cached, or the name is none."
-    complain(given, f"{why} (fallback {given.fallback:g} for {n_without} of {len(rows)})")
+    complain(options, f"{why} (fallback {options.fallback:g} for {n_without} of {len(rows)})")
     return answer.failure.status if answer.failure else UNREACHED
 
 
 def _document(
-    rows: "Sequence[Tuple[Name, float, Optional[str], str]]", answer: Answer, given: "argparse.Namespace"
+    rows: "Sequence[Tuple[Name, float, Optional[str], str]]", answer: Answer, options: "argparse.Namespace"
 ) -> "Json":
     results = []
     for name, factor, error, source in rows:
         user, group, namespace, project = name.split("\t")[:4]
-        one = {"user": user, "factor": factor, "source": source}  # type: Json
+        entry = {"user": user, "factor": factor, "source": source}  # type: Json
         more = {"group": group, "namespace": namespace, "project": project, "error": error}
-        one.update({field: value for field, value in more.items() if value})
-        if given.weight is not None:
-            one["value"] = round(factor * given.weight)
-        results.append(one)
+        entry.update({field: value for field, value in more.items() if value})
+        if options.weight is not None:
+            entry["value"] = round(factor * options.weight)
+        results.append(entry)
     return {
-        "policy": given.policy,
+        "policy": options.policy,
         "snapshot": answer.snapshot or None,
         "age_s": None if answer.age_s is None else round(answer.age_s, 1),
         "failure": answer.failure.message if answer.failure else None,
@@ -1006,12 +1008,12 @@ def _document(
     }
 
 
-def report_quota(quota: "Json", given: "argparse.Namespace", out: "Any") -> int:
+def report_quota(quota: "Json", options: "argparse.Namespace", out: "Any") -> int:
     left = quota.get("remaining_core_h")
     text = "-" if left is None else f"{left:.2f}"
-    if given.format == "json":
+    if options.format == "json":
         out.write(to_json(quota) + "\n")
-    elif given.format == "columns":
+    elif options.format == "columns":
         names = ("entry", "allocated_core_h", "delivered_core_h", "starts_on", "ends_on")
         cells = [str(quota.get(name) if quota.get(name) is not None else "-") for name in names]
         out.write("\t".join([printable(quota["group"]), text, *cells, str(int(quota["age_s"]))]) + "\n")
@@ -1021,24 +1023,24 @@ def report_quota(quota: "Json", given: "argparse.Namespace", out: "Any") -> int:
 
 
 def run(arguments: "Sequence[str]", stdin: "Any", out: "Any") -> int:
-    given = read_arguments(arguments)
-    if given.is_quota:
+    options = read_arguments(arguments)
+    if options.is_quota:
         try:
-            return report_quota(get_quota(given.names[1], given), given, out)
+            return report_quota(get_quota(options.names[1], options), options, out)
         except Failure as failure:
-            out.write("-\n" if given.format != "json" else to_json({"failure": failure.message}) + "\n")
-            complain(given, failure.message)
+            out.write("-\n" if options.format != "json" else to_json({"failure": failure.message}) + "\n")
+            complain(options, failure.message)
             return failure.status
-    names = [] if given.refresh else names_from(given, stdin)
+    names = [] if options.refresh else names_from(options, stdin)
     try:
-        answer = look_up([name for name in names if is_name(name)], given)
+        answer = look_up([name for name in names if is_name(name)], options)
     except Exception as error:  # whatever it is, the scheduler gets a number
         answer = Answer({}, {}, None, 0, Failure(UNREACHED, f"{type(error).__name__}: {printable(str(error))}"))
-    if given.refresh:
+    if options.refresh:
         if answer.failure:
-            complain(given, answer.failure.message)
+            complain(options, answer.failure.message)
         return answer.failure.status if answer.failure else DONE
-    return report(names, answer, given, out)
+    return report(names, answer, options, out)
 
 
 def main() -> int:
@@ -1061,6 +1063,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    found = main()
+    status = main()
     sys.stderr.flush()
-    os._exit(found)  # a thread that still waits for the site must not hold the scheduler up
+    os._exit(status)  # a thread that still waits for the site must not hold the scheduler up

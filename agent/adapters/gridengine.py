@@ -38,8 +38,8 @@ class GridEngine(Adapter):
     def names_of(self, account: Account) -> Dict[str, str]:
         """With the user's group, which is in the accounting file but not in qstat."""
         user, project = account
-        found = {"user": user, "group": primary_group(user), "project": project}
-        return {name: value for name, value in found.items() if value}
+        fields = {"user": user, "group": primary_group(user), "project": project}
+        return {name: value for name, value in fields.items() if value}
 
     def read_queue(self, knob: str, most_value: int) -> Queue:
         listing = self.commands.read(["qstat", "-xml", "-ext", "-urg", "-pri", "-r", "-s", "pr", "-u", "*"])
@@ -75,8 +75,8 @@ class GridEngine(Adapter):
             if output.status == 0:
                 listed |= set(output.out.split())
         severity = "ok" if name in listed else "error"
-        found = f"The agent runs as {name}: {'an operator or manager' if name in listed else 'no operator'}."
-        return Finding("operator_right", severity, found, f"qconf {'-ao' if '-so' in lists else '-am'} {name}")
+        text = f"The agent runs as {name}: {'an operator or manager' if name in listed else 'no operator'}."
+        return Finding("operator_right", severity, text, f"qconf {'-ao' if '-so' in lists else '-am'} {name}")
 
     def read_shares(self) -> Optional[Shares]:
         output = self.commands.run(["qconf", "-sstree"])
@@ -107,11 +107,11 @@ class GridEngine(Adapter):
 
     def to_reset(self, knob: str, queue: Queue, ours: Sequence[str]) -> List[str]:
         """Override tickets can only be set by operators; -p can also be set by users."""
-        found = [job for job in ours if job in queue.known]
+        jobs = [job for job in ours if job in queue.known]
         if knob == "override_tickets":
             others = {job.id for job in queue.jobs if job.current} | set(queue.running)
-            found += sorted(others - set(ours))
-        return found
+            jobs += sorted(others - set(ours))
+        return jobs
 
     def _qalter(self, option: str, value: int, jobs: Sequence[str]) -> Optional[Problem]:
         for job in jobs:
@@ -285,12 +285,12 @@ def _local_time(text: str) -> Optional[float]:
 
 
 def parse_config(text: str) -> Config:
-    found: Config = {}
+    config: Config = {}
     for line in text.splitlines():
         words = line.split(None, 1)
         if len(words) == 2:
-            found[words[0]] = words[1].strip()
-    return found
+            config[words[0]] = words[1].strip()
+    return config
 
 
 def check_config(knob: str, config: Config) -> List[Finding]:

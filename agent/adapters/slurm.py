@@ -113,10 +113,10 @@ class Slurm(Adapter):
             held = {job.id for job in queue.jobs if job.is_held}
             pending = {job.id for job in queue.jobs}
             return [job for job in ours if job in pending and job not in held]
-        found = [job for job in ours if job in queue.known]
+        jobs = [job for job in ours if job in queue.known]
         if knob == "sitefactor":
-            found += [job.id for job in queue.jobs if job.current and job.id not in set(ours)]
-        return found
+            jobs += [job.id for job in queue.jobs if job.current and job.id not in set(ours)]
+        return jobs
 
     def _update(self, setting: str, jobs: Sequence[str]) -> Optional[Problem]:
         return self._scontrol(["update", "jobid=" + _list(jobs), setting])
@@ -165,7 +165,7 @@ class PriorityRow:
 
 def parse_priorities(text: str) -> Dict[str, PriorityRow]:
     """Rows by job; unreadable rows are skipped, so that the agent's own table is used for these jobs."""
-    found: Dict[str, PriorityRow] = {}
+    rows: Dict[str, PriorityRow] = {}
     for line in text.splitlines():
         cells = line.split("|")
         if len(cells) != 3 + len(_TERMS):
@@ -176,9 +176,9 @@ def parse_priorities(text: str) -> Dict[str, PriorityRow]:
         except ValueError:
             continue
         job = cells[0].strip()
-        if job not in found or found[job].priority < priority:
-            found[job] = row
-    return found
+        if job not in rows or rows[job].priority < priority:
+            rows[job] = row
+    return rows
 
 
 def parse_queue(text: str, priorities: Dict[str, PriorityRow], knob: str) -> Queue:
@@ -253,10 +253,10 @@ def _job(cells: List[str], row: Optional[PriorityRow], knob: str) -> Optional[Jo
 
 def _count(text: str) -> int:
     """A number of squeue, with a unit letter from 1,024 on: 1K is 1024, 1.50K is 1536."""
-    found = _UNIT.fullmatch(text)
-    if found is None:
+    match = _UNIT.fullmatch(text)
+    if match is None:
         return int(text)
-    return int(float(found.group(1)) * 1024 ** ("KMGTP".index(found.group(2)) + 1))
+    return int(float(match.group(1)) * 1024 ** ("KMGTP".index(match.group(2)) + 1))
 
 
 def _current(knob: str, priority: int, nice: int, row: Optional[PriorityRow]) -> Optional[int]:
@@ -268,12 +268,12 @@ def _current(knob: str, priority: int, nice: int, row: Optional[PriorityRow]) ->
 
 
 def parse_config(text: str) -> Config:
-    found: Config = {}
+    config: Config = {}
     for line in text.splitlines():
         name, equals, value = line.partition("=")
         if equals and name.strip() and " " not in name.strip():
-            found.setdefault(name.strip(), value.strip())
-    return found
+            config.setdefault(name.strip(), value.strip())
+    return config
 
 
 def parse_shares(text: str, cluster: str) -> List[Dict[str, object]]:
@@ -282,7 +282,7 @@ def parse_shares(text: str, cluster: str) -> List[Dict[str, object]]:
     head = lines[0].split("|") if lines else []
     if not {"Account", "User", "RawShares", "RawUsage", "FairShare"} <= set(head):
         raise Unreadable("The first line of sshare names no columns.")
-    found: List[Dict[str, object]] = []
+    rows: List[Dict[str, object]] = []
     above: List[str] = []  # accounts from the root down, by the indentation of a name
     for line in lines[1 : MOST_VALUES + 1]:
         cells = line.split("|")
@@ -298,7 +298,7 @@ def parse_shares(text: str, cluster: str) -> List[Dict[str, object]]:
         if not row["User"]:
             parent = above[depth - 1] if 0 < depth <= len(above) else None
             above[depth:] = [group]
-        found.append({
+        rows.append({
             "cluster": cluster,
             "group": group,
             "user": row["User"] or None,
@@ -310,7 +310,7 @@ def parse_shares(text: str, cluster: str) -> List[Dict[str, object]]:
             "fairshare": _real(row["FairShare"]),
             "level_fs": "Infinity" if row.get("LevelFS") == "inf" else _real(row.get("LevelFS")),
         })  # fmt: skip
-    return found
+    return rows
 
 
 def _whole(text: str) -> Optional[int]:
@@ -340,23 +340,23 @@ def _check_priority_type(config: Config) -> Finding:
 def _check_double_counting(knob: str, config: Config) -> Finding:
     weight = config.get("PriorityWeightFairshare", config.get("PriorityWeightFairShare", "0"))
     severity = "ok" if weight == "0" or knob == "priority" else "error"
-    found = f"PriorityWeightFairshare={shown(weight)}"
-    return Finding("double_counting", severity, found, "PriorityWeightFairshare=0")
+    text = f"PriorityWeightFairshare={shown(weight)}"
+    return Finding("double_counting", severity, text, "PriorityWeightFairshare=0")
 
 
 def _check_own_weight(config: Config) -> Finding:
     """Without a weight for Slurm's own fair share, shares have no effect."""
     weight = config.get("PriorityWeightFairshare", config.get("PriorityWeightFairShare", "0"))
-    found = f"PriorityWeightFairshare={shown(weight)}"
-    return Finding("fairshare_weight", "error" if weight == "0" else "ok", found, "PriorityWeightFairshare=100000")
+    text = f"PriorityWeightFairshare={shown(weight)}"
+    return Finding("fairshare_weight", "error" if weight == "0" else "ok", text, "PriorityWeightFairshare=100000")
 
 
 def _check_plugin(knob: str, config: Config) -> Finding:
     """None is necessary; an existing plug-in sets the site factor again at each interval."""
     plugin = config.get("PrioritySiteFactorPlugin", "(null)")
     severity = "ok" if plugin in ("(null)", "", "site_factor/none") or knob != "sitefactor" else "error"
-    found = f"PrioritySiteFactorPlugin={shown(plugin)}"
-    return Finding("site_factor_plugin", severity, found, "PrioritySiteFactorPlugin=site_factor/none")
+    text = f"PrioritySiteFactorPlugin={shown(plugin)}"
+    return Finding("site_factor_plugin", severity, text, "PrioritySiteFactorPlugin=site_factor/none")
 
 
 def _check_version(config: Config) -> Finding:
@@ -372,7 +372,7 @@ def _check_enforcement(config: Config) -> Finding:
     """Without limits, sshare (unlike sacct) lacks usage since the last tick, and all usage of a short job."""
     enforced = config.get("AccountingStorageEnforce", "none")
     has_limits = bool({"limits", "safe", "all"} & set(enforced.replace(" ", "").split(",")))
-    found = f"AccountingStorageEnforce={shown(enforced)}"
+    text = f"AccountingStorageEnforce={shown(enforced)}"
     return Finding(
-        "usage_lost", "ok" if has_limits else "warning", found, "AccountingStorageEnforce=associations,limits"
+        "usage_lost", "ok" if has_limits else "warning", text, "AccountingStorageEnforce=associations,limits"
     )
