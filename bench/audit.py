@@ -47,15 +47,15 @@ def _measure(n_rows: int) -> BenchLine:
                 pass
 
     anchor_s = min(_seconds(read) for _ in range(2))
-    found = check_chain(at=now())
-    assert found.broken_id is None, found.problem
-    assert found.n_rows == n_rows
+    check = check_chain(at=now())
+    assert check.broken_id is None, check.problem
+    assert check.n_rows == n_rows
     allowed_s = LONGEST_S * n_rows / N_LARGE
     return BenchLine(
         f"audit log of {n_rows:,} rows checked / {allowed_s:g} s",
-        found.duration_s / allowed_s,
+        check.duration_s / allowed_s,
         1.0,
-        f"{found.duration_s:.1f} s, {found.duration_s / anchor_s:.1f} × reading alone",
+        f"{check.duration_s:.1f} s, {check.duration_s / anchor_s:.1f} × reading alone",
     )
 
 

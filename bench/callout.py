@@ -65,9 +65,9 @@ def _program() -> Any:
     spec = importlib.util.spec_from_file_location("fairshare_callout", FILE)
     assert spec is not None
     assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _fill_cache(program: Any, place: Path, names: bytes) -> list[str]:
@@ -119,8 +119,8 @@ def _processor_s(work: Callable[[], object]) -> float:
         gc.enable()
 
 
-def _child_s(command: list[str], given: bytes) -> float:
+def _child_s(command: list[str], stdin: bytes) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, input=given, stdout=subprocess.DEVNULL, check=True, env={"PATH": os.environ["PATH"]})
+    subprocess.run(command, input=stdin, stdout=subprocess.DEVNULL, check=True, env={"PATH": os.environ["PATH"]})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

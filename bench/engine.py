@@ -78,11 +78,11 @@ def _sizes(standard: dict[str, Ratio], million: shapes.Shape) -> Iterator[BenchL
     for size, shape in ((N_LEAVES, million), (100_000, shapes.standard(100_000))):
         for label, settings in LABELS.items():
             kind = label.split(" ", 1)[0]
-            found = standard[label] if size == N_LEAVES else _ratio(shape, settings, ROUNDS, is_fast=False)
+            ratio = standard[label] if size == N_LEAVES else _ratio(shape, settings, ROUNDS, is_fast=False)
             aim = AIMS[size].get(kind)
-            detail = f"{found.seconds * 1e3:.1f} ms" + (f"; aim ≤ {aim:g}" if aim else "")
+            detail = f"{ratio.seconds * 1e3:.1f} ms" + (f"; aim ≤ {aim:g}" if aim else "")
             goal = GOALS[size].get(kind)
-            yield BenchLine(f"{label}, {size:,} leaves, numpy alone / A", found.of_anchor, goal, detail)
+            yield BenchLine(f"{label}, {size:,} leaves, numpy alone / A", ratio.of_anchor, goal, detail)
     small = shapes.standard(1_000)
     for label, settings in LABELS.items():
         seconds = _ratio(small, settings, 20 * ROUNDS, is_fast=False, n_anchor=1).seconds
@@ -94,12 +94,12 @@ def _shapes(standard: dict[str, Ratio]) -> Iterator[BenchLine]:
     for make in SHAPES:
         shape = make(N_LEAVES)
         for label, settings in LABELS.items():
-            found = _ratio(shape, settings, SHAPE_ROUNDS, is_fast=False)
-            times = found.of_anchor / standard[label].of_anchor
+            ratio = _ratio(shape, settings, SHAPE_ROUNDS, is_fast=False)
+            times = ratio.of_anchor / standard[label].of_anchor
             # Levels equal on paper and different in bits are divided again, exactly: reported, without a goal.
             goal = None if make is shapes.near_ties else 3.0
             name = f"{label}, {make.__name__.replace('_', ' ')} / standard shape"
-            detail = f"{found.of_anchor:.3f} A, {found.seconds * 1e3:.0f} ms"
+            detail = f"{ratio.of_anchor:.3f} A, {ratio.seconds * 1e3:.0f} ms"
             if make is shapes.near_ties and settings["name"] == "slurm-fair-tree" and fast.IS_INSTALLED:
                 detail += f"; {_ratio(shape, settings, SHAPE_ROUNDS, is_fast=True).of_anchor:.3f} A with [fast]"
             yield BenchLine(name, times, goal, detail)
@@ -107,15 +107,15 @@ def _shapes(standard: dict[str, Ratio]) -> Iterator[BenchLine]:
 
 def _growth(standard: dict[str, Ratio]) -> Iterator[BenchLine]:
     """Time by size: of each leaf in nanoseconds, so that linear growth shows as equal numbers."""
-    found: dict[str, list[str]] = {label: [] for label in LABELS}
+    leaf_times: dict[str, list[str]] = {label: [] for label in LABELS}
     last: dict[str, Ratio] = {}
     for size in GROWTH:
         shape = shapes.standard(size) if size != N_LEAVES else None
         for label, settings in LABELS.items():
             rounds = SHAPE_ROUNDS if size >= 100_000 else 10 * ROUNDS
             last[label] = standard[label] if shape is None else _ratio(shape, settings, rounds, is_fast=False)
-            found[label].append(f"{size // 1000}k: {last[label].seconds / size * 1e9:.0f}")
-    for label, times in found.items():
+            leaf_times[label].append(f"{size // 1000}k: {last[label].seconds / size * 1e9:.0f}")
+    for label, times in leaf_times.items():
         detail = f"ns a leaf: {', '.join(times)}"
         yield BenchLine(f"{label}, growth, 3,000,000 leaves / A", last[label].of_anchor, None, detail)
 

@@ -122,5 +122,5 @@ def _live(client: Client, policy: Policy) -> tuple[list[float], float]:
 
 
 def _line(name: str, seconds: list[float], goal_s: float, more: str = "") -> BenchLine:
-    found = f"{p95(seconds) * 1e3:.1f} ms, median {statistics.median(seconds) * 1e3:.1f} ms"
-    return BenchLine(name, p95(seconds) / goal_s, 1.0, "; ".join(part for part in (found, more) if part))
+    text = f"{p95(seconds) * 1e3:.1f} ms, median {statistics.median(seconds) * 1e3:.1f} ms"
+    return BenchLine(name, p95(seconds) / goal_s, 1.0, "; ".join(part for part in (text, more) if part))

@@ -148,8 +148,8 @@ def _count_last_days(at: datetime) -> int:
 def _left_out_page(policy: Policy) -> str:
     from apps.federation.models import Subscription
 
-    found = Subscription.objects.filter(policy=policy).order_by("pk")[0]
-    return f"/federation/usage/{found.pk}/without/"
+    subscription = Subscription.objects.filter(policy=policy).order_by("pk")[0]
+    return f"/federation/usage/{subscription.pk}/without/"
 
 
 def _admin() -> User:

@@ -99,7 +99,7 @@ def _raw(batches: list[RecordBatch]) -> float:
     from apps.usage.records.record_rows import COPY, record_columns
 
     ones = [np.ones(len(batch), np.int64) for batch in batches]
-    payloads = [copy_payload(record_columns(1, b, one, one, None)) for b, one in zip(batches, ones, strict=True)]
+    payloads = [copy_payload(record_columns(1, b, unit, unit, None)) for b, unit in zip(batches, ones, strict=True)]
     with connection.cursor() as plain:
         plain.execute("DROP TABLE IF EXISTS bench_plain")
         plain.execute("CREATE TABLE bench_plain (LIKE usage_record INCLUDING DEFAULTS)")
@@ -108,7 +108,7 @@ def _raw(batches: list[RecordBatch]) -> float:
 
     def copy_all() -> None:
         for payload in payloads:
-            with transaction.atomic(), cursor() as found, found.copy(query) as copy:
+            with transaction.atomic(), cursor() as db_cursor, db_cursor.copy(query) as copy:
                 copy.write(payload)
 
     return _seconds(copy_all)

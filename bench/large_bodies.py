@@ -105,14 +105,14 @@ def _beside(attack: Attack, port: int, request: bytes, token: str) -> BenchLine:
 
 def _used() -> tuple[float, float]:
     """CPU seconds and resident MB of the web server: of all that this process has started but the senders."""
-    parents, found = {os.getpid()}, []
+    parents, usages = {os.getpid()}, []
     stats = [_stat(path) for path in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name))]
     for pid, parent, is_server, cpu_s, rss_mb in filter(None, stats):
         if parent in parents:
             parents.add(pid)
             if is_server:
-                found.append((cpu_s, rss_mb))
-    return sum(cpu_s for cpu_s, _ in found), sum(rss_mb for _, rss_mb in found)
+                usages.append((cpu_s, rss_mb))
+    return sum(cpu_s for cpu_s, _ in usages), sum(rss_mb for _, rss_mb in usages)
 
 
 def _stat(path: Path) -> tuple[int, int, bool, float, float] | None:

@@ -109,7 +109,7 @@ def _floor(answer: dict[str, Any], n_leaves: int) -> Callable[[bytes], bytes]:
     known = snapshot.describe(leaves)
     place = {snapshot.tree.name[entry]: at for at, entry in enumerate(leaves.tolist())}
     entry, factor, rank, priorities, vector, key = (
-        [one[name] for one in known] for name in ("entry", "factor", "rank", "priorities", "vector", "key")
+        [member[name] for member in known] for name in ("entry", "factor", "rank", "priorities", "vector", "key")
     )
     head = {name: value for name, value in answer.items() if name != "results"}
 

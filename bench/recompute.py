@@ -172,7 +172,7 @@ def _copy(computed: Computed) -> float:
         cursor.execute("CREATE TABLE bench_values (entry int8, priority float8, key int8, rank int4)")
 
     def copy() -> None:
-        with pgbinary.cursor() as found, found.copy("COPY bench_values FROM STDIN (FORMAT BINARY)") as into:
+        with pgbinary.cursor() as db_cursor, db_cursor.copy("COPY bench_values FROM STDIN (FORMAT BINARY)") as into:
             into.write(payload)
 
     return _timed(copy)[1]
@@ -193,5 +193,5 @@ def _load_ratio(policy: Policy, at: datetime) -> float:
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     started = time.perf_counter()
-    found = work()
-    return found, time.perf_counter() - started
+    result = work()
+    return result, time.perf_counter() - started

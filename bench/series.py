@@ -46,7 +46,7 @@ def measure_large() -> list[BenchLine]:
     pages = _read_pages(policy)
     whole_pages = _whole_pages(policy)
     with stopped_clock(AT):
-        mine = _my_priorities(policy)
+        seconds = _my_priorities(policy)
     sizes = f"{n_entries:,} entries, {n_records:,} records, {n_buckets:,} buckets written in {made_s:.0f} s"
     reading = f"median {statistics.median(pages) * 1000:.0f} ms; {_stored()}"
     return [
@@ -66,9 +66,9 @@ def measure_large() -> list[BenchLine]:
         ),
         BenchLine(
             "my priority, 95th percentile / 200 ms",
-            p95(mine) / GOAL_MINE_S,
+            p95(seconds) / GOAL_MINE_S,
             1.0,
-            f"{p95(mine) * 1000:.0f} ms, median {statistics.median(mine) * 1000:.0f} ms",
+            f"{p95(seconds) * 1000:.0f} ms, median {statistics.median(seconds) * 1000:.0f} ms",
         ),
     ]
 
@@ -201,9 +201,9 @@ class _Hours:
         end_us = np.minimum((hour + 1) * _HOUR_US, (start_us + length_us)[job])
         cpu_s = cpus[job] * (end_us - np.maximum(hour * _HOUR_US, start_us[job])) * 1e-6
         key = np.concatenate([self._key, hour * len(self._accounts) + account[job]])
-        found, at = np.unique(key, return_inverse=True)
+        cells, at = np.unique(key, return_inverse=True)
         self._cpu_s = np.bincount(at, weights=np.concatenate([self._cpu_s, cpu_s]))
-        self._key = found
+        self._key = cells
         self.write(int(start_us[-1] // _HOUR_US))
 
     def write(self, before_hour: int) -> None:
@@ -271,9 +271,9 @@ def _read_pages(policy: Policy) -> list[float]:
     for number in range(PAGES):
         children = list(tree.children(int(groups[number * 7919 % len(groups)])))[:PANELS]
         uids = [tree.uuid(i) for i in children]
-        found, took = timed(partial(load_series, policy, uids, from_on=to_on - timedelta(days=364), to_on=to_on))
-        if found.used.shape != (PANELS, 365) or not found.exists.any():
-            raise RuntimeError(f"A page of {found.used.shape} was read.")
+        series, took = timed(partial(load_series, policy, uids, from_on=to_on - timedelta(days=364), to_on=to_on))
+        if series.used.shape != (PANELS, 365) or not series.exists.any():
+            raise RuntimeError(f"A page of {series.used.shape} was read.")
         seconds.append(took)
     return seconds
 
@@ -361,5 +361,5 @@ def _stored() -> str:
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     started = time.perf_counter()
-    found = work()
-    return found, time.perf_counter() - started
+    result = work()
+    return result, time.perf_counter() - started

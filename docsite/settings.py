@@ -27,25 +27,25 @@ class Variable:
 def read_variables(path: Path = REPOSITORY / "fairshare_web/settings.py") -> dict[str, Variable]:
     """Every variable that the settings read, by name."""
     calls = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
-    found = [
+    variables = [
         _variable(call, call.func.id) for call in calls if isinstance(call.func, ast.Name) and call.func.id in _READERS
     ]
     early = [Variable(name, default) for name, default in _EARLY.items()]
-    return {variable.name: variable for variable in [*early, *found]}
+    return {variable.name: variable for variable in [*early, *variables]}
 
 
 def _variable(call: ast.Call, reader: str) -> Variable:
     name = ast.literal_eval(call.args[0])
-    given = {each.arg: _value(each.value) for each in call.keywords if each.arg}
+    keywords = {each.arg: _value(each.value) for each in call.keywords if each.arg}
     if reader == "env_choice":
         choices = ast.literal_eval(call.args[1])
         return Variable(name, code(choices[0]), ", ".join(map(code, choices)))
     if reader == "env_bool":
-        return Variable(name, "yes" if given["default"] else "no", "yes or no")
+        return Variable(name, "yes" if keywords["default"] else "no", "yes or no")
     if reader == "env_int":
-        low, high = given.get("minimum", 0), given.get("maximum")
-        return Variable(name, code(str(given["default"])), f"{low} to {high}" if high else f"{low} or more")
-    default = given.get("default")
+        low, high = keywords.get("minimum", 0), keywords.get("maximum")
+        return Variable(name, code(str(keywords["default"])), f"{low} to {high}" if high else f"{low} or more")
+    default = keywords.get("default")
     return Variable(name, code(str(default)) if default else "none")
 
 

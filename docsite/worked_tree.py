@@ -50,8 +50,12 @@ def order() -> str:
     """The leaves in the order in which their jobs start."""
     nodes = solved()["nodes"]
     case = json.loads(CASE.read_text(encoding="utf-8"))
-    leaves = sorted((one for one in nodes if one in _leaves(case["policy"], "")), key=lambda one: nodes[one]["rank"])
-    rows = [(str(nodes[one]["rank"]), one, str(nodes[one]["vector"]), f"{nodes[one]['factor']:.2f}") for one in leaves]
+    leaves = sorted(
+        (leaf for leaf in nodes if leaf in _leaves(case["policy"], "")), key=lambda leaf: nodes[leaf]["rank"]
+    )
+    rows = [
+        (str(nodes[leaf]["rank"]), leaf, str(nodes[leaf]["vector"]), f"{nodes[leaf]['factor']:.2f}") for leaf in leaves
+    ]
     return table(("rank", "entry", "vector", "factor"), rows)
 
 

@@ -80,12 +80,12 @@ def env_database(name: str) -> dj_database_url.DBConfig | None:
     if not value:
         return None
     try:
-        found = dj_database_url.parse(value)
+        config = dj_database_url.parse(value)
     except ValueError as error:  # not quoted: it may hold a password
         raise ImproperlyConfigured(f"{name} is no address; {_DATABASE_EXAMPLE}.") from error
-    if found["ENGINE"] != "django.db.backends.postgresql":
+    if config["ENGINE"] != "django.db.backends.postgresql":
         raise ImproperlyConfigured(f"{name} must name a PostgreSQL; {_DATABASE_EXAMPLE}.")
-    return found
+    return config
 
 
 def env_time_zone(name: str, *, default: str) -> str:

@@ -38,13 +38,13 @@ def read_settings_file(environ: MutableMapping[str, str] = os.environ) -> None:
     try:
         with Path(path).open(encoding="utf-8-sig") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            found = _parsed(path, file.read())
+            values = _parsed(path, file.read())
     except OSError as error:
         raise ImproperlyConfigured(f"{VARIABLE}={path} can't be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise ImproperlyConfigured(f"{VARIABLE}={path} isn't UTF-8.") from error
-    _refuse_open(path, mode, found)
-    for name, value in found.items():
+    _refuse_open(path, mode, values)
+    for name, value in values.items():
         bare = name.removesuffix("_FILE")
         if not {name, bare, f"{bare}_FILE"} & environ.keys():
             environ[name] = value
@@ -59,31 +59,31 @@ def known_names() -> set[str]:
 
 def _parsed(path: str, text: str) -> dict[str, str]:
     known = known_names()
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
         if not line or line.startswith("#"):
             continue
-        given = _LINE.fullmatch(line)
-        if not given:
+        match = _LINE.fullmatch(line)
+        if not match:
             raise _wrong(path, number, "isn't NAME=value")
-        name, value = given[1], given[2]
+        name, value = match[1], match[2]
         if name not in known:
             near = get_close_matches(name, known, 1)
             raise _wrong(path, number, f"{name} is no setting" + (f"; did you mean {near[0]}?" if near else ""))
-        if name in found:
+        if name in values:
             raise _wrong(path, number, f"{name} is given twice")
         is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
-        found[name] = value[1:-1] if is_quoted else value
-    return found
+        values[name] = value[1:-1] if is_quoted else value
+    return values
 
 
-def _refuse_open(path: str, mode: int, found: dict[str, str]) -> None:
+def _refuse_open(path: str, mode: int, values: dict[str, str]) -> None:
     if mode & stat.S_IWOTH:
         raise ImproperlyConfigured(f"{VARIABLE}={path} may be written by others ({mode:04o}): run chmod o-w {path}.")
     secrets = [
         name
-        for name, value in found.items()
+        for name, value in values.items()
         if _PASSWORD_IN_URL.search(value) or (_SECRET.search(name) and not name.endswith("_FILE"))
     ]
     if secrets and mode & stat.S_IROTH:

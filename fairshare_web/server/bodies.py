@@ -46,9 +46,9 @@ def declared_length(environ: Environ) -> int | None:
 
 def without_body(environ: Environ, n_bytes: int) -> Environ:
     """The request with an unread body of that length."""
-    found = {**environ, "CONTENT_LENGTH": str(n_bytes), "wsgi.input": UnreadBody()}
-    found.pop("HTTP_TRANSFER_ENCODING", None)
-    return found
+    request = {**environ, "CONTENT_LENGTH": str(n_bytes), "wsgi.input": UnreadBody()}
+    request.pop("HTTP_TRANSFER_ENCODING", None)
+    return request
 
 
 def too_long(limit: Limit) -> Refused:

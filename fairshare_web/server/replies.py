@@ -120,9 +120,9 @@ class Outbox:
 
 def headers_of(response: HttpResponseBase, *, closes: bool = False) -> list[Header]:
     """closes: say that the connection ends after this response."""
-    found = [(_header_name(name), value.encode("latin-1")) for name, value in response.items()]
-    found += [(b"set-cookie", morsel.OutputString().encode("latin-1")) for morsel in response.cookies.values()]
-    return [*found, (b"connection", b"close")] if closes else found
+    headers = [(_header_name(name), value.encode("latin-1")) for name, value in response.items()]
+    headers += [(b"set-cookie", morsel.OutputString().encode("latin-1")) for morsel in response.cookies.values()]
+    return [*headers, (b"connection", b"close")] if closes else headers
 
 
 @lru_cache(maxsize=256)
