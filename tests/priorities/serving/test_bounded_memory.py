@@ -35,7 +35,7 @@ def test_answers_without_memory_equal_those_with_it(site: Site, monkeypatch: pyt
     assert forgetful is not snapshot
     for _twice in range(2):
         assert (answers(forgetful), identities(forgetful)) == expected
-    assert len(forgetful._answers) == len(forgetful._entries) == len(forgetful.index._found) == 1
+    assert len(forgetful._answers) == len(forgetful._entries) == len(forgetful.index._results) == 1
 
 
 def test_no_question_has_no_rows(site: Site) -> None:
