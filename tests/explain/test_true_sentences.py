@@ -421,11 +421,11 @@ def test_reasons_for_the_order_are_true(algorithm: dict[str, Any], world: Any) -
     for other in result.leaves[1:]:
         found = result.contrast(result.leaves[0], other)
         first, second = (
-            (result.leaves[0], other) if found.found.ahead != result.at(other) else (other, result.leaves[0])
+            (result.leaves[0], other) if found.difference.ahead != result.at(other) else (other, result.leaves[0])
         )
         steps = [None if step is None else result.at(step.path) for step in (found.ahead_step, found.behind_step)]
         for shown in found.sentences:
-            _check_contrast(result, (first, second), steps, shown, found.found.decided_by)
+            _check_contrast(result, (first, second), steps, shown, found.difference.decided_by)
 
 
 def _check_contrast(
