@@ -78,7 +78,7 @@ def _contrast(account: MyPriority, other: str, named: dict[str, Any]) -> dict[st
     if not other:
         return {"comparison": None}
     try:
-        comparison = compare_leaves(one=account.entry_path, other=other, **named)
+        comparison = compare_leaves(leaf=account.entry_path, other=other, **named)
     except (NotFound, Invalid, Conflict, Unavailable) as error:
         return {"comparison": None, "problem": error.message, "problem_code": error.code}
     return {"comparison": comparison, **_contrast_parts(comparison)}
