@@ -412,7 +412,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "RunState": "apps.runs.models.Run.State",
         "ChangeSetState": "apps.policies.models.ChangeSet.State",
-        "EntryState": "apps.web.rest.tree_entries.STATES",
+        "EntryState": "apps.web.tree_listing.STATES",
         "Verb": "apps.policies.models.Grant.Verb",
         "MappingRuleKind": "apps.mapping.rules.rule.KINDS",
         "SourceKind": "apps.usage.models.Source.Kind",

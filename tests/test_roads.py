@@ -45,7 +45,7 @@ class Road:
 BUDGETS = {
     "frame": Road(25, 141, 21, 3),
     "my priority": Road(117, 6131, 30, 18),
-    "tree": Road(67, 1309, 23, 13),
+    "tree": Road(69, 1344, 23, 13),
     "overview": Road(86, 1201, 26, 28),
     "convergence": Road(61, 618, 25, 11),
     "set_shares": Road(54, 879, 28, 14),

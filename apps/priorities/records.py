@@ -46,6 +46,25 @@ class EntryRow:
     scope: str = ""  # scope set at the entry itself, "" if inherited
     scope_sources: tuple[str, ...] = ()  # restricts the scope to these sources
 
+    @property
+    def depth(self) -> int:
+        """0 is the root."""
+        return self.level - 1
+
+    @property
+    def inherits(self) -> bool:
+        return self.shares is None
+
+    @property
+    def leaf_rank(self) -> int | None:
+        """None for an entry with children: people compare ranks of users."""
+        return None if self.n_children else self.rank
+
+    @property
+    def leaf_factor(self) -> float | None:
+        """None for an entry with children, as its rank."""
+        return None if self.n_children else self.factor
+
 
 @dataclass(frozen=True)
 class Sector:

@@ -146,6 +146,16 @@ def answer_serializer(listing: Listing, component: str, **more: AnyField) -> typ
     return serializer_class(component, {**{column.name: column.field for column in listing.on("answer")}, **more})
 
 
+def file_columns(listing: Listing) -> list[tables.Column]:
+    """Columns of the table that REST sends."""
+    return [tables.Column(column.name, column.file_kind) for column in listing.on("file")]
+
+
+def file_rows(listing: Listing, rows: Iterable[Any]) -> Iterator[list[Any]]:
+    columns = listing.on("file")
+    return ([column.read(row) for column in columns] for row in rows)
+
+
 def csv_rows(columns: Sequence[Column], rows: Iterable[Any]) -> Iterator[list[Any]]:
     """Cells for `csv_response`: numbers unrounded, instants in UTC, nothing for None."""
     for row in rows:

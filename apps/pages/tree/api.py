@@ -15,9 +15,10 @@ from apps.accounts.actor import Actor
 from apps.core.errors import NotFound, TooLarge
 from apps.explain.account_path import moment_json
 from apps.priorities.selectors import PolicyView, open_view
-from apps.priorities.selectors.tree_changes import ENTRY_COLUMNS, changed, entry_rows, tag_of_view, view_at
+from apps.priorities.selectors.tree_changes import changed, tag_of_view, view_at
 from apps.priorities.selectors.visible_snapshot import moment_of as shown_moment_of
 from apps.priorities.selectors.visible_snapshot import require_entry, require_path
+from apps.web.listing import answer_serializer, file_columns, file_rows
 from apps.web.rest.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.web.rest.errors import Refusal
 from apps.web.rest.inputs import field_refusal, moment_of, read_query
@@ -29,8 +30,8 @@ from apps.web.rest.shapes import (
     UtcTimeField,
     table_response,
 )
-from apps.web.rest.tree_entries import EntrySerializer, entry_of
 from apps.web.rest.views import APIView
+from apps.web.tree_listing import TREE, entry_of, rows_below
 
 MOST_CHANGED = 20_000
 
@@ -108,15 +109,18 @@ class TreeFilterSerializer(serializers.Serializer[Any]):
     format = TableFormatField()
 
 
-class TreeSerializer(EntrySerializer):
-    policy = serializers.CharField()
-    revision = serializers.IntegerField()
-    snapshot = serializers.IntegerField(allow_null=True)
-    as_of = UtcTimeField(allow_null=True)
-    moment = MomentSerializer(allow_null=True, help_text="With `at`")
-    compared_by = ScopeSerializer(
+TreeSerializer = answer_serializer(
+    TREE,
+    "Tree",
+    policy=serializers.CharField(),
+    revision=serializers.IntegerField(),
+    snapshot=serializers.IntegerField(allow_null=True),
+    as_of=UtcTimeField(allow_null=True),
+    moment=MomentSerializer(allow_null=True, help_text="With `at`"),
+    compared_by=ScopeSerializer(
         help_text="Scope of usage by which its children are compared, if necessary inherited from above"
-    )
+    ),
+)
 
 
 _ANSWER = PolymorphicProxySerializer(
@@ -140,8 +144,8 @@ class TreeView(APIView):
         view = open_view(policy_slug=policy, actor=actor, at=moment_of(given.get("at")), scope=scope)
         top = _top(view, given.get("path"), actor)
         if "format" in given:
-            rows = entry_rows(view, top, given.get("depth"))
-            return table_response(f"{view.policy.slug}-tree", ENTRY_COLUMNS, rows, given["format"])
+            rows = file_rows(TREE, rows_below(view, top, given.get("depth")))
+            return table_response(f"{view.policy.slug}-tree", file_columns(TREE), rows, given["format"])
         tag = tag_of_view(view, top, given.get("depth"), given.get("since"))
         headers = {"ETag": tag}
         if tag in request.headers.get("If-None-Match", ""):

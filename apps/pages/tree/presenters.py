@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -11,66 +11,53 @@ from uuid import UUID
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import NotFound
 from apps.explain.entry_page import EntryPage, get_entry_page
-from apps.pages.tree.state import COLUMNS, LEVELS, TreeState
+from apps.pages.tree.state import LEVELS, TreeState
 from apps.policies.changesets import drafts
 from apps.priorities.moments import LocalOnly
 from apps.priorities.selectors import TreePage
 from apps.priorities.selectors.tree_listing import parts_of_children
 from apps.priorities.selectors.visible_snapshot import local_only_among
 from apps.web import setting_texts as algorithm_text
+from apps.web.listing import Column
 from apps.web.origins import origin_of, origins_of
 from apps.web.shell import lines, presentation, time_travel
 from apps.web.shell.lines import draw_trends
 from apps.web.shell.requests import actor_of
 from apps.web.svg import bars
 from apps.web.svg.bars import Tolerance
+from apps.web.tree_listing import TREE
 
-_SORTED_BY = {"entry": "name", "target": "target", "balance": "deviation", "rank": "rank", "factor": "factor"}
+NAME = Column("entry", str, title=gettext_lazy("Entry"), sort="name")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One column. key: its name in the query string and, as `c-…`, in CSS. sort_url: empty if it can't be sorted.
+class Heading:
+    """Heading of a column. sort_url: empty if it can't be sorted. order: value of aria-sort."""
 
-    order: value of aria-sort.
-    """
-
-    key: str
+    column: Column
     title: str
     hint: str = ""
     sort_url: str = ""
     order: str = ""
     is_shown: bool = True
 
-    @property
-    def is_number(self) -> bool:
-        return self.key in ("shares", "target", "actual", "rank", "factor")
 
-
-def columns_of(page: TreePage, state: TreeState) -> list[Column]:
-    """Columns available on this page in table order, without the entry's name."""
-    own = own_column_of(page)
-    titles = {
-        "shares": _("Shares"),
-        "target": _("Target"),
-        "actual": _("Actual"),
-        "balance": _("Balance"),
-        "trend": _("14 days"),
-        "own": algorithm_text.title_of(own),
-        "rank": _("Rank"),
-        "factor": _("Factor"),
-    }
-    there = [key for key in COLUMNS if (own or key != "own") and (has_trend(page) or key != "trend")]
-    return [_column(key, titles[key], state, hint=own if key == "own" else "") for key in there]
-
-
-def has_trend(page: TreePage) -> bool:
-    return page.moment is None and page.view is not None
+def headings_of(page: TreePage, state: TreeState) -> list[Heading]:
+    """Of columns available on this page in table order, without the entry's name."""
+    own, has_trend = own_column_of(page), page.moment is None and page.view is not None
+    headings = []
+    for column in TREE.on("table"):
+        if column.name == "own" and own:
+            headings.append(_heading(column, state, title=algorithm_text.title_of(own), hint=own))
+        elif column.name != "own" and (has_trend or column.name != "trend"):
+            headings.append(_heading(column, state))
+    return headings
 
 
 def own_column_of(page: TreePage) -> str:
@@ -78,12 +65,12 @@ def own_column_of(page: TreePage) -> str:
     return algorithm_text.main_column(page.own_columns)
 
 
-def _column(key: str, title: str, state: TreeState, hint: str = "") -> Column:
-    sort = _SORTED_BY.get(key)
-    if sort is None:
-        return Column(key, title, hint, is_shown=key in state.columns)
-    order = {sort: "ascending", f"-{sort}": "descending"}.get(state.sort, "")
-    return Column(key, title, hint, state.address(sort=state.sorted_by(sort)), order, key in state.columns)
+def _heading(column: Column, state: TreeState, title: str = "", hint: str = "") -> Heading:
+    name, title, is_shown = column.sort, title or column.title, column.name in state.columns
+    if not name:
+        return Heading(column, title, hint, is_shown=is_shown)
+    order = {name: "ascending", f"-{name}": "descending"}.get(state.sort, "")
+    return Heading(column, title, hint, state.address(sort=state.sorted_by(name)), order, is_shown)
 
 
 def controls_context(page: TreePage, state: TreeState) -> dict[str, Any]:
@@ -146,9 +133,10 @@ def rows_context(page: TreePage, state: TreeState) -> dict[str, Any]:
     own_column = own_column_of(page)
     moment = time_travel.moment_query(page.moment.asked if page.moment else None)
     tolerance = lines.tolerance_of(page.settings)
-    columns = columns_of(page, state)
-    shown = [column.key for column in columns if column.is_shown]
-    trends = draw_trends(page.view, page.rows, of=state.of) if page.view is not None and "trend" in shown else {}
+    headings = headings_of(page, state)
+    shown = [heading.column for heading in headings if heading.is_shown]
+    shows_trends = any(column.name == "trend" for column in shown)
+    trends = draw_trends(page.view, page.rows, of=state.of) if page.view is not None and shows_trends else {}
     drawn = lines.draw_lines(
         page.rows,
         lines.LineContext(
@@ -166,8 +154,8 @@ def rows_context(page: TreePage, state: TreeState) -> dict[str, Any]:
     return {
         "page": page,
         "own_column": own_column,
-        "columns": columns,
-        "name_column": _column("entry", _("Entry"), state),
+        "headings": headings,
+        "name_heading": _heading(NAME, state),
         "shown": shown,
         "n_columns": 1 + len(shown),
         "of": state.of,
@@ -202,30 +190,6 @@ def _scales(page: TreePage, of: str, tolerance: Tolerance) -> Mapping[UUID | Non
         room = target + (tolerance.relative * target).clip(min=tolerance.floor)
         found[uid] = bars.scale_for(float(max(actual.max(initial=0), room.max(initial=0))))
     return found
-
-
-def csv_header(shown: Sequence[str], own_column: str) -> list[str]:
-    named = {"balance": ["deviation_points", "state"], "own": [own_column], "trend": []}
-    return ["path", "name", "kind", "level", *(name for key in shown for name in named.get(key, [key]))]
-
-
-def csv_rows(page: TreePage, state: TreeState, rows: Iterator[Any], shown: Sequence[str]) -> Iterator[list[Any]]:
-    """CSV rows: unformatted numbers, targets and usage as fractions of 1, empty if there is no value."""
-    own = own_column_of(page)
-    for row in rows:
-        actual, target = lines.values(row, state.of)
-        deviation = None if actual is None or target is None else (actual - target) * 100
-        cells: dict[str, list[Any]] = {
-            "shares": [row.shares],
-            "target": [target],
-            "actual": [actual],
-            "balance": [deviation, row.state],
-            "own": [row.columns.get(own)],
-            "rank": [None if row.n_children else row.rank],
-            "factor": [None if row.n_children else row.factor],
-        }
-        found = [row.path, row.name, row.kind, row.level, *(cell for key in shown for cell in cells.get(key, []))]
-        yield ["" if cell is None else cell for cell in found]
 
 
 def _origins(page: TreePage) -> Mapping[UUID, lines.Origin]:

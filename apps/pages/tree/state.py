@@ -16,11 +16,12 @@ from apps.core.errors import FieldProblem, Invalid
 from apps.core.typed_numbers import read_whole
 from apps.priorities.selectors.tree_listing import DEEPEST, SORTS, Arrangement
 from apps.web.shell import lines, time_travel
+from apps.web.tree_listing import TREE
 
 MAX_QUERY = 128
 LEVELS = (1, 2, 3, 4)
 USUAL_COLUMNS = ("shares", "target", "actual", "balance", "trend", "own")
-COLUMNS = (*USUAL_COLUMNS, "rank", "factor")
+COLUMNS = tuple(TREE.names("table"))
 _LARGEST_FIRST = ("target", "deviation", "factor")
 
 

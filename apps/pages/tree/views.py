@@ -24,8 +24,10 @@ from apps.priorities import selectors
 from apps.priorities.selectors import open_view
 from apps.priorities.selectors.tree import get_tree_rows, iterate_rows, selectable
 from apps.web.links import draft_url
+from apps.web.listing import csv_rows
 from apps.web.shell import time_travel
 from apps.web.shell.requests import SeeOther, actor_of, csv_response, fragment
+from apps.web.tree_listing import csv_columns, rows_of
 
 MOST_CURRENT = 100  # rows of one request
 
@@ -123,10 +125,11 @@ def table(request: HttpRequest, policy: str) -> HttpResponseBase:
     """All rows of the state as CSV, with the page's filter, order, columns and permissions."""
     state = read_state(request)
     page = selectors.get_tree_page(policy_slug=policy, actor=actor_of(request), arranged=state.arranged, at=state.at)
-    shown = [column.key for column in presenters.columns_of(page, state) if column.is_shown]
-    header = presenters.csv_header(shown, presenters.own_column_of(page))
-    found = iter(()) if page.view is None else iterate_rows(page.view, state.arranged)
-    return csv_response(f"{policy}-tree.csv", header, presenters.csv_rows(page, state, found, shown))
+    own = presenters.own_column_of(page)
+    shown = [heading.column.name for heading in presenters.headings_of(page, state) if heading.is_shown]
+    columns = csv_columns(shown, own)
+    rows = () if page.view is None else rows_of(page.view, iterate_rows(page.view, state.arranged), state.of, own)
+    return csv_response(f"{policy}-tree.csv", [column.name for column in columns], csv_rows(columns, rows))
 
 
 @require_safe

@@ -1,4 +1,4 @@
-"""Tables of entries and priorities, and the entries that changed since a snapshot that a client has."""
+"""The table of priorities, and the entries that changed since a snapshot that a client has."""
 
 from __future__ import annotations
 
@@ -11,37 +11,12 @@ import orjson
 
 from apps.core.tables import Column, Row
 from apps.policies.tree.columns import Mask
-from apps.priorities.metering import CORE_S
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import Readable
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshot_values import Values
 
-ENTRY_COLUMNS = (
-    Column("path"),
-    Column("uid"),
-    Column("name"),
-    Column("kind"),
-    Column("level", "whole"),
-    Column("shares", "number"),
-    Column("inherits", "flag"),
-    Column("locked", "flag"),
-    Column("target", "number"),
-    Column("target_global", "number"),
-    Column("actual", "number"),
-    Column("actual_global", "number"),
-    Column("deviation_points", "number"),
-    Column("state"),
-    Column("usage_core_s", "number"),  # empty if the metric has another unit
-    Column("priority", "number"),
-    Column("rank", "whole"),
-    Column("factor", "number"),
-    Column("n_children", "whole"),
-    Column("suppressed", "flag"),
-    Column("usage", "number"),
-    Column("usage_unit"),
-)
 PRIORITY_COLUMNS = (
     Column("account"),
     Column("group"),
@@ -53,44 +28,6 @@ PRIORITY_COLUMNS = (
     Column("key"),
     Column("identities"),
 )
-
-
-def entry_rows(view: PolicyView, top: int, depth: int | None) -> Iterator[Row]:
-    """Visible entries at and below an entry, parents first."""
-    mask = view.visibility.mask
-    for level in view.tree.subtree(top)[: None if depth is None else depth + 1]:
-        for i in level:
-            if mask[i]:
-                yield _entry(view, i)
-
-
-def _entry(view: PolicyView, i: int) -> Row:
-    row = view.row(i, position=(1, 1))
-    usage = None if view.snapshot is None else row.usage
-    return (
-        row.path,
-        str(row.uid),
-        row.name,
-        row.kind,
-        row.level - 1,
-        row.shares,
-        row.shares is None,
-        row.locked,
-        row.target,
-        row.target_global,
-        row.actual,
-        row.actual_global,
-        row.deviation_points,
-        row.state,
-        usage if view.usage_unit == CORE_S else None,
-        row.priority,
-        row.rank,
-        row.factor,
-        row.n_children,
-        row.suppressed,
-        usage,
-        view.usage_unit,
-    )
 
 
 def priority_rows(snapshot: ServedSnapshot, readable: Readable | None) -> Iterator[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from django import template
@@ -70,7 +70,7 @@ def cells(context: Context, name: str, columns: Sequence[Column], row: Any) -> S
                 text = column.text_of(row)
                 drawn.append(format_html('\n<td{} data-label="{}">{}</td>', _class(column), column.title, text))
             else:
-                context["column"], context["value"] = column, column.text_of(row)
+                context["column"], context["value"] = column, partial(column.text_of, row)
                 drawn.append(nodelist.render(context))
     return format_html_join("", "{}", ((each,) for each in drawn))
 

@@ -23,8 +23,8 @@ from apps.web.rest.cursors import encode_cursor, read_cursor
 from apps.web.rest.inputs import moment_of, read_query
 from apps.web.rest.records import record_serializer, serializer_of
 from apps.web.rest.shapes import UtcTimeField, reach_json
-from apps.web.rest.tree_entries import EntrySerializer, entry_of
 from apps.web.rest.views import APIView
+from apps.web.tree_listing import EntrySerializer, entry_of
 
 READ: Scopes = {"GET": frozenset({POLICIES_READ})}
 
