@@ -166,3 +166,20 @@ def _csv_cell(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return "" if value is None else value
+
+
+def text_lines(columns: Sequence[Column], rows: Iterable[Any]) -> Iterator[str]:
+    """A heading and a line for each row, in columns of equal width, for commands. Numbers have six digits."""
+    table = [[column.name for column in columns]]
+    table += [[_text_cell(column.read(row)) for column in columns] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+    for line in table:
+        padded = (
+            cell.rjust(width) if column.is_number else cell.ljust(width)
+            for cell, width, column in zip(line, widths, columns, strict=True)
+        )
+        yield "  ".join(padded).rstrip()
+
+
+def _text_cell(value: Any) -> str:
+    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
