@@ -66,7 +66,7 @@ def test_twenty_questions_have_their_own_answer() -> None:
 # the answer, and what is read there.
 NEWCOMER = (
     ("the default half-life", "apps/policies/settings.py", '"half_life_s": 604_800'),
-    ("Which columns does the tree's table have", "apps/pages/tree/presenters.py", "class Column:"),
+    ("Which columns does the tree's table have", "apps/web/tree_listing.py", "TREE = Listing("),
     ("received twice", "apps/usage/records/versions.py", "def "),
     ("What sends mail", "apps/core/mail_server.py", "class "),
     ("Who may publish", "apps/policies/access/authority.py", "VERBS_OF_ROLE"),
