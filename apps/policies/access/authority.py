@@ -218,6 +218,7 @@ class ActorGuard:
 
     only_see: check visibility alone, for drafts, which may contain changes that the author may only request. besides:
     verbs required in addition to the operation's own. instead: the one verb required in place of the operation's own.
+    visibility: what the actor's grants show of the tree.
     """
 
     def __init__(
@@ -237,7 +238,7 @@ class ActorGuard:
         require_scope(actor, WRITE)
         self._rules = rules_within(actor)
         self._rights = Rights(policy, actor, at)
-        self._sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at, rights=self._rights)
+        self.visibility = visible_entries(policy=policy, tree=tree, actor=actor, at=at, rights=self._rights)
         self._root = tree.uuid(0)
         self._mine: set[UUID] | None = None
 
@@ -248,7 +249,7 @@ class ActorGuard:
         while step is not None:
             i = tree.base.index_of_uid(step.uid)
             if i is not None:
-                self._sees.require(i)
+                self.visibility.require(i)
                 return
             step = tree.get(step.parent_uid) if step.parent_uid else None
 
@@ -261,7 +262,7 @@ class ActorGuard:
         """Return whether the actor may learn the names of all children, by rights; new entries follow their old
         ancestor."""
         nearest = (tree.base.index_of_uid(step.uid) for step in reversed(tree.lineage(parent)))
-        return self._sees.may_name_below(next(i for i in nearest if i is not None))
+        return self.visibility.may_name_below(next(i for i in nearest if i is not None))
 
     def may_change(self, tree: WorkingTree, node: Node, index: int, verb: str) -> None:
         """Require the verb above the entry, to change its own shares, name or parent; a grant at the entry isn't

@@ -19,7 +19,7 @@ from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAl
 from apps.engine.algorithms import get_algorithm, package_of
 from apps.engine.errors import BadParameter
 from apps.policies.access.authority import ActorGuard
-from apps.policies.access.scope import Verb, rules_all, visible_entries
+from apps.policies.access.scope import Verb, Visibility, rules_all, visible_entries
 from apps.policies.changesets.change_sets import (
     clean_reason,
     get_change_set_for_write,
@@ -107,11 +107,18 @@ def require_editor(policy: Policy, actor: Actor, at: datetime) -> None:
         )
 
 
+class CheckedOperations(NamedTuple):
+    """Outcome of operations, and what the actor's grants show of the tree that they begin with."""
+
+    outcome: Outcome
+    visibility: Visibility
+
+
 class WrittenDraft(NamedTuple):
-    """A draft after an edit, with its outcome, so that it isn't computed twice. before: its operations until then."""
+    """A draft after an edit, with what was computed for it. before: its operations until then."""
 
     draft: ChangeSet
-    outcome: Outcome
+    checked: CheckedOperations
     before: Sequence[Mapping[str, Any]]
 
 
@@ -132,13 +139,13 @@ def write_operations(
         if not operations:
             raise Invalid("There is no edit in this.", fields=[FieldProblem("operations", "is empty")])
         try:
-            outcome = check(draft, whole, actor, at)
+            checked = check_operations(draft, whole, actor, at)
         except DomainError as error:
             _number_as_asked(error, len(before))
             raise
-        require_room_for_operations(actor, len(outcome.operations), instead_of=draft)
-        draft.operations, draft.undone = outcome.operations, []
-        return WrittenDraft(_moved_on(draft, actor, at), outcome, before)
+        require_room_for_operations(actor, len(checked.outcome.operations), instead_of=draft)
+        draft.operations, draft.undone = checked.outcome.operations, []
+        return WrittenDraft(_moved_on(draft, actor, at), checked, before)
 
 
 def undo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> ChangeSet:
@@ -205,16 +212,24 @@ def update_draft(
 
 def check(draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Actor, at: datetime) -> Outcome:
     """Apply the operations to the draft's base and return the outcome; raise the error of the first invalid one."""
+    return check_operations(draft, operations, actor, at).outcome
+
+
+def check_operations(
+    draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Actor, at: datetime
+) -> CheckedOperations:
+    """As `check`, with what the actor sees of the base."""
     _refuse_whole(operations)
     policy = draft.policy
     base, settings = load_tree(policy, draft.base_number), settings_of(policy, draft.base_number)
     if not operations:
-        return Outcome(base, settings, [], {}, ())
+        sees = visible_entries(policy=policy, tree=base, actor=actor, at=at)
+        return CheckedOperations(Outcome(base, settings, [], {}, ()), sees)
     guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, only_see=True)
     outcome = apply_operations(base, list(operations), settings=settings, guard=guard, archived=_archived(draft))
     if not _accepts_inherit(outcome) or package_of(outcome.settings.algorithm):
         refuse_unsuitable_tree(outcome.tree, outcome.settings.algorithm, policy)
-    return outcome
+    return CheckedOperations(outcome, guard.visibility)
 
 
 def may_publish(draft: ChangeSet, actor: Actor, at: datetime) -> bool:

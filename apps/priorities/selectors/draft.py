@@ -14,10 +14,10 @@ import numpy as np
 from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
 from apps.mapping.permissions import load_visibility
-from apps.policies.access.scope import Visibility, visible_entries
+from apps.policies.access.scope import Visibility
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.changesets.draft_tree import DraftTree, Place, Status
-from apps.policies.changesets.drafts import check, may_publish
+from apps.policies.changesets.drafts import check_operations, may_publish
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations.apply import Outcome
 from apps.policies.selectors import get_change_set
@@ -75,12 +75,16 @@ class DraftPage:
 
 @dataclass
 class DraftView:
-    """A draft as one actor sees it. outcome: tree and settings with the operations applied."""
+    """A draft as one actor sees it. outcome: tree and settings with the operations applied.
+
+    granted: what grants show of the base; attached accounts are looked for only if that isn't everything.
+    """
 
     draft: ChangeSet
     actor: Actor
     at: datetime
     outcome: Outcome
+    granted: Visibility
     _rows: dict[UUID, DraftRow] = field(default_factory=dict)
 
     @cached_property
@@ -105,12 +109,9 @@ class DraftView:
 
     @cached_property
     def visibility(self) -> Visibility:
-        visibility = visible_entries(policy=self.policy, tree=self.base, actor=self.actor, at=self.at)
-        return (
-            visibility
-            if visibility.all_visible
-            else load_visibility(policy=self.policy, tree=self.base, actor=self.actor, at=self.at)
-        )
+        if self.granted.all_visible:
+            return self.granted
+        return load_visibility(policy=self.policy, tree=self.base, actor=self.actor, at=self.at)
 
     @cached_property
     def mask(self) -> Mask | None:
@@ -280,7 +281,7 @@ def open_draft_view(
     more: additional operations, applied last and not stored.
     """
     draft = get_change_set(id=change_set_id, actor=actor, at=at)
-    return DraftView(draft, actor, at, check(draft, [*draft.operations, *more], actor, at))
+    return DraftView(draft, actor, at, *check_operations(draft, [*draft.operations, *more], actor, at))
 
 
 def get_draft_page(
@@ -391,5 +392,5 @@ def _same(left: float | None, right: float | None) -> bool:
 
 def trial(view: DraftView, operation: dict[str, Any]) -> DraftView:
     """Preview of the draft with one more edit; nothing is stored."""
-    tried = check(view.draft, [*view.draft.operations, operation], view.actor, view.at)
-    return DraftView(view.draft, view.actor, view.at, tried)
+    tried = check_operations(view.draft, [*view.draft.operations, operation], view.actor, view.at)
+    return DraftView(view.draft, view.actor, view.at, *tried)

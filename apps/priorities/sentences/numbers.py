@@ -37,13 +37,10 @@ def decimals_beside(*fractions: float | None) -> int:
     """The fewest decimals, 1 to 3, with which fractions beside each other in percent look different if they are."""
     known = [fraction * 100 for fraction in fractions if fraction is not None and isfinite(fraction)]
     for decimals in range(1, _MOST_DECIMALS):
-        shown = [round(points, decimals) for points in known]
-        is_clear = all(
-            (left == right) == (abs(a - b) < _LEAST_DIFFERENCE)
-            for left, a in zip(shown, known, strict=True)
-            for right, b in zip(shown, known, strict=True)
-        )
-        if is_clear:
+        if all(
+            (round(a, decimals) == round(b, decimals)) == (abs(a - b) < _LEAST_DIFFERENCE)
+            for a, b in combinations(known, 2)
+        ):
             return decimals
     return _MOST_DECIMALS
 

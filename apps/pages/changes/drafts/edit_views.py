@@ -170,7 +170,7 @@ def _written(
         return render(request, "pages/changes/drafts/_refused.html", context, status=status_of(error))
     if not isinstance(written, drafts.WrittenDraft):
         return _parts(request, pages.open_view(request, change_set), editor, inherited=False)
-    view = DraftView(written.draft, actor_of(request), clock.now(), written.outcome)
+    view = DraftView(written.draft, actor_of(request), clock.now(), *written.checked)
     # Whether the draft let the entry inherit its shares.
     edits = [
         each["shares"]

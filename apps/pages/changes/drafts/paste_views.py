@@ -84,7 +84,7 @@ def _problem_row(where: str, message: str) -> dict[str, str]:
 def _preview(view: DraftView, plan: PastePlan) -> list[dict[str, Any]]:
     """Rows of the first edits of the table: the edit in words, and the entry's target before and after."""
     assert plan.outcome is not None, "callers check that the plan has an outcome"  # noqa: S101 - an invariant
-    after = DraftView(view.draft, view.actor, view.at, plan.outcome)
+    after = DraftView(view.draft, view.actor, view.at, plan.outcome, view.granted)
     lines = []
     for operation in plan.operations[:_SHOWN]:
         uid = operation.get("uid") or operation.get("entry")
