@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from apps.accounts.account_ids import AccountKey
+from apps.accounts.actor import Actor
+from apps.mapping.attachments import attach_account
 from tests.instants import AT
 from tests.rest_site import Caller, refused
 from tests.small_site import Site, record
@@ -46,6 +49,20 @@ def test_unmapped_accounts_are_counted_at_once(meter: Caller) -> None:
     nameless = {**record("300", "ida", "", 1, at=AT), "group": None}
     assert meter.post(PUSH, [*strangers, nameless]).json()["unmapped"] == 3  # zoe once
     assert meter.post(PUSH, [JOB]).json()["unmapped"] == 0
+
+
+def test_an_attached_account_is_not_unmapped(site: Site, meter: Caller) -> None:
+    stranger = [record("201", "zoe", "chemistry", 1, at=AT)]
+    assert meter.post(PUSH, stranger).json()["unmapped"] == 1
+    attach_account(
+        policy_slug="grid",
+        entry_uid=site.uid("/physics/bob"),
+        account=AccountKey("a", "zoe", "chemistry"),
+        reason="A guest",
+        at=AT,
+        actor=Actor(user=site.admin, via="page"),
+    )
+    assert meter.post(PUSH, stranger).json()["unmapped"] == 0
 
 
 @pytest.mark.parametrize("packed", [False, True])
