@@ -44,10 +44,10 @@ class Road:
 # What a plug-in adds is in modules of its own, behind slots, and what slices share is in `web`: files, not calls.
 BUDGETS = {
     "frame": Road(25, 141, 21, 3),
-    "my priority": Road(117, 6054, 30, 18),
-    "tree": Road(67, 1293, 23, 13),
-    "overview": Road(86, 1193, 26, 28),
-    "convergence": Road(61, 618, 25, 11),
+    "my priority": Road(84, 1479, 30, 10),
+    "tree": Road(67, 1295, 23, 13),
+    "overview": Road(86, 1196, 26, 28),
+    "convergence": Road(61, 620, 25, 11),
     "set_shares": Road(54, 849, 28, 14),
     "usage record": Road(45, 473, 22, 16),
     "look-up": Road(17, 71, 14, 4),
