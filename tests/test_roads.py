@@ -45,7 +45,7 @@ class Road:
 BUDGETS = {
     "frame": Road(25, 141, 21, 3),
     "my priority": Road(84, 1479, 30, 10),
-    "tree": Road(67, 1295, 23, 13),
+    "tree": Road(69, 1328, 23, 13),
     "overview": Road(86, 1196, 26, 28),
     "convergence": Road(61, 620, 25, 11),
     "set_shares": Road(54, 849, 28, 14),
