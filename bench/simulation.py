@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from apps.engine import fast, simulation
-from apps.engine.simulation import simulate
+from apps.contrib.lab import simulation
+from apps.contrib.lab.simulation import simulate
+from apps.engine import fast
 from bench.report import BenchLine
 
 ROUNDS = 5

@@ -70,7 +70,7 @@ def _compile(function: Function, **options: Any) -> Function:
         return function
     options |= {"error_model": "numpy", "fastmath": False}
     fast: Any
-    with _cached_beside_sources():
+    with _cached_by_sources(Path(function.__code__.co_filename).parent):
         try:
             fast = njit(cache=True, **options)(function)
         except RuntimeError:  # no writable cache directory: compiled again in each process
@@ -79,14 +79,14 @@ def _compile(function: Function, **options: Any) -> Function:
 
 
 @contextmanager
-def _cached_beside_sources() -> Iterator[None]:
-    """Cache machine code in a folder for the present state of all sources.
+def _cached_by_sources(folder: Path) -> Iterator[None]:
+    """Cache machine code of a kernel in this folder by the present state of all sources.
 
     numba checks the source file of a kernel, but not those of the kernels that it calls.
     """
     before = config.CACHE_DIR
     if not before:
-        config.CACHE_DIR = str(_ENGINE / "__pycache__" / f"machine-code-{_digest_of_sources()}")
+        config.CACHE_DIR = str(_ENGINE / "__pycache__" / f"machine-code-{_digest_of_sources(folder)}")
     try:
         yield
     finally:
@@ -94,12 +94,13 @@ def _cached_beside_sources() -> Iterator[None]:
 
 
 @cache
-def _digest_of_sources() -> str:
-    """Digest of the sources, independent of time and path."""
+def _digest_of_sources(folder: Path) -> str:
+    """Digest of the engine's sources and of those in a kernel's folder, independent of time and path."""
     digest = hashlib.sha256()
-    for source in sorted(_ENGINE.rglob("*.py")):
-        digest.update(f"{source.relative_to(_ENGINE)}\0".encode())
-        digest.update(source.read_bytes())
+    for place in (_ENGINE,) if folder.is_relative_to(_ENGINE) else (_ENGINE, folder):
+        for source in sorted(place.rglob("*.py")):
+            digest.update(f"{source.relative_to(place)}\0".encode())
+            digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 
 

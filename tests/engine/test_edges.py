@@ -17,7 +17,6 @@ from apps.engine.cases import solve, solve_all
 from apps.engine.errors import BadParameter, EngineError
 from apps.engine.jobs import solve_job_case
 from apps.engine.operators import MOST_N, all_operators, get_operator
-from apps.engine.simulation.scenario import is_incremental
 from apps.engine.tree import FairshareTree
 from tests.engine.random_cases import ALGORITHMS, random_case
 
@@ -155,11 +154,6 @@ def test_default_zero_shares_is_omitted_from_settings() -> None:
     assert "zero_shares" not in solve(zero_case(resolution=3, zero_shares="operator"))["algorithm"]
     with pytest.raises(BadParameter, match="resolution of 4 or more"):
         solve(zero_case(resolution=3, zero_shares="last"))
-
-
-def test_the_simulator_applies_zero_shares_last_at_recomputes() -> None:
-    assert is_incremental({"name": "aequus", "operator": "relative", "resolution": 100})
-    assert not is_incremental({"name": "aequus", "operator": "relative", "resolution": 100, "zero_shares": "last"})
 
 
 FAR = group("a", 1, group("b", 1e17), user("u", 1e-300))

@@ -17,20 +17,34 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def state() -> str:
+def state(folder: Path) -> str:
     fast._digest_of_sources.cache_clear()
-    found = fast._digest_of_sources()
+    digest = fast._digest_of_sources(folder)
     fast._digest_of_sources.cache_clear()
-    return found
+    return digest
 
 
 def test_compiled_code_is_rebuilt_when_a_called_file_changes(sources: Path) -> None:
-    before = state()
-    assert state() == before
+    before = state(sources)
+    assert state(sources) == before
     (sources / "callee.py").write_text("def step(x): return x + 2\n")
-    assert state() != before
+    assert state(sources) != before
     (sources / "callee.py").write_text("def step(x): return x + 1\n")
-    assert state() == before
+    assert state(sources) == before
+
+
+def test_compiled_code_of_another_package_is_rebuilt_when_it_or_the_engine_changes(
+    sources: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    package = tmp_path_factory.mktemp("package")
+    (package / "kernel.py").write_text("def run(x): return x\n")
+    before, of_engine = state(package), state(sources)
+    (package / "other.py").write_text("def step(x): return x\n")
+    assert state(package) != before
+    assert state(sources) == of_engine
+    (package / "other.py").unlink()
+    (sources / "callee.py").write_text("def step(x): return x + 2\n")
+    assert state(package) != before
 
 
 def test_kernels_are_cached_in_a_folder_named_by_source_hash() -> None:
@@ -47,7 +61,7 @@ def test_kernels_are_cached_in_a_folder_named_by_source_hash() -> None:
     assert str(numba.config.CACHE_DIR) == kept_before
     if not before:
         after = [path.name for path in (fast._ENGINE / "__pycache__").glob("machine-code-*")]
-        assert f"machine-code-{fast._digest_of_sources()}" in after
+        assert f"machine-code-{fast._digest_of_sources(Path(__file__).parent)}" in after
         assert set(kept) <= set(after)
 
 

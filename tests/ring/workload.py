@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from apps.engine import simulation
-from apps.engine.simulation.scenario import read_scenario
-from apps.engine.simulation.workload import draw
+from apps.contrib.lab import simulation
+from apps.contrib.lab.simulation.scenario import read_scenario
+from apps.contrib.lab.simulation.workload import draw
 
 SHIPPED = Path(simulation.__file__).parent / "scenarios"
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from apps.engine import simulation
+from apps.contrib.lab import simulation
 from apps.engine.errors import BadCase
 
 SHIPPED = Path(simulation.__file__).parent / "scenarios"

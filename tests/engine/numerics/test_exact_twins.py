@@ -7,9 +7,6 @@ import pytest
 
 from apps.engine import codecs
 from apps.engine.cases import solve
-from apps.engine.operators import get_operator
-from apps.engine.simulation import next_job
-from apps.engine.simulation.sites import rule_of
 from tests.engine.numerics.exact_twins import TWINS, between, differences
 from tests.engine.random_cases import ALGORITHMS, RESOLUTIONS
 
@@ -63,19 +60,6 @@ def test_a_group_without_ranked_leaves_below_has_no_rank_and_no_factor(algorithm
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_thousands_of_random_cases_agree_with_exact_arithmetic(algorithm: str) -> None:
     assert list(differences(algorithm, first=DEEP_FROM, n=3000)) == []
-
-
-@pytest.mark.parametrize(
-    "name", ["absolute", "relative", "relative-3", "relative-1000", "sigmoid", "slurm", "combined"]
-)
-def test_the_loop_of_the_simulator_has_the_same_components(name: str) -> None:
-    shares, usage = np.meshgrid(np.arange(1, 12), np.arange(12))
-    target, actual = shares.ravel() / 40, usage.ravel() / 40
-    target, actual = np.append(target, 1 / 3), np.append(actual, (1 / 3) * (1 + 2e-12))
-    for resolution in RESOLUTIONS:
-        rule = rule_of({"name": "aequus", "operator": name, "k": 0.5, "resolution": resolution}, coarse=0)
-        found = [next_job.component(t, s, rule) for t, s in zip(target.tolist(), actual.tolist(), strict=True)]
-        assert found == codecs.scalar(get_operator(name)(target, actual), resolution).tolist()
 
 
 def test_one_number_and_many_have_the_same_component() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.contrib.lab.scenario_files import TraceFiles, scenario_path, shipped_scenarios
+from apps.contrib.lab.simulation import MOST_REPORTS, simulate
 from apps.core import tables
 from apps.core.operator_commands import BAD_INPUT
-from apps.engine.simulation import MOST_REPORTS, simulate
 from apps.web.case_files import print_results
 
 COLUMNS = (

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from apps.contrib.lab.simulation import simulate
+from apps.contrib.lab.simulation.scenario import is_incremental
 from apps.engine.errors import EngineError
-from apps.engine.simulation import simulate
 from tests.examples import examples
 
 Change = dict[str, Any]
@@ -226,3 +227,8 @@ def test_no_value_causes_more_than_an_error(small: dict[str, Any], data: st.Data
         break
     with contextlib.suppress(EngineError):
         json.dumps(simulate(scenario), allow_nan=False)  # "NaN" is a name like others
+
+
+def test_the_simulator_applies_zero_shares_last_at_recomputes() -> None:
+    assert is_incremental({"name": "aequus", "operator": "relative", "resolution": 100})
+    assert not is_incremental({"name": "aequus", "operator": "relative", "resolution": 100, "zero_shares": "last"})

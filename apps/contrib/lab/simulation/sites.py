@@ -7,18 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apps.engine import sweep
-from apps.engine.algorithms import compute
-from apps.engine.algorithms.gridwide import TIE_POINTS
-from apps.engine.algorithms.inputs import prepare
-from apps.engine.arrays import BoolArray, FloatArray, IntArray
-from apps.engine.decay import Window, bucket_weights
-from apps.engine.decay_functions import BUCKET_S
-from apps.engine.errors import BadCase
-from apps.engine.operators import DEFAULT_K, get_operator
-from apps.engine.parameters import Settings
-from apps.engine.simulation import next_job
-from apps.engine.simulation.columns import (
+from apps.contrib.lab.simulation import next_job
+from apps.contrib.lab.simulation.columns import (
     N_COUNTERS,
     PENDING,
     PREDICTIVE,
@@ -36,8 +26,18 @@ from apps.engine.simulation.columns import (
     Rule,
     State,
 )
-from apps.engine.simulation.scenario import Scenario
-from apps.engine.simulation.workload import Workload
+from apps.contrib.lab.simulation.scenario import Scenario
+from apps.contrib.lab.simulation.workload import Workload
+from apps.engine import sweep
+from apps.engine.algorithms import compute
+from apps.engine.algorithms.gridwide import TIE_POINTS
+from apps.engine.algorithms.inputs import prepare
+from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.decay import Window, bucket_weights
+from apps.engine.decay_functions import BUCKET_S
+from apps.engine.errors import BadCase
+from apps.engine.operators import DEFAULT_K, get_operator
+from apps.engine.parameters import Settings
 from apps.engine.tree import FairshareTree
 
 _KINDS = {

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from apps.engine import simulation
-from apps.engine.simulation import columns
+from apps.contrib.lab import simulation
+from apps.contrib.lab.simulation import columns
 
 SHIPPED = Path(simulation.__file__).parent / "scenarios"
 Scenario = dict[str, Any]

@@ -7,15 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from apps.engine.algorithms.inputs import prepare
-from apps.engine.arrays import BoolArray, FloatArray, IntArray
-from apps.engine.cases import Policy
-from apps.engine.parameters import Settings
-from apps.engine.simulation import loop
-from apps.engine.simulation.columns import N_EVENTS, Jobs, Model, State, execution_for
-from apps.engine.simulation.sam_queue import booked_shares, run_sam
-from apps.engine.simulation.scenario import Scenario, read_scenario
-from apps.engine.simulation.sites import (
+from apps.contrib.lab.simulation import loop
+from apps.contrib.lab.simulation.columns import N_EVENTS, Jobs, Model, State, execution_for
+from apps.contrib.lab.simulation.sam_queue import booked_shares, run_sam
+from apps.contrib.lab.simulation.scenario import Scenario, read_scenario
+from apps.contrib.lab.simulation.sites import (
     AGING_STEP_S,
     Aging,
     Recompute,
@@ -27,8 +23,12 @@ from apps.engine.simulation.sites import (
     plan_of,
     rule_of,
 )
-from apps.engine.simulation.streams import HOUR_S
-from apps.engine.simulation.workload import Workload, draw
+from apps.contrib.lab.simulation.streams import HOUR_S
+from apps.contrib.lab.simulation.workload import Workload, draw
+from apps.engine.algorithms.inputs import prepare
+from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.cases import Policy
+from apps.engine.parameters import Settings
 from apps.engine.tree import FairshareTree
 
 FIRST_SAMPLE_H, SAMPLE_STEP_H = 6.0, 0.5

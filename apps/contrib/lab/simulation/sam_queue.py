@@ -13,10 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from apps.engine.algorithms.inputs import prepare
-from apps.engine.arrays import FloatArray, IntArray
-from apps.engine.fast import compiled, compiled_borrowing
-from apps.engine.simulation.columns import (
+from apps.contrib.lab.simulation.columns import (
     N_EVENTS,
     N_RUNNING,
     NEXT_ARRIVAL,
@@ -30,10 +27,13 @@ from apps.engine.simulation.columns import (
     State,
     execution_for,
 )
-from apps.engine.simulation.next_job import add_busy, drop_busy, may_backfill, reservation
-from apps.engine.simulation.scenario import BOOKED_AT, Scenario
-from apps.engine.simulation.sites import empty_state, flat_nodes, plan_of
-from apps.engine.simulation.workload import Workload
+from apps.contrib.lab.simulation.next_job import add_busy, drop_busy, may_backfill, reservation
+from apps.contrib.lab.simulation.scenario import BOOKED_AT, Scenario
+from apps.contrib.lab.simulation.sites import empty_state, flat_nodes, plan_of
+from apps.contrib.lab.simulation.workload import Workload
+from apps.engine.algorithms.inputs import prepare
+from apps.engine.arrays import FloatArray, IntArray
+from apps.engine.fast import compiled, compiled_borrowing
 
 AT_START, AT_END, AT_SUBMIT = range(3)  # in the order of `scenario.BOOKED_AT`
 BACK, FRONT = 0, 1

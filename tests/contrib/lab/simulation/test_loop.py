@@ -12,13 +12,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from apps.contrib.lab.simulation import loop, run, simulate
+from apps.contrib.lab.simulation.columns import Execution, Model
+from apps.contrib.lab.simulation.scenario import Scenario, read_scenario
+from apps.contrib.lab.simulation.sites import empty_state, flat_rule, nodes_of, plan_of
+from apps.contrib.lab.simulation.workload import Workload, draw
 from apps.engine import fast
 from apps.engine.algorithms import all_algorithms
-from apps.engine.simulation import loop, run, simulate
-from apps.engine.simulation.columns import Execution, Model
-from apps.engine.simulation.scenario import Scenario, read_scenario
-from apps.engine.simulation.sites import empty_state, flat_rule, nodes_of, plan_of
-from apps.engine.simulation.workload import Workload, draw
 from tests.examples import examples
 from tests.oracles.simulation import Job, Twin
 

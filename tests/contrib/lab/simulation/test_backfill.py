@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.contrib.lab.simulation import run, simulate
+from apps.contrib.lab.simulation.scenario import read_scenario
+from apps.contrib.lab.simulation.workload import draw
 from apps.engine import fast
-from apps.engine.simulation import run, simulate
-from apps.engine.simulation.scenario import read_scenario
-from apps.engine.simulation.workload import draw
 from tests.examples import examples
 
 CPUS = 8

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from heapq import heappop, heappush
 
-from apps.engine.fast import compiled, compiled_borrowing
-from apps.engine.simulation.columns import (
+from apps.contrib.lab.simulation.columns import (
     ACTIVE,
     HISTORICAL,
     N_DELAYED,
@@ -34,7 +33,8 @@ from apps.engine.simulation.columns import (
     Queues,
     State,
 )
-from apps.engine.simulation.next_job import add_busy, choose, drop_busy, may_backfill, refresh, reservation
+from apps.contrib.lab.simulation.next_job import add_busy, choose, drop_busy, may_backfill, refresh, reservation
+from apps.engine.fast import compiled, compiled_borrowing
 
 BACKFILL_DEPTH = 100  # pending jobs of one entry that are tried for backfill
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apps.engine.simulation import simulate
+from apps.contrib.lab.simulation import simulate
 
 SEEDS = (1, 2, 3, 4, 5)
 Results = Callable[[str], list[dict[str, Any]]]

@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 from heapq import heapify, heappop
 
-from apps.engine import codecs, operators
-from apps.engine.fast import compiled, compiled_borrowing
-from apps.engine.simulation.columns import (
+from apps.contrib.lab.simulation.columns import (
     PENDING,
     Busy,
     Column,
@@ -21,6 +19,8 @@ from apps.engine.simulation.columns import (
     Rule,
     State,
 )
+from apps.engine import codecs, operators
+from apps.engine.fast import compiled, compiled_borrowing
 
 GRIDWIDE, ABSOLUTE, RELATIVE, RELATIVE_N, SIGMOID, SIGMOID_N, SLURM, COMBINED = range(8)
 ON_TARGET_TOLERANCE = operators.ON_TARGET_TOLERANCE

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from apps.contrib.lab.simulation.streams import HOUR_S, Site, Stream, read_streams
 from apps.engine.algorithms import read_algorithm
 from apps.engine.algorithms.aequus import puts_zero_shares_last
 from apps.engine.arrays import BoolArray
@@ -19,7 +20,6 @@ from apps.engine.errors import BadCase, EngineError
 from apps.engine.jobs.base import finite, read_flag, read_integer, read_number, read_table, refuse_unknown
 from apps.engine.operators import get_operator, installed_operators
 from apps.engine.parameters import Settings
-from apps.engine.simulation.streams import HOUR_S, Site, Stream, read_streams
 
 APPROACHES = ("historical", "active", "predictive")
 DISPATCHES = ("priority", "sam")

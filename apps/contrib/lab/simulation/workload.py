@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from apps.contrib.lab.simulation.columns import Arrivals, Departures, Jobs
+from apps.contrib.lab.simulation.scenario import Scenario
+from apps.contrib.lab.simulation.streams import MOST_JOBS, Site, Span, Stream
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.errors import BadCase
-from apps.engine.simulation.columns import Arrivals, Departures, Jobs
-from apps.engine.simulation.scenario import Scenario
-from apps.engine.simulation.streams import MOST_JOBS, Site, Span, Stream
 
 # Quantities drawn for a stream. The index in this list is part of the seed, so that quantities are independent.
 _DRAWN = ("arrivals", "run", "factor", "site", "loss")

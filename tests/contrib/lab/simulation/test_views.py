@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from apps.contrib.lab.simulation import simulate
+from apps.contrib.lab.simulation.columns import execution_for
+from apps.contrib.lab.simulation.scenario import read_scenario
+from apps.contrib.lab.simulation.sites import AGING_STEP_S, Aging, coarse, empty_state, nodes_of, plan_of
+from apps.contrib.lab.simulation.workload import draw
 from apps.engine import fast
 from apps.engine.decay import bucket_weights
 from apps.engine.decay_functions import DECAY_FUNCTIONS
-from apps.engine.simulation import simulate
-from apps.engine.simulation.columns import execution_for
-from apps.engine.simulation.scenario import read_scenario
-from apps.engine.simulation.sites import AGING_STEP_S, Aging, coarse, empty_state, nodes_of, plan_of
-from apps.engine.simulation.workload import draw
 
 WINDOWS: dict[str, dict[str, Any]] = {
     "none": {"length_s": 20_000},

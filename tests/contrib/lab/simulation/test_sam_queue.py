@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apps.engine.simulation import run, sam_queue, simulate
-from apps.engine.simulation.columns import Execution, Jobs
-from apps.engine.simulation.sam_queue import SamQueues
-from apps.engine.simulation.scenario import read_scenario
-from apps.engine.simulation.workload import draw
+from apps.contrib.lab.simulation import run, sam_queue, simulate
+from apps.contrib.lab.simulation.columns import Execution, Jobs
+from apps.contrib.lab.simulation.sam_queue import SamQueues
+from apps.contrib.lab.simulation.scenario import read_scenario
+from apps.contrib.lab.simulation.workload import draw
 
 SEEDS = (1, 2, 3, 4, 5)
 
