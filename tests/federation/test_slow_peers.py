@@ -1,4 +1,4 @@
-"""Thirty peers or daemons that answer a byte at a time hold up nobody else's fetches, collections and webhooks."""
+"""Thirty peers or daemons that answer a byte at a time hold up nobody else's fetches and collections."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ from django.test import Client
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.cli.stack import definitions
-from apps.contrib.notices import webhook_calls, webhooks
-from apps.contrib.notices.models import Delivery
-from apps.contrib.notices.places import Place
 from apps.core.errors import TooOften
 from apps.federation import fetch_requests
 from apps.federation.fetch_schedule import MOST_OF_OWNER, request_fetch
@@ -155,27 +152,16 @@ def add_source(slug: str, url: str, folder: Path) -> Source:
     return set_up_source(slug=slug, given={"kind": "slurm-rest", "collecting": terms}, at=AT, actor=COMMAND)
 
 
-def call_webhook(owner: User, url: str) -> Delivery:
-    webhook, _ = webhooks.make_webhook(
-        name="Quick", url=url, place=Place(), kinds=(), at=AT, actor=Actor(user=owner, via="page")
-    )
-    delivery = Delivery.objects.create(webhook=webhook, event="test", news_at=AT, due_at=AT, created_at=AT)
-    webhook_calls.request_calls(at=AT)
-    return delivery
-
-
 def others_are_served(callers: Callers, policy: Policy, quick: QuickServer, folder: Path) -> None:
-    """A fetch, a collection and a webhook of another person, which are asked for last."""
+    """A fetch and a collection of another person, which are asked for last."""
     other = User.objects.create_user("other", is_superuser=True)
     fetch = request_fetch(add_mount(policy, other, quick.url), at=AT)
     collection = enqueue_collection(add_source("quick", quick.url, folder), at=AT)
-    delivery = call_webhook(other, quick.url)
-    for _message in range(3):
+    for _message in range(2):
         callers.wake()
     ended = Run.objects.filter(pk__in=(fetch.pk, collection.pk), state="succeeded")
     wait_until(lambda: ended.count() == 2)
-    wait_until(lambda: Delivery.objects.filter(pk=delivery.pk, state="sent").exists())
-    assert quick.n_asked == 3
+    assert quick.n_asked == 2
 
 
 def test_thirty_slow_peers_of_one_person_hold_up_nobody_else(
