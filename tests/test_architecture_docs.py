@@ -78,7 +78,7 @@ NEWCOMER = (
     ("How long does a session last", "fairshare_web/settings.py", "SESSION_COOKIE_AGE"),
     ("in the navigation", "apps/web/shell/navigation.py", "def "),
     ("10 % from siblings", "apps/policies/operations/percent.py", "def own_shares_for_percent"),
-    ("core-hours converted to shares", "apps/policies/allocations/conversion.py", "def convert("),
+    ("core-hours converted to shares", "apps/contrib/allocations/conversion.py", "def convert("),
     ("document verified", "apps/federation/documents/trust.py", "def check_document"),
     ("how often may one ask", "fairshare_web/settings.py", "DEFAULT_THROTTLE_RATES"),
     ("tries a recompute", "tests/priorities/recompute/test_pipeline.py", "def test_"),

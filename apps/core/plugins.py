@@ -143,7 +143,7 @@ class PluginConfig(AppConfig):
         """Address that predicts a draft's group while shares are dragged. Read by `pages.changes.drafts`."""
         return ""
 
-    def notice_kinds(self) -> Mapping[str, Any]:
+    def notice_kinds(self) -> Mapping[str, Addition[Any]]:
         """Kinds of notices by name: `Kind` of the plug-in of notices, which reads them in its `kinds`."""
         return {}
 

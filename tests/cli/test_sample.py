@@ -6,7 +6,6 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from io import StringIO
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -15,14 +14,12 @@ from django.core.management.base import CommandError
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
-from apps.cli.sample.grid import PART, POLICY_SLUG, SITES, Grid
+from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.sample.loading import load_sample
 from apps.core.errors import Conflict
-from apps.policies.allocations.records import Period
 from apps.policies.models import Policy, Revision
 from apps.priorities.models import Snapshot
-from apps.priorities.selectors.allocations import get_allocation_table
 from apps.priorities.selectors.tree import get_tree_page
 from apps.priorities.serving import store
 from apps.priorities.tried_settings import TriedVector, check_tree
@@ -74,12 +71,6 @@ def test_the_sample_has_one_over_one_idle_one_new_group_and_one_late_source(samp
     assert min(last, key=lambda site: last[site] or AT) == late[0]
     assert [one.site for one in Source.objects.all() if timeliness(one, AT) is Timeliness.LATE] == late
     assert Record.objects.filter(state="running").exists()
-    period = Period(AT.date() - timedelta(days=DAYS), AT.date() + timedelta(days=90))
-    table = get_allocation_table(policy_slug=POLICY_SLUG, period=period, zone=ZoneInfo("UTC"), actor=COMMAND)
-    assert [row.name for row in table.is_over] == ["genomics"]
-    assert table.capacity_core_h == sum(site.cores for site in SITES) / PART * period.hours(ZoneInfo("UTC"))
-    paces = {row.name: row.pace for row in table.rows}
-    assert (paces["lattice-qcd"], paces["radio-sky"], paces["genomics"]) == ("ahead", "idle", "behind")
     _check_resolution_in_exact_fractions()
 
 

@@ -72,9 +72,9 @@ def test_no_two_plugins_claim_one_entry() -> None:
 
 
 def test_two_plugins_that_claim_one_entry_are_both_named_and_the_first_stays() -> None:
-    with patch.object(SearchConfig, "notice_kinds", lambda _self: {"agent_silent": "another"}):
+    with patch.object(SearchConfig, "notice_kinds", lambda _self: {"agent_silent": Addition("another")}):
         [error] = check_claimed_entries(None)
-        assert keyed("notice_kinds")["agent_silent"] != "another"
+        assert keyed("notice_kinds")["agent_silent"].value != "another"
     assert "apps.contrib.schedulers and apps.contrib.search both declare 'agent_silent' in notice_kinds" in error.msg
 
 

@@ -61,6 +61,14 @@ class AllocationsConfig(PluginConfig):
 
         return ending_items(view, actor)
 
+    def notice_kinds(self) -> Mapping[str, Addition[Any]]:
+        from apps.contrib.allocations.notice_kinds import ENDING, OVER_BUDGET
+
+        return {
+            ENDING.name: Addition(ENDING, after="shares_changed"),
+            OVER_BUDGET.name: Addition(OVER_BUDGET, after=ENDING.name),
+        }
+
     def sample_parts(self) -> Mapping[str, Callable[[Any], None]]:
         from apps.contrib.allocations.sample import allocate_core_hours
 

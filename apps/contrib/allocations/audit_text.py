@@ -5,11 +5,20 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy
 
 from apps.core.plugins import Addition
+from apps.pages.audit.text import CHANGED, REMOVED, WITHDREW
 
 SENTENCES = {
+    "allocation.given": gettext_lazy("allocated core-hours to %(what)s"),
+    "allocation.changed": CHANGED,
+    "allocation.withdrawn": WITHDREW,
+    "capacity.stated": gettext_lazy("added capacity of %(what)s"),
+    "capacity.changed": CHANGED,
+    "capacity.removed": REMOVED,
     "pack.shared": gettext_lazy("shared a committee pack of %(what)s by a link"),
     "pack.link_revoked": gettext_lazy("revoked a link to a committee pack of %(what)s"),
 }
 TOPICS = {
+    "allocation": Addition(gettext_lazy("Allocations"), after="mapping"),
+    "capacity": Addition(gettext_lazy("Capacity"), after="allocation"),
     "pack": Addition(gettext_lazy("Committee pack"), after="capacity"),
 }

@@ -10,9 +10,9 @@ from django.conf import settings
 from apps.cli.sample.grid import PART, POLICY_SLUG, SITES
 from apps.cli.sample.jobs import DAYS
 from apps.cli.sample.site import SampleSite
-from apps.policies.allocations.capacities import CapacityTerms, add_capacity
-from apps.policies.allocations.records import DAY, Period, day_of
-from apps.policies.allocations.services import AllocationTerms, create_allocation
+from apps.contrib.allocations.capacities import CapacityTerms, add_capacity
+from apps.contrib.allocations.periods import DAY, Period, day_of
+from apps.contrib.allocations.services import AllocationTerms, create_allocation
 
 _NOTE = "A sixteenth of the machine belongs to the grid."
 _ROUND = "Autumn round of the allocation committee."

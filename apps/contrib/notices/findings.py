@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import numpy as np
-from django.conf import settings
 from django.db import connection
 
 from apps.accounts.actor import SYSTEM
@@ -20,19 +18,14 @@ from apps.mapping.attachments import key_of
 from apps.mapping.claims import list_claims
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rule_set
-from apps.policies.allocations.services import allocations_of, period_of
-from apps.policies.allocations.summary import ending_soon
 from apps.policies.models import ChangeSet, Revision
 from apps.policies.recompute_runs import failed_recompute
 from apps.policies.requests.inbox import OPEN
 from apps.policies.requests.share_requests import RequestState, state_of_request
-from apps.priorities.delivered_usage import load_delivered
 from apps.priorities.serving import store
 from apps.usage.timeliness import Timeliness, is_behind, is_long_late, timeliness
 from apps.usage.timeliness import last_contact_at as last_contact_of_source_at
 
-FURTHEST_DAYS = 366
-_CLOSE_DAYS = 7  # before an end, from which on the level is a warning
 _LONG_WAITS = 3  # times the limit of the rule
 _MOST_REVISIONS, _MOST_GROUPS = 50, 100  # the newest ones, and groups of one of them
 _HOUR = timedelta(hours=1)
@@ -109,56 +102,6 @@ def _groups_with_changed_shares(revision: Revision) -> set[UUID]:
     with connection.cursor() as cursor:
         cursor.execute(_CHANGED_SHARES, {"policy": revision.policy_id, "number": revision.number})
         return {parent_uid for (parent_uid,) in cursor.fetchall()}
-
-
-def ending_allocations(place: PolicyPlace) -> Iterable[Finding]:
-    """Allocations without a successor, until a month after their end."""
-    tree = place.tree
-    everything = np.ones(len(tree), dtype=np.bool_)
-    for event in ending_soon(tree, everything, allocations_of(place.policy), place.today, FURTHEST_DAYS):
-        days_left = (event.on - place.today).days
-        if event.allocation is None or event.is_covered or days_left > place.terms["days"]:
-            continue
-        facts = {
-            "allocation": str(event.allocation.uid),
-            "path": event.path,
-            "ends_on": event.on.isoformat(),
-            "core_h": event.allocation.core_h,
-            "is_over": days_left < 0,
-        }
-        level = "warn" if days_left <= _CLOSE_DAYS else "info"
-        yield Finding(str(event.allocation.uid), level, facts, event.uid)  # type: ignore[arg-type]  # one of the two
-
-
-def over_budget(place: PolicyPlace) -> Iterable[Finding]:
-    """Allocations of today of which more than the limit was delivered since their first day."""
-    zone = ZoneInfo(settings.TIME_ZONE)
-    current = [
-        (allocation, i, period_of(allocation).instants(zone)[0])
-        for allocation in allocations_of(place.policy)
-        if allocation.starts_on <= place.today <= allocation.ends_on
-        and allocation.core_h > 0
-        and (i := place.tree.index_of_uid(allocation.entry_uid)) is not None
-    ]
-    if not current:
-        return
-    used = load_delivered(
-        policy=place.policy,
-        tree=place.tree,
-        entries=[i for _allocation, i, _begins_at in current],
-        edges=[place.at, *(begins_at for _allocation, _i, begins_at in current)],
-    )
-    for allocation, i, begins_at in current:
-        used_core_h = used.between(i, begins_at, place.at) / _HOUR.total_seconds()
-        if used_core_h * 100 > place.terms["percent"] * allocation.core_h:
-            facts = {
-                "allocation": str(allocation.uid),
-                "path": place.tree.path(i),
-                "core_h": allocation.core_h,
-                "used_core_h": round(used_core_h, 2),
-                "ends_on": allocation.ends_on.isoformat(),
-            }
-            yield Finding(str(allocation.uid), "warn", facts, allocation.entry_uid)
 
 
 def late_source(place: SourcePlace) -> Iterable[Finding]:

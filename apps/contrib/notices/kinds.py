@@ -9,9 +9,9 @@ from apps.contrib.notices.kind import Kind, Term
 from apps.contrib.notices.models import Notice
 from apps.contrib.notices.visibility import Reader
 from apps.core.errors import NotFound
-from apps.core.plugins import keyed
+from apps.core.plugins import with_additions
 
-KINDS: tuple[Kind, ...] = (
+_OWN: tuple[Kind, ...] = (
     Kind(
         name="waiting_decisions",
         title=_("Pending reviews and requests"),
@@ -44,28 +44,6 @@ KINDS: tuple[Kind, ...] = (
         describe=sentences.shares_changed,
         leads_to="entry",
         terms=(Term("days", _("Shown for"), _("days"), 14, 1, 366),),
-    ),
-    Kind(
-        name="ending_allocations",
-        title=_("Expiring allocations"),
-        about=_("Core-hours end, and no further ones are allocated."),
-        watches="policy",
-        find=findings.ending_allocations,
-        is_for=audience.concerned,
-        describe=sentences.ending_allocations,
-        leads_to="allocations",
-        terms=(Term("days", _("Notify ahead"), _("days"), 30, 1, findings.FURTHEST_DAYS),),
-    ),
-    Kind(
-        name="over_budget",
-        title=_("Allocations that are used up"),
-        about=_("An entry has used this percentage of the core-hours that it was allocated."),
-        watches="policy",
-        find=findings.over_budget,
-        is_for=audience.concerned_with_numbers,
-        describe=sentences.over_budget,
-        leads_to="allocations",
-        terms=(Term("percent", _("Threshold"), _("%"), 100, 1, 1000, is_whole=False),),
     ),
     Kind(
         name="late_source",
@@ -112,7 +90,6 @@ KINDS: tuple[Kind, ...] = (
         describe=sentences.recompute_failed,
         leads_to="algorithm",
     ),
-    *keyed("notice_kinds").values(),
     Kind(
         name="stale_peer",
         title=_("Lost peers"),
@@ -127,7 +104,8 @@ KINDS: tuple[Kind, ...] = (
         leads_to="remote",
     ),
 )
-_BY_NAME = {kind.name: kind for kind in KINDS}
+_BY_NAME: dict[str, Kind] = with_additions({kind.name: kind for kind in _OWN}, "notice_kinds")
+KINDS = tuple(_BY_NAME.values())
 
 
 def is_kind(name: str) -> bool:

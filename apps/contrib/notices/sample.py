@@ -5,6 +5,7 @@ from __future__ import annotations
 from apps.cli.sample.grid import POLICY_SLUG
 from apps.cli.sample.site import SampleSite
 from apps.contrib.notices.evaluation import evaluate
+from apps.contrib.notices.kinds import is_kind
 from apps.contrib.notices.places import Place
 from apps.contrib.notices.webhooks import make_webhook, switch_webhook
 from apps.policies.models import Policy
@@ -20,7 +21,7 @@ def make_webhooks(site: SampleSite) -> None:
             name="Chat of the operators" if username == "admin" else "Chat of the climate group",
             url="https://chat.example/hooks/fairshare",
             place=place,
-            kinds=["over_budget"],
+            kinds=[name for name in ("over_budget",) if is_kind(name)],
             at=site.at,
             actor=owner,
         )

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 
 from apps.accounts.selectors import display_name
 from apps.contrib.notices.kind import Sentence
-from apps.priorities.sentences.numbers import count, number
+from apps.priorities.sentences.numbers import number
 
 Facts = Mapping[str, Any]
 
@@ -47,26 +47,9 @@ def request_decided(facts: Facts) -> Sentence:
 
 
 def shares_changed(facts: Facts) -> Sentence:
-    given = {"path": facts["path"], "n": facts["revision"], "day": _day_text(facts["published_at"])}
+    given = {"path": facts["path"], "n": facts["revision"], "day": day_text(facts["published_at"])}
     text = _("Revision %(n)s of %(day)s changed how shares are divided below %(path)s.") % given
     return Sentence("shares_changed", _shown(facts), text)
-
-
-def ending_allocations(facts: Facts) -> Sentence:
-    given = {"path": facts["path"], "day": _day_text(facts["ends_on"]), "hours": count(facts["core_h"])}
-    text = _("%(path)s: %(hours)s core-hours are allocated until %(day)s; no renewal is planned.") % given
-    return Sentence("ending_allocations.over" if facts["is_over"] else "ending_allocations.ends", facts, text)
-
-
-def over_budget(facts: Facts) -> Sentence:
-    given = {
-        "path": facts["path"],
-        "day": _day_text(facts["ends_on"]),
-        "hours": count(facts["core_h"]),
-        "used": count(facts["used_core_h"]),
-    }
-    text = _("%(path)s has used %(used)s of the %(hours)s core-hours that it has until %(day)s.") % given
-    return Sentence("over_budget", facts, text)
 
 
 def late_source(facts: Facts) -> Sentence:
@@ -143,6 +126,6 @@ def _shown(facts: Facts) -> Facts:
     return {name: value for name, value in facts.items() if name not in ("user", "author")}
 
 
-def _day_text(text: str) -> str:
+def day_text(text: str) -> str:
     """A day in facts as text: 31 Dec 2026."""
     return str(formats.date_format(date.fromisoformat(text[:10]), "j M Y"))

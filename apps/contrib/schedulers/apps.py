@@ -56,10 +56,10 @@ class SchedulersConfig(PluginConfig):
 
         return scheduler_families()
 
-    def notice_kinds(self) -> Mapping[str, Any]:
+    def notice_kinds(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.schedulers.agent_notice import KIND
 
-        return {KIND.name: KIND}
+        return {KIND.name: Addition(KIND, after="recompute_failed")}
 
     def audit_sentences(self) -> Mapping[str, Words]:
         from apps.contrib.schedulers.audit_text import SENTENCES

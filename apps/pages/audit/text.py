@@ -24,7 +24,7 @@ _ARCHIVED = gettext_lazy("archived %(what)s")
 _RESTORED = gettext_lazy("restored %(what)s")
 PAUSED = gettext_lazy("paused %(what)s")
 RESUMED = gettext_lazy("resumed %(what)s")
-_WITHDREW = gettext_lazy("withdrew %(what)s")
+WITHDREW = gettext_lazy("withdrew %(what)s")
 _FETCH = gettext_lazy("requested a fetch of %(what)s")
 _BEGAN = gettext_lazy("started publishing %(what)s")
 _STOPPED = gettext_lazy("stopped publishing %(what)s")
@@ -36,7 +36,7 @@ _OF_A_TOPIC = (
     _RESTORED,
     PAUSED,
     RESUMED,
-    _WITHDREW,
+    WITHDREW,
     _FETCH,
     _BEGAN,
     _STOPPED,
@@ -53,7 +53,7 @@ SENTENCES = {
     "changeset.scheduled": gettext_lazy("scheduled %(what)s"),
     "changeset.held": gettext_lazy("could not publish %(what)s when it was due"),
     "changeset.rebased": gettext_lazy("rebased %(what)s"),
-    "changeset.withdrawn": _WITHDREW,
+    "changeset.withdrawn": WITHDREW,
     "changeset.declined": gettext_lazy("declined %(what)s"),
     "changeset.counter_offered": gettext_lazy("offered another share for %(what)s"),
     "changeset.commented": gettext_lazy("commented on %(what)s"),
@@ -62,12 +62,6 @@ SENTENCES = {
     "grant.extended": gettext_lazy("extended the role %(role)s of %(what)s"),
     "grant.ended": gettext_lazy("ended the role %(role)s of %(what)s"),
     "grant.adopted": gettext_lazy("took over the role %(role)s of %(what)s"),
-    "allocation.given": gettext_lazy("allocated core-hours to %(what)s"),
-    "allocation.changed": CHANGED,
-    "allocation.withdrawn": _WITHDREW,
-    "capacity.stated": gettext_lazy("added capacity of %(what)s"),
-    "capacity.changed": CHANGED,
-    "capacity.removed": REMOVED,
     "mapping.changed": CHANGED,
     "mapping.assigned": gettext_lazy("attached accounts in %(what)s"),
     "mapping.detached": gettext_lazy("detached accounts in %(what)s"),
@@ -161,8 +155,6 @@ TOPICS = {
     "account": gettext_lazy("Accounts"),
     "accounts": gettext_lazy("Pseudonyms"),
     "mapping": gettext_lazy("Mapping"),
-    "allocation": gettext_lazy("Allocations"),
-    "capacity": gettext_lazy("Capacity"),
     "usage": gettext_lazy("Usage"),
     "source": gettext_lazy("Usage sources"),
     "token": gettext_lazy("Tokens"),

@@ -6,8 +6,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.policies.allocations.records import LONGEST_TEXT
+LONGEST_REASON = 512
 
 
 class ReasonFilterSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=LONGEST_TEXT)
+    reason = serializers.CharField(max_length=LONGEST_REASON)

@@ -6,8 +6,8 @@ from datetime import date
 from typing import Any
 
 from apps.accounts.actor import SYSTEM
-from apps.policies.allocations.capacities import CapacityTerms, add_capacity
-from apps.policies.allocations.services import AllocationTerms, create_allocation
+from apps.contrib.allocations.capacities import CapacityTerms, add_capacity
+from apps.contrib.allocations.services import AllocationTerms, create_allocation
 from tests.small_site import Site
 
 NEEDS_SENSE = {

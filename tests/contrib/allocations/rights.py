@@ -6,11 +6,11 @@ from datetime import date
 from uuid import UUID
 
 from apps.accounts.actor import SYSTEM, Actor
+from apps.contrib.allocations.capacities import CapacityTerms, add_capacity
+from apps.contrib.allocations.capacities import tag_of as tag_of_capacity
 from apps.contrib.allocations.removed import REMOVED_PAGES
-from apps.policies.allocations.capacities import CapacityTerms, add_capacity
-from apps.policies.allocations.capacities import tag_of as tag_of_capacity
-from apps.policies.allocations.services import AllocationTerms, change_dates, create_allocation
-from apps.policies.allocations.services import tag_of as tag_of_allocation
+from apps.contrib.allocations.services import AllocationTerms, change_dates, create_allocation
+from apps.contrib.allocations.services import tag_of as tag_of_allocation
 from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.tree.stored import load_tree
 from tests.instants import AT

@@ -6,8 +6,8 @@ from datetime import date, timedelta
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
+from apps.contrib.allocations.services import AllocationTerms, create_allocation
 from apps.contrib.notices.evaluation import evaluate
-from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.runs.models import Run
 from apps.usage.models import Source
 from tests.instants import AT

@@ -9,12 +9,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.contrib.allocations import capacities
 from apps.contrib.allocations.api.views import READ_WRITE
+from apps.contrib.allocations.capacities import CapacityChange, CapacityTerms
+from apps.contrib.allocations.terms import LONGEST_TEXT
 from apps.core import clock
 from apps.mapping.permissions import load_visibility
-from apps.policies.allocations import capacities
-from apps.policies.allocations.capacities import CapacityChange, CapacityTerms
-from apps.policies.allocations.records import LONGEST_TEXT
 from apps.policies.models import Capacity
 from apps.web.rest.authentication import Scopes, actor_of
 from apps.web.rest.if_match import if_match_header, require_if_match

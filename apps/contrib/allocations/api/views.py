@@ -13,11 +13,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.core import clock
-from apps.core.errors import FieldProblem, Invalid
-from apps.mapping.permissions import load_visibility
-from apps.policies.allocations import services
-from apps.policies.allocations.conversion import (
+from apps.contrib.allocations import services
+from apps.contrib.allocations.conversion import (
     RESTS,
     Conversion,
     ConversionQuery,
@@ -25,17 +22,21 @@ from apps.policies.allocations.conversion import (
     draft_shares,
     get_conversion,
 )
-from apps.policies.allocations.records import FIRST_DAY, LAST_DAY, LONGEST_TEXT, Period, day_of, whole_year
-from apps.policies.allocations.services import AllocationChange, AllocationTerms
-from apps.policies.models import Allocation
-from apps.policies.tree.terms import AT_END
-from apps.priorities.selectors.allocations import (
+from apps.contrib.allocations.periods import FIRST_DAY, LAST_DAY, Period, day_of, whole_year
+from apps.contrib.allocations.services import AllocationChange, AllocationTerms
+from apps.contrib.allocations.table import (
     PAGE,
     AllocationRow,
     AllocationTable,
     OnAllocations,
     get_allocation_table,
 )
+from apps.contrib.allocations.terms import LONGEST_TEXT
+from apps.core import clock
+from apps.core.errors import FieldProblem, Invalid
+from apps.mapping.permissions import load_visibility
+from apps.policies.models import Allocation
+from apps.policies.tree.terms import AT_END
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.cursors import read_cursor
 from apps.web.rest.if_match import if_match_header, require_if_match

@@ -10,9 +10,9 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.contrib.allocations.core_hour_weeks import AllocationLeft, CoreHourWeeks
 from apps.contrib.allocations.figures import labels
-from apps.policies.allocations.records import DAY, begins_at
-from apps.priorities.core_hour_weeks import AllocationLeft, CoreHourWeeks
+from apps.contrib.allocations.periods import DAY, begins_at
 from apps.priorities.sentences.numbers import percent
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Column, Control, EndLabel, Figure, Table

@@ -8,10 +8,10 @@ from typing import Final
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
+from apps.contrib.allocations.core_hour_weeks import CoreHourWeeks
 from apps.contrib.allocations.figures.burn_down import burn_down
 from apps.contrib.allocations.figures.usage_weeks import BY, UNIT, usage_weeks
 from apps.core.errors import NotFound
-from apps.priorities.core_hour_weeks import CoreHourWeeks
 from apps.web.figures.figure import Figure
 
 CORE_HOUR_FIGURES: Final[dict[str, Callable[[CoreHourWeeks, QueryDict], Figure]]] = {

@@ -10,9 +10,9 @@ from django.http import QueryDict
 from django.utils import formats
 from django.utils.translation import gettext as _
 
+from apps.contrib.allocations.core_hour_weeks import CoreHourWeeks
+from apps.contrib.allocations.periods import Period
 from apps.core.errors import FieldProblem, Invalid
-from apps.policies.allocations.records import Period
-from apps.priorities.core_hour_weeks import CoreHourWeeks
 from apps.priorities.sentences.numbers import number
 from apps.web.figures import axes
 from apps.web.figures.figure import Choice, Figure, Table, with_changes

@@ -11,8 +11,8 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.contrib.allocations.core_hour_weeks import CoreHourWeeks, WeekAmounts
 from apps.contrib.allocations.figures import labels
-from apps.priorities.core_hour_weeks import CoreHourWeeks, WeekAmounts
 from apps.priorities.sentences.numbers import percent
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, read_choice, with_changes

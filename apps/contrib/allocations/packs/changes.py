@@ -9,13 +9,13 @@ from typing import Any
 from django.db.models import Max, Min, Q
 
 from apps.accounts.actor import Actor
-from apps.policies.allocations.records import Period
-from apps.policies.allocations.summary import Event
+from apps.contrib.allocations.periods import Period
+from apps.contrib.allocations.summary import Event
+from apps.contrib.allocations.usage import get_ending_soon
 from apps.policies.models import Entry, Revision
 from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.history import HistoryLine, history_lines
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.selectors.usage import get_ending_soon
 from apps.priorities.serving.served_snapshot import instant
 from apps.series.daily_series import site_zone
 

@@ -22,8 +22,8 @@ from apps.contrib.allocations.packs.core_hours import (
     fairness_among,
     held_back_pairs,
 )
+from apps.contrib.allocations.periods import Period
 from apps.core.errors import FieldProblem, Invalid
-from apps.policies.allocations.records import Period
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.serving.served_snapshot import instant
 from apps.series.daily_series import site_zone

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from apps.accounts.actor import Actor
+from apps.contrib.allocations.periods import Period
+from apps.contrib.allocations.table import AllocationRow, get_allocation_table
 from apps.contrib.notices.statements.selectors import AMOUNTS, lines_of
 from apps.engine.convergence import fairness
-from apps.policies.allocations.records import Period
 from apps.policies.tree.columns import Mask
-from apps.priorities.selectors.allocations import AllocationRow, get_allocation_table
 from apps.priorities.selectors.rows import PolicyView
 from apps.series.daily_series import site_zone
 from apps.series.months import Month

@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
+from apps.contrib.allocations.usage import get_ending_soon
 from apps.pages.overview.attention import MOST_EACH, AttentionItem
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.selectors.usage import get_ending_soon
 from apps.web.shell.presentation import long_day
 
 ENDING_DAYS = 60

@@ -23,17 +23,17 @@ from apps.contrib.allocations.pages.forms import (
     uid_from_query,
     zone,
 )
+from apps.contrib.allocations.pages.plan_strip import Span, draw_plan, first_days, months_around
+from apps.contrib.allocations.periods import DAY, FIRST_DAY, LAST_DAY, Period
+from apps.contrib.allocations.services import period_of, successor_of
+from apps.contrib.allocations.summary import SOON_DAYS, Event
+from apps.contrib.allocations.usage import Upcoming, get_calendar, get_ending_soon
 from apps.core import clock
 from apps.core.typed_numbers import read_whole
-from apps.policies.allocations.records import DAY, FIRST_DAY, LAST_DAY, Period
-from apps.policies.allocations.services import period_of, successor_of
-from apps.policies.allocations.summary import SOON_DAYS, Event
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import Dates
-from apps.priorities.selectors.usage import Upcoming, get_calendar, get_ending_soon
 from apps.web.shell import presentation
 from apps.web.shell.requests import actor_of
-from apps.web.svg.strips import Span, draw_plan, first_days, months_around
 
 _MOST_PLANNED = 12
 _MOST_LISTED = 50

@@ -15,6 +15,17 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from apps.accounts.selectors import display_name
+from apps.contrib.allocations import capacities as capacity_services
+from apps.contrib.allocations import services
+from apps.contrib.allocations.capacities import CapacityChange, CapacityTerms
+from apps.contrib.allocations.conversion import (
+    RESTS,
+    Conversion,
+    ConversionQuery,
+    ConvertedLine,
+    draft_shares,
+    get_conversion,
+)
 from apps.contrib.allocations.pages import presenters as allocation_presenters
 from apps.contrib.allocations.pages.forms import (
     AllocationForm,
@@ -31,22 +42,12 @@ from apps.contrib.allocations.pages.forms import (
     zone,
 )
 from apps.contrib.allocations.pages.views import crumbs_of, page_url
+from apps.contrib.allocations.periods import whole_year
+from apps.contrib.allocations.services import AllocationChange
+from apps.contrib.allocations.terms import may_decide
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, Stale
 from apps.mapping.permissions import load_visibility
-from apps.policies.allocations import capacities as capacity_services
-from apps.policies.allocations import services
-from apps.policies.allocations.capacities import CapacityChange, CapacityTerms
-from apps.policies.allocations.conversion import (
-    RESTS,
-    Conversion,
-    ConversionQuery,
-    ConvertedLine,
-    draft_shares,
-    get_conversion,
-)
-from apps.policies.allocations.records import may_decide, whole_year
-from apps.policies.allocations.services import AllocationChange
 from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree

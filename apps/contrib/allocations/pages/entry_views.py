@@ -28,13 +28,13 @@ from apps.contrib.allocations.pages.forms import (
     today,
     zone,
 )
+from apps.contrib.allocations.services import AllocationTerms, change_dates, create_allocation, period_of
+from apps.contrib.allocations.table import EntryCoreHours, get_entry_core_hours
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid
 from apps.mapping.permissions import load_visibility
-from apps.policies.allocations.services import AllocationTerms, change_dates, create_allocation, period_of
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import AT_END, Dates
-from apps.priorities.selectors.allocations import EntryCoreHours, get_entry_core_hours
 from apps.web.shell import lines, presentation
 from apps.web.shell.forms import read_action
 from apps.web.shell.publishing import add_published_message

@@ -17,11 +17,12 @@ from django.utils import formats
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.contrib.allocations.capacities import MOST_CORES
+from apps.contrib.allocations.periods import DAY, FIRST_DAY, LAST_DAY, Period, day_of, whole_year
+from apps.contrib.allocations.services import MOST_CORE_H
+from apps.contrib.allocations.terms import LONGEST_TEXT
 from apps.core.errors import NotFound, problem_sentence
 from apps.core.typed_numbers import read_amount
-from apps.policies.allocations.capacities import MOST_CORES
-from apps.policies.allocations.records import DAY, FIRST_DAY, LAST_DAY, LONGEST_TEXT, Period, day_of, whole_year
-from apps.policies.allocations.services import MOST_CORE_H
 from apps.web.share_input import read_shares
 from apps.web.shell.forms import RefusableForm, choice_field, date_input, name_field, reason_field, text_input
 

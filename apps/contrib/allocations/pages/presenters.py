@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.contrib.allocations.pages.forms import day_text, period_text, query_of
-from apps.policies.allocations.records import Period
-from apps.priorities.selectors.allocations import (
+from apps.contrib.allocations.periods import Period
+from apps.contrib.allocations.table import (
     PACE_TOLERANCE,
     AllocationRow,
     AllocationTable,

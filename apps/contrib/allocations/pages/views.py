@@ -14,6 +14,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.contrib.allocations.conversion import ConversionQuery, preview_core_hours
+from apps.contrib.allocations.core_hour_weeks import CoreHourWeeks
 from apps.contrib.allocations.figures.by_name import CORE_HOUR_FIGURES, FIGURE_STATE, draw_core_hour_figure
 from apps.contrib.allocations.pages import presenters as allocation_presenters
 from apps.contrib.allocations.pages.calendar import calendar_context, plan_context, soon_context
@@ -26,17 +28,15 @@ from apps.contrib.allocations.pages.forms import (
     uid_from_query,
     zone,
 )
+from apps.contrib.allocations.services import AllocationTerms, create_allocation
+from apps.contrib.allocations.table import AllocationTable, get_allocation_table
+from apps.contrib.allocations.usage import get_core_hour_weeks
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
 from apps.core.typed_numbers import read_amount
 from apps.mapping.permissions import load_visibility, rights_in
-from apps.policies.allocations.conversion import ConversionQuery, preview_core_hours
-from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.core_hour_weeks import CoreHourWeeks
-from apps.priorities.selectors.allocations import AllocationTable, get_allocation_table
-from apps.priorities.selectors.usage import get_core_hour_weeks
 from apps.web.shell import presentation
 from apps.web.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.web.shell.requests import SeeOther, actor_of, csv_response, fragment

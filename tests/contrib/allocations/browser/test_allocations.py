@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from apps.accounts.actor import Actor
-from apps.policies.allocations.services import change_dates
+from apps.contrib.allocations.services import change_dates
 from apps.policies.models import Allocation, ChangeSet
 from tests.browser.conftest import Open, in_windows_of_all
 from tests.contrib.allocations.pages.test_allocations import PAGE, allocate, cores, tab

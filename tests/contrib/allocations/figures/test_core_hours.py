@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.http import QueryDict
 
+from apps.contrib.allocations.core_hour_weeks import AllocationLeft, CoreHourWeeks, WeekAmounts
 from apps.contrib.allocations.figures.by_name import draw_core_hour_figure
+from apps.contrib.allocations.periods import Period
 from apps.core.errors import Invalid, NotFound
-from apps.policies.allocations.records import Period
-from apps.priorities.core_hour_weeks import AllocationLeft, CoreHourWeeks, WeekAmounts
 from apps.web.figures import Figure
 from tests.web.figures.schema import check_schema
 

@@ -17,10 +17,10 @@ from apps.accounts.services import NewToken, make_token
 from apps.contrib.allocations.models import SharedPack
 from apps.contrib.allocations.packs.bars import core_h
 from apps.contrib.allocations.packs.sections import sections_of
+from apps.contrib.allocations.services import AllocationTerms, create_allocation
 from apps.core import clock
 from apps.core.signing import BadDocument, open_document
 from apps.policies import services
-from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.models import Grant, Policy
 from apps.policies.publishing.direct import apply_dates
 from apps.policies.records import NewChangeSet

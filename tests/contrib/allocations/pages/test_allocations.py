@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.contrib.allocations.capacities import CapacityTerms, add_capacity
 from apps.contrib.allocations.pages.forms import typed_amount
+from apps.contrib.allocations.services import AllocationTerms, create_allocation
 from apps.core.typed_numbers import read_amount
 from apps.mapping.services import set_rules
-from apps.policies.allocations.capacities import CapacityTerms, add_capacity
-from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.services import change_shares

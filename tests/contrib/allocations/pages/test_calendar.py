@@ -9,10 +9,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from apps.contrib.allocations.pages.calendar import draw_event, end_text
-from apps.policies.allocations.summary import Event
+from apps.contrib.allocations.summary import Event
+from apps.contrib.allocations.usage import Upcoming
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import Dates
-from apps.priorities.selectors.usage import Upcoming
 from apps.web.shell import presentation
 from tests.instants import AT
 from tests.pages.page import names_in

@@ -9,7 +9,7 @@ import pytest
 from django.forms import ValidationError
 
 from apps.contrib.allocations.pages.forms import AmountField, DatesForm, RemoveDatesForm, period_text
-from apps.policies.allocations.records import Period
+from apps.contrib.allocations.periods import Period
 
 WHOLE = {"starts_on": "2027-01-01", "ends_on": "2027-12-31", "at_end": "keep", "reason": "x", "base_revision": "1"}
 

@@ -9,13 +9,13 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from apps.contrib.allocations.periods import Period
+from apps.contrib.allocations.services import AllocationTerms, create_allocation
+from apps.contrib.allocations.table import get_allocation_table
+from apps.contrib.allocations.usage import get_core_hour_weeks
 from apps.core.errors import Invalid
-from apps.policies.allocations.records import Period
-from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.models import Grant
 from apps.policies.tree.stored import load_tree
-from apps.priorities.selectors.allocations import get_allocation_table
-from apps.priorities.selectors.usage import get_core_hour_weeks
 from apps.usage.models import Source
 from tests.grants import make_grant
 from tests.priority_site import AS_OF, Site

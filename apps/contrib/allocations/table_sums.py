@@ -9,11 +9,11 @@ from functools import cached_property
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from apps.policies.allocations.capacities import core_hours
-from apps.policies.allocations.capacities import period_of as capacity_period
-from apps.policies.allocations.records import Period, uncovered
-from apps.policies.allocations.services import allocation_permission, period_of
-from apps.policies.allocations.summary import AllocationSums, add_up, allocated_in
+from apps.contrib.allocations.capacities import core_hours
+from apps.contrib.allocations.capacities import period_of as capacity_period
+from apps.contrib.allocations.periods import Period, uncovered
+from apps.contrib.allocations.services import allocation_permission, period_of
+from apps.contrib.allocations.summary import AllocationSums, add_up, allocated_in
 from apps.policies.models import Allocation, Capacity
 from apps.priorities.selectors.rows import PolicyView
 

@@ -10,11 +10,11 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
+from apps.contrib.allocations import capacities, services
+from apps.contrib.allocations.capacities import CapacityChange, CapacityTerms
+from apps.contrib.allocations.periods import Period
+from apps.contrib.allocations.services import AllocationChange, AllocationTerms
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
-from apps.policies.allocations import capacities, services
-from apps.policies.allocations.capacities import CapacityChange, CapacityTerms
-from apps.policies.allocations.records import Period
-from apps.policies.allocations.services import AllocationChange, AllocationTerms
 from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.tree.columns import TreeColumns
 from tests.grants import make_grant

@@ -20,16 +20,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
+from apps.contrib.allocations.capacities import capacities_of
+from apps.contrib.allocations.core_hour_weeks import AllocationLeft, CoreHourWeeks, WeekAmounts
+from apps.contrib.allocations.periods import HOUR, Period, begins_at, day_of
+from apps.contrib.allocations.services import allocation_permission, allocations_of
+from apps.contrib.allocations.summary import Event, ending_soon, events_in
+from apps.contrib.allocations.table import listed_entries
+from apps.contrib.allocations.table_sums import TableSums
 from apps.core.errors import FieldProblem, Invalid
-from apps.policies.allocations.capacities import capacities_of
-from apps.policies.allocations.records import HOUR, Period, begins_at, day_of
-from apps.policies.allocations.services import allocation_permission, allocations_of
-from apps.policies.allocations.summary import Event, ending_soon, events_in
 from apps.policies.models import Allocation
-from apps.priorities.core_hour_weeks import AllocationLeft, CoreHourWeeks, WeekAmounts
 from apps.priorities.delivered_usage import DeliveredBySite, load_delivered_by_site
-from apps.priorities.selectors.allocation_sums import TableSums
-from apps.priorities.selectors.allocations import listed_entries
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Source
 

@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.core.errors import Invalid
-from apps.policies.allocations.capacities import core_hours
-from apps.policies.allocations.conversion import (
+from apps.contrib.allocations.capacities import core_hours
+from apps.contrib.allocations.conversion import (
     Conversion,
     convert,
     list_conversion_steps,
     operations_of,
     shares_for_fraction,
 )
-from apps.policies.allocations.records import DAY, Period, begins_at, day_of, uncovered, whole_year
-from apps.policies.allocations.summary import add_up, allocated_in
+from apps.contrib.allocations.periods import DAY, Period, begins_at, day_of, uncovered, whole_year
+from apps.contrib.allocations.summary import add_up, allocated_in
+from apps.core.errors import Invalid
 from apps.policies.models import Allocation, Capacity
 from apps.policies.operations.apply import tree_after
 from apps.policies.tree.columns import Node, TreeColumns

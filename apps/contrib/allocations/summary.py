@@ -22,8 +22,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from apps.policies.allocations.records import Period
-from apps.policies.allocations.services import period_of, successor_of
+from apps.contrib.allocations.periods import Period
+from apps.contrib.allocations.services import period_of, successor_of
 from apps.policies.models import Allocation
 from apps.policies.tree.columns import F8, Mask, TreeColumns
 from apps.policies.tree.terms import Dates

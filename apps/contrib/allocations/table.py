@@ -10,15 +10,15 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
-from apps.policies.allocations.capacities import capacities_of, may_add_capacity
-from apps.policies.allocations.conversion import Step, list_conversion_steps
-from apps.policies.allocations.records import HOUR, Period
-from apps.policies.allocations.services import allocations_of
+from apps.contrib.allocations.capacities import capacities_of, may_add_capacity
+from apps.contrib.allocations.conversion import Step, list_conversion_steps
+from apps.contrib.allocations.periods import HOUR, Period
+from apps.contrib.allocations.services import allocations_of
+from apps.contrib.allocations.table_sums import TableSums
 from apps.policies.models import Allocation, Capacity
 from apps.policies.selectors import first_published_at
 from apps.policies.tree.terms import Dates
 from apps.priorities.delivered_usage import Delivered, load_delivered
-from apps.priorities.selectors.allocation_sums import TableSums
 from apps.priorities.selectors.rows import EntryRow, open_view
 from apps.priorities.selectors.tree import offset
 

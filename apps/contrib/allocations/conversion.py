@@ -16,12 +16,13 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
+from apps.contrib.allocations.capacities import capacities_of, core_hours
+from apps.contrib.allocations.periods import Period, begins_at, day_of
+from apps.contrib.allocations.services import allocations_of, period_of
+from apps.contrib.allocations.summary import add_up, allocated_in
+from apps.contrib.allocations.terms import VisibilityOf, invalid
 from apps.core.errors import Invalid, NotAllowed
 from apps.policies.access.scope import visible_entries
-from apps.policies.allocations.capacities import capacities_of, core_hours
-from apps.policies.allocations.records import Period, VisibilityOf, begins_at, day_of, invalid
-from apps.policies.allocations.services import allocations_of, period_of
-from apps.policies.allocations.summary import add_up, allocated_in
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Allocation, ChangeSet, Policy
 from apps.policies.records import NewChangeSet

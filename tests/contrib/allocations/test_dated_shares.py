@@ -9,17 +9,17 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
+from apps.contrib.allocations.conversion import ConversionQuery, draft_shares, get_conversion
+from apps.contrib.allocations.periods import Period
+from apps.contrib.allocations.services import allocations_of, change_dates
+from apps.contrib.allocations.summary import Event, ending_soon, events_in
 from apps.core.errors import Conflict, Invalid, NotAllowed
-from apps.policies.allocations.conversion import ConversionQuery, draft_shares, get_conversion
-from apps.policies.allocations.records import Period
-from apps.policies.allocations.services import allocations_of, change_dates
-from apps.policies.allocations.summary import Event, ending_soon, events_in
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.services import publish_change_set
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
+from tests.contrib.allocations.test_services import give, state, uid
 from tests.instants import AT
-from tests.policies.allocations.test_allocations import give, state, uid
 
 ZONE = ZoneInfo("Europe/Stockholm")
 YEAR = Period(date(2026, 1, 1), date(2026, 12, 31))

@@ -15,10 +15,8 @@ from django.db import transaction
 
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import log_refusals, record
-from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
-from apps.policies.access.scope import WRITE, require_scope, visible_entries
-from apps.policies.allocations.records import (
-    Period,
+from apps.contrib.allocations.periods import Period
+from apps.contrib.allocations.terms import (
     VisibilityOf,
     amount_of,
     deciding,
@@ -28,6 +26,8 @@ from apps.policies.allocations.records import (
     refuse_days,
     tag_of_state,
 )
+from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
+from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Allocation, Policy, Revision
 from apps.policies.publishing.revisions import lock_policy

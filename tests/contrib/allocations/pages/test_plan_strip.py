@@ -6,8 +6,8 @@ from datetime import date, timedelta
 
 import pytest
 
-from apps.policies.allocations.records import Period
-from apps.web.svg.strips import WIDTH, Plan, Span, draw_plan, first_days
+from apps.contrib.allocations.pages.plan_strip import WIDTH, Plan, Span, draw_plan, first_days
+from apps.contrib.allocations.periods import Period
 
 TODAY = date(2026, 11, 20)
 TEXT = "242,000 core-h, until 19 Feb 2027"

@@ -12,11 +12,8 @@ from django.db import transaction
 
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import log_refusals, record
-from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
-from apps.policies.access.scope import WRITE, require_scope, visible_entries
-from apps.policies.allocations.records import (
-    LAST_DAY,
-    Period,
+from apps.contrib.allocations.periods import LAST_DAY, Period
+from apps.contrib.allocations.terms import (
     VisibilityOf,
     amount_of,
     may_decide,
@@ -25,6 +22,8 @@ from apps.policies.allocations.records import (
     tag_of_state,
     text_of,
 )
+from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
+from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.models import Capacity, Policy
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy

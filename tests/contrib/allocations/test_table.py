@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.policies.allocations.capacities import CapacityTerms, add_capacity
-from apps.policies.allocations.records import Period
-from apps.policies.allocations.services import AllocationTerms, create_allocation
+from apps.contrib.allocations.capacities import CapacityTerms, add_capacity
+from apps.contrib.allocations.periods import Period
+from apps.contrib.allocations.services import AllocationTerms, create_allocation
+from apps.contrib.allocations.table import AllocationRow, AllocationTable, get_allocation_table
 from apps.policies.tree.stored import load_tree
 from apps.priorities.delivered_usage import load_delivered
-from apps.priorities.selectors.allocations import AllocationRow, AllocationTable, get_allocation_table
 from apps.usage.models import Overlap, Record
 from tests.examples import examples
 from tests.priority_site import AS_OF, PROJECTS, Site, children

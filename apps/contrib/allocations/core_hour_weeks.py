@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from apps.policies.allocations.records import Period
+from apps.contrib.allocations.periods import Period
 
 
 @dataclass(frozen=True, slots=True)
