@@ -165,6 +165,12 @@ class PluginConfig(AppConfig):
         """
         return {}
 
+    def guide_routes(self) -> Mapping[str, Sequence[str]]:
+        """REST methods and paths behind what it shows on pages of others, by the titles of their guides. Read by
+        `web.guides`.
+        """
+        return {}
+
     def page_marks(self) -> Mapping[str, str]:
         """SQL of a text that changes when an open page is out of date, by the part of the page that follows it: work or
         todo. Read by `web.shell.live_state`, several times a minute for every open page.

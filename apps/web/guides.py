@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from django.urls import reverse
 
-from apps.core.plugins import with_additions
+from apps.core.plugins import plugins, with_additions
 
 HOME = "index"
 # Pages of earlier releases → the page that has their subject now. Bookmarks are redirected; a browser keeps the anchor.
@@ -39,12 +39,12 @@ class Guide:
 
 
 _OF_THE_CORE = (
-    Guide("Overview", "overview", (("first steps", "first-steps.md"), ("Slurm recipe", "recipe-slurm.md"))),
+    Guide("Overview", "overview start", (("first steps", "first-steps.md"), ("Slurm recipe", "recipe-slurm.md"))),
     Guide(
         "My priority",
         "my-priority",
         (("how to read it", "user.md#how-to-read-it"), ("forecast", "user.md#when-it-gets-better")),
-        ("GET me", "GET me/explain", "GET me/forecast", "GET me/submit", "GET me/waiting-jobs"),
+        ("GET me", "GET me/explain"),
     ),
     Guide(
         "My group",
@@ -176,8 +176,12 @@ _OF_THE_CORE = (
 
 @cache
 def guides() -> Sequence[Guide]:
-    """Those of the core and of the installed plug-ins."""
-    return tuple(with_additions({guide.pages: guide for guide in _OF_THE_CORE}, "guides").values())
+    """Those of the core and of the installed plug-ins, with the routes that plug-ins add to a page of another."""
+    added = [plugin.guide_routes() for plugin in plugins()]
+    return tuple(
+        replace(guide, rest=(*guide.rest, *sorted(route for routes in added for route in routes.get(guide.pages, ()))))
+        for guide in with_additions({guide.pages: guide for guide in _OF_THE_CORE}, "guides").values()
+    )
 
 
 @cache

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -40,6 +40,9 @@ class ForecastConfig(PluginConfig):
         from django.urls import reverse
 
         return reverse("dashboard:draft-outlook", kwargs={"change_set": change_set})
+
+    def guide_routes(self) -> Mapping[str, Sequence[str]]:
+        return {"My priority": ("GET me/forecast", "GET me/submit")}
 
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.forecast.guides import GUIDES

@@ -9,7 +9,7 @@ GUIDES: dict[str, Addition[Guide]] = {
     "*Start*": Addition(
         Guide(
             "*Start*",
-            "start setup setup-tree setup-log setup-source setup-zone setup-confirm setup-again setup-accounts"
+            "setup setup-tree setup-log setup-source setup-zone setup-confirm setup-again setup-accounts"
             " setup-publish setup-discard",
             (("first steps", "first-steps.md"), ("Slurm recipe", "recipe-slurm.md")),
         ),

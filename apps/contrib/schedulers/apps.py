@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -88,6 +88,9 @@ class SchedulersConfig(PluginConfig):
         from apps.contrib.schedulers.sample import connect_shadow
 
         return {"priorities": connect_shadow}
+
+    def guide_routes(self) -> Mapping[str, Sequence[str]]:
+        return {"My priority": ("GET me/waiting-jobs",)}
 
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.schedulers.guides import GUIDES

@@ -17,8 +17,12 @@ from apps.core.errors import Invalid
 from apps.policies.models import Grant
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source
+from tests import priority_site
 from tests.grants import make_grant
 from tests.priority_site import AS_OF, Site
+
+_clock, as_alice, as_eva = priority_site._clock, priority_site.as_alice, priority_site.as_eva
+make_site, site = priority_site.make_site, priority_site.site
 
 UTC_ZONE = ZoneInfo("UTC")
 YEAR = Period(date(2026, 1, 1), date(2026, 12, 31))

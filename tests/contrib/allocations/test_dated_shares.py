@@ -20,6 +20,9 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from tests.contrib.allocations.test_services import give, state, uid
 from tests.instants import AT
+from tests.policies import conftest as policies
+
+policy, tree, alice, bob = policies.policy, policies.tree, policies.alice, policies.bob
 
 ZONE = ZoneInfo("Europe/Stockholm")
 YEAR = Period(date(2026, 1, 1), date(2026, 12, 31))

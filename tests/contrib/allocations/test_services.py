@@ -19,7 +19,10 @@ from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.tree.columns import TreeColumns
 from tests.grants import make_grant
 from tests.instants import AT
+from tests.policies import conftest as policies
 from tests.policies.conftest import person
+
+policy, tree, alice, bob, charlie = policies.policy, policies.tree, policies.alice, policies.bob, policies.charlie
 
 YEAR = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31)}
 

@@ -21,8 +21,12 @@ from apps.contrib.allocations.table import AllocationRow, AllocationTable, get_a
 from apps.policies.tree.stored import load_tree
 from apps.priorities.delivered_usage import load_delivered
 from apps.usage.models import Overlap, Record
+from tests import priority_site
 from tests.examples import examples
 from tests.priority_site import AS_OF, PROJECTS, Site, children
+
+_clock, as_alice, as_eva = priority_site._clock, priority_site.as_alice, priority_site.as_eva
+make_site, site = priority_site.make_site, priority_site.site
 
 UTC_ZONE = ZoneInfo("UTC")
 YEAR = Period(date(2026, 1, 1), date(2026, 12, 31))

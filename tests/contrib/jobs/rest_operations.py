@@ -15,3 +15,4 @@ NEEDS_SENSE = {
 }
 LARGE_BODIES = {"explain_jobs"}
 PARSING_MODULES = (api,)
+READ_BY_POST = {"jobs-explain"}

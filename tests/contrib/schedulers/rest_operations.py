@@ -20,6 +20,7 @@ NEEDS_SENSE = {
     "POST /api/v1/schedulers/{scheduler}/shares/take-over",
     "GET /api/v1/policies/{policy}/why",
 }
+READ_BY_POST = {"scheduler-passes"}  # a pass has an id of its own
 LARGE_BODIES = {"order_scheduler_shares", "report_scheduler_pass", "take_over_scheduler_shares"}
 
 

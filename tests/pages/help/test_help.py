@@ -128,5 +128,3 @@ def test_a_page_links_to_its_guide_and_the_guide_to_rest(grid: Grid) -> None:
     assert guide.texts("[data-testid=rest] code") == list(rest_of("user.md"))
     assert "GET me/explain" in rest_of("user.md")
     assert client.get("/help/nothing/").status_code == 404
-    found = read(client.get("/search/_results", {"q": "worked tree"}, headers={"HX-Request": "true"}))
-    assert "/help/worked-tree/" in found.each("a", "href")

@@ -267,6 +267,7 @@ def exported(found: dict[str, Family]) -> dict[str, set[str]]:
     return names
 
 
+@pytest.mark.product
 @pytest.mark.parametrize("read", [in_rules, in_dashboard])
 def test_rules_and_dashboard_use_only_existing_metrics(computed: Site, read: Any) -> None:
     there = exported(scrape())
@@ -298,6 +299,7 @@ def test_panels_of_the_dashboard_do_not_overlap() -> None:
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
 
 
+@pytest.mark.product
 def test_exactly_the_existing_metrics_are_documented(computed: Site) -> None:
     documented = set(re.findall(r"^\| `(fairshare_[a-z_]+)`", (DOCS / "monitoring.md").read_text("utf-8"), re.M))
     there = {name for name in scrape() if name.startswith("fairshare_")}

@@ -32,8 +32,6 @@ WHY = "/me/priority/_why"
 OF_NOW = (
     '[data-testid="when"]',
     '[data-testid="changes"]',
-    "#submit",
-    "#waiting-jobs",
     'section[aria-labelledby="charges-title"]',
     ".seen",
     "#accounts",
@@ -302,8 +300,6 @@ def test_the_smallest_visible_job_agrees_with_a_recompute(grid: Grid) -> None:
     assert any(changed(least * (1 + 1e-6) + 1e-6))
     assert not all(changed(most * (1 - 1e-6)))
     assert all(changed(most * (1 + 1e-6) + 1e-6))
-    shown = page_of(signed_in(grid.alice)).item("smallest-job")
-    assert shown.attributes["data-value"] == str(least)
 
 
 def test_without_own_usage_the_smallest_job_follows_from_the_groups_above(closed: Grid) -> None:

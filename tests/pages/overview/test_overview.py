@@ -256,13 +256,6 @@ def build(at: datetime) -> None:
         work_run_now(run.pk)
 
 
-def test_an_empty_site_links_its_administrator_to_first_steps(db: None, client: Client) -> None:
-    sign_in(client, User.objects.create_superuser("eva"))
-    assert shown(client).has('main a[href="/setup/"]')
-    sign_in(client, User.objects.create_user("guest"))
-    assert "/setup/" not in client.get("/").content.decode()
-
-
 def test_an_expired_role_is_not_listed_as_one_that_expires(grid: Grid, admin: Client) -> None:
     now = clock.now()
     for days in (-1, 1):

@@ -23,11 +23,6 @@ ABSURD = [
     (CONVERGENCE + "panels", "from=2026-11-10&to=2026-11-01"),
     (CONVERGENCE + "stack", "days=-1"),
     (CONVERGENCE + "heat", "of=everything"),
-    ("allocations/figures/usage", "usage_by=moon"),
-    ("allocations/figures/usage", "from=0001-01-01&to=9999-12-31"),
-    ("allocations/figures/burn-down", "from=1900-01-01&to=2100-01-01"),
-    ("operators/figures/profiles", "bits=99"),
-    ("operators/figures/profiles", "target=1e300"),
     ("algorithm/figures/operator", "profile_target=1e300"),
     ("icicle/figures/tree", "kind=cake"),
 ]
@@ -69,7 +64,6 @@ def test_too_many_selected_entries_are_answered_with_a_default(eva: Client, n: i
     [
         ("convergence/", "range=1e9", "focus"),
         ("convergence/", "pick=nowhere", "focus"),
-        ("allocations/", "usage_by=moon", "usage"),
         ("algorithm/", "profile_target=1e300", "operator"),
         ("decay/", "age=1e9", "decay"),
         ("icicle/", "kind=cake", "tree"),
@@ -95,7 +89,7 @@ def test_an_instant_before_the_first_snapshot_has_a_message(eva: Client) -> None
     assert len(answer.json()["detail"]) > 15
 
 
-@pytest.mark.parametrize("query", ["rank?rank_days=1e9", "rank?rank_by=luck", "forecast?share=-1", "waits?wait_days=0"])
+@pytest.mark.parametrize("query", ["rank?rank_days=1e9", "rank?rank_by=luck", "waits?wait_days=0"])
 def test_a_figure_of_my_priority_is_refused_the_same_way(open_grid: Grid, db: None, client: Client, query: str) -> None:
     client.force_login(open_grid.alice)
     named = f"{query}&policy={SLUG}&entry={open_grid.uid('/atlas/alice')}"

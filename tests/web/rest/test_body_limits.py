@@ -107,7 +107,7 @@ def test_no_operation_parses_a_body_with_more_values_than_its_cap(
         for name, answer in found.items()
         if answer not in ((413, "too_large"), (413, "too_many_records")) and answer[0] not in (404, 415)
     } == {}
-    assert len(found) > 60
+    assert len(found) > 50
 
 
 def test_the_body_of_an_operation_without_a_declared_cap_has_at_most_a_thousand_values() -> None:
@@ -182,7 +182,7 @@ def unbounded(field: Any, place: str) -> Iterator[str]:
 
 def test_every_list_in_a_request_is_bounded() -> None:
     found = set(request_serializers())
-    assert len(found) > 40
+    assert len(found) > 25
     assert [place for kind in found for place in unbounded(kind(), kind.__name__)] == []
 
 

@@ -61,14 +61,14 @@ def test_every_parameter_of_rest_refuses_it_by_name(site: Site) -> None:
                 assert answer.status_code == 400, (path, one["name"])
                 assert [field["where"] for field in answer.json()["fields"]] == [one["name"]]
                 n_asked += 1
-    assert n_asked > 100
+    assert n_asked > 80
 
 
 def test_a_field_of_a_form_with_it_is_refused(site: Site) -> None:
     client = Client(raise_request_exception=True)
     client.force_login(site.admin, backend="django.contrib.auth.backends.ModelBackend")
     for path, field in (
-        ("/notices/webhooks/new/", "name"),
+        ("/me/password/", "x"),
         ("/policy/grid/access/assign/", "people"),
         ("/me/tokens/", "x"),
     ):

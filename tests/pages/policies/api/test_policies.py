@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,16 +183,3 @@ def test_snapshots_are_listed_newest_first(computed: Site, admin: Caller) -> Non
     newest = admin.get("policies/grid/priorities", {"account": "alice"}).json()["snapshot"]
     (found,) = admin.get("policies/grid/snapshots").json()["results"]
     assert (found["id"], found["revision"], found["watermarks"].keys()) == (newest, 2, {"cluster-a"})
-
-
-def test_a_configuration_of_slurm_becomes_settings_to_propose(admin: Caller, golden_dir: Path) -> None:
-    text = (golden_dir / "slurm/config/depth-oblivious.txt").read_text()
-    found = admin.post("slurm-config", {"text": text}).json()
-    assert found["cluster"] == "c1"
-    assert found["settings"]["algorithm"] == {"name": "slurm-depth-oblivious", "damping_factor": 3}
-    lost = {line["name"] for line in found["lines"] if not line["is_carried"]}
-    assert "PriorityUsageResetPeriod" in lost
-    proposed = {"base_revision": 2, "operations": [{"op": "set_policy", "settings": found["settings"]}]}
-    assert admin.post("policies/grid/changesets", {**proposed, "reason": "x"}).status_code == 201
-    answer = refused(admin.post("slurm-config", {"text": "no"}))
-    assert answer == (422, "no_slurm_config", ["PriorityType"])

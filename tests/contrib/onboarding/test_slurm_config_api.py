@@ -1,0 +1,20 @@
+"""Slurm's configuration by REST, as settings to propose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.rest_site import Caller, refused
+
+
+def test_a_configuration_of_slurm_becomes_settings_to_propose(admin: Caller, golden_dir: Path) -> None:
+    text = (golden_dir / "slurm/config/depth-oblivious.txt").read_text()
+    found = admin.post("slurm-config", {"text": text}).json()
+    assert found["cluster"] == "c1"
+    assert found["settings"]["algorithm"] == {"name": "slurm-depth-oblivious", "damping_factor": 3}
+    lost = {line["name"] for line in found["lines"] if not line["is_carried"]}
+    assert "PriorityUsageResetPeriod" in lost
+    proposed = {"base_revision": 2, "operations": [{"op": "set_policy", "settings": found["settings"]}]}
+    assert admin.post("policies/grid/changesets", {**proposed, "reason": "x"}).status_code == 201
+    answer = refused(admin.post("slurm-config", {"text": "no"}))
+    assert answer == (422, "no_slurm_config", ["PriorityType"])
