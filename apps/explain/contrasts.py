@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.engine.algorithms import PriorityResult, read_algorithm
-from apps.engine.explain import Contrast, Turn, contrast
+from apps.engine.explain import Contrast, OrderFlip, contrast
 from apps.explain.account_path import moment_json, scope_of
 from apps.explain.path import WalkStep, step_at, step_json, without_numbers
 from apps.policies.settings import refusing_failed_packages
@@ -49,7 +49,7 @@ class Comparison:
     difference: Contrast
     ahead_step: WalkStep | None
     behind_step: WalkStep | None
-    turn: Turn | None
+    turn: OrderFlip | None
     sentences: list[Message]
 
     @property
@@ -324,7 +324,7 @@ def _standing(step: WalkStep) -> Message:
     return build_message(f"contrast.one.{state}", **facts, actual=step.actual, points=points)
 
 
-def _turn(snapshot: ServedSnapshot, steps: list[WalkStep | None], turn: Turn) -> list[Message]:
+def _turn(snapshot: ServedSnapshot, steps: list[WalkStep | None], turn: OrderFlip) -> list[Message]:
     """Each single change that would reverse the order."""
     ahead, behind = steps
     unit = unit_of_metric(snapshot.settings.metric["weights"])

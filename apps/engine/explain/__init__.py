@@ -1,6 +1,6 @@
 """Why an entry has its rank, what would change it, and when its deviation ends by itself."""
 
-from apps.engine.explain.contrast import Contrast, Turn, contrast
+from apps.engine.explain.contrast import Contrast, OrderFlip, contrast
 from apps.engine.explain.path_step import Step
 from apps.engine.explain.recovery import (
     ON_TARGET,
@@ -29,10 +29,10 @@ __all__ = [
     "Contrast",
     "Course",
     "History",
+    "OrderFlip",
     "Recovery",
     "RecoveryRange",
     "Step",
-    "Turn",
     "UsagePhase",
     "UsageRate",
     "catch_up",

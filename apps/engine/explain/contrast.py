@@ -184,7 +184,7 @@ _FARTHEST = 1e12
 
 
 @dataclass(frozen=True)
-class Turn:
+class OrderFlip:
     """Single changes, each enough to put the entry behind strictly ahead; None if no change of its kind is.
 
     Amounts of usage are in the unit of the result's usage. ahead_gains_usage: additional usage of the entry ahead.
@@ -219,7 +219,7 @@ class Contrast:
     level: int | None
     ahead_step: Step | None
     behind_step: Step | None
-    turn: Turn | None
+    turn: OrderFlip | None
     rounded: tuple[tuple[int, Step, Step], ...] = ()
 
 
@@ -284,7 +284,7 @@ def _parting(left_path: list[int], right_path: list[int]) -> int | None:
     return None
 
 
-def _turn(small: MinimalTree, ahead: int, behind: int, ahead_at: int | None, behind_at: int | None) -> Turn:
+def _turn(small: MinimalTree, ahead: int, behind: int, ahead_at: int | None, behind_at: int | None) -> OrderFlip:
     def turned(computed: PriorityResult) -> bool:
         return small.sign(computed, behind, ahead) > 0
 
@@ -303,7 +303,7 @@ def _turn(small: MinimalTree, ahead: int, behind: int, ahead_at: int | None, beh
             lambda amount: turned(small.with_shares(behind_at, step.shares + amount)), start, start * _FARTHEST
         )
         rises = None if extra is None else step.shares + extra
-    return Turn(gains, sheds, falls, rises)
+    return OrderFlip(gains, sheds, falls, rises)
 
 
 def least(holds: Callable[[float], bool], start: float, farthest: float | None) -> float | None:

@@ -229,9 +229,9 @@ def count_ahead(leaves: npt.NDArray[Any], vector: list[Any], order: Ordering) ->
     ahead, level_with = np.zeros(n_leaves, dtype=np.bool_), np.ones(n_leaves, dtype=np.bool_)
     for level in range(max(depth, len(vector))):
         components = leaves[:, level] if level < depth else np.full(n_leaves, order.fill)
-        ours = vector[level] if level < len(vector) else order.fill
-        ahead |= level_with & order.ahead(components, ours)
-        level_with &= order.ties(components, ours)
+        own = vector[level] if level < len(vector) else order.fill
+        ahead |= level_with & order.ahead(components, own)
+        level_with &= order.ties(components, own)
     return int(ahead.sum())
 
 

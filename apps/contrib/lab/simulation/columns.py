@@ -138,7 +138,7 @@ class Queues(NamedTuple):
     n_waiting: Column
 
 
-class Books(NamedTuple):
+class UsageSums(NamedTuple):
     """Booked usage: `base + rate · t` at time t, by slot for each site, and by queue over all sites (pooled)."""
 
     base: Column
@@ -195,7 +195,7 @@ class State(NamedTuple):
     """Everything that changes during a run."""
 
     queues: Queues
-    books: Books
+    usage_sums: UsageSums
     components: Components
     machines: Machines
     busy: Busy

@@ -23,7 +23,6 @@ from apps.contrib.lab.simulation.columns import (
     PREDICTIVE,
     WITHDRAWN,
     Arrivals,
-    Books,
     Column,
     Departures,
     Jobs,
@@ -32,6 +31,7 @@ from apps.contrib.lab.simulation.columns import (
     Plan,
     Queues,
     State,
+    UsageSums,
 )
 from apps.contrib.lab.simulation.next_job import add_busy, choose, drop_busy, may_backfill, refresh, reservation
 from apps.engine.fast import compiled, compiled_borrowing
@@ -40,47 +40,49 @@ BACKFILL_DEPTH = 100  # pending jobs of one entry that are tried for backfill
 
 
 @compiled_borrowing
-def book(amount: float, slope: float, site_queue: int, is_local: bool, paths: Paths, plan: Plan, books: Books) -> None:
+def book(
+    amount: float, slope: float, site_queue: int, is_local: bool, paths: Paths, plan: Plan, usage_sums: UsageSums
+) -> None:
     """Add `amount + slope · t` to the usage over time, at the site (is_local) or over all sites."""
     queue = site_queue % plan.queues
     if not is_local:
-        books.pooled_base[queue] += amount
-        books.pooled_rate[queue] += slope
+        usage_sums.pooled_base[queue] += amount
+        usage_sums.pooled_rate[queue] += slope
         return
     slot = site_queue // plan.queues * plan.width
     for i in range(paths.booked_first[queue], paths.booked_first[queue + 1]):
         n = slot + paths.booked[i]
-        books.base[n] += amount
-        books.rate[n] += slope
+        usage_sums.base[n] += amount
+        usage_sums.rate[n] += slope
 
 
 @compiled_borrowing
-def book_start(at_s: float, job: int, model: Model, books: Books) -> None:
+def book_start(at_s: float, job: int, model: Model, usage_sums: UsageSums) -> None:
     """Book a started job: nothing, its elapsed time, or its requested time, by approach."""
     jobs, plan = model.jobs, model.plan
     cpus, site_queue = jobs.counted[job], jobs.site_queue[job]
     for is_local in (True, False):
         approach = plan.local_approach if is_local else plan.global_approach
         if approach == ACTIVE:
-            book(-cpus * at_s, cpus, site_queue, is_local, model.paths, plan, books)
+            book(-cpus * at_s, cpus, site_queue, is_local, model.paths, plan, usage_sums)
         elif approach == PREDICTIVE:
-            book(cpus * jobs.requested_s[job], 0.0, site_queue, is_local, model.paths, plan, books)
+            book(cpus * jobs.requested_s[job], 0.0, site_queue, is_local, model.paths, plan, usage_sums)
 
 
 @compiled_borrowing
-def book_end(at_s: float, job: int, model: Model, books: Books) -> None:
+def book_end(at_s: float, job: int, model: Model, usage_sums: UsageSums) -> None:
     """Book the run time of an ended job, less what was booked at its start."""
     jobs, plan = model.jobs, model.plan
     cpus, site_queue = jobs.counted[job], jobs.site_queue[job]
     for is_local in (True, False):
         approach = plan.local_approach if is_local else plan.global_approach
         if approach == HISTORICAL:
-            book(cpus * jobs.run_s[job], 0.0, site_queue, is_local, model.paths, plan, books)
+            book(cpus * jobs.run_s[job], 0.0, site_queue, is_local, model.paths, plan, usage_sums)
         elif approach == ACTIVE:
-            book(cpus * at_s, -cpus, site_queue, is_local, model.paths, plan, books)
+            book(cpus * at_s, -cpus, site_queue, is_local, model.paths, plan, usage_sums)
         else:
             amount = cpus * (jobs.run_s[job] - jobs.requested_s[job])
-            book(amount, 0.0, site_queue, is_local, model.paths, plan, books)
+            book(amount, 0.0, site_queue, is_local, model.paths, plan, usage_sums)
 
 
 @compiled_borrowing
@@ -92,9 +94,9 @@ def report(at_s: float, message: int, model: Model, state: State) -> None:
         state.delayed.job[n] = message
         state.counters[N_DELAYED] = n + 1
     elif message >= 0:
-        book_start(at_s, message, model, state.books)
+        book_start(at_s, message, model, state.usage_sums)
     else:
-        book_end(at_s, -1 - message, model, state.books)
+        book_end(at_s, -1 - message, model, state.usage_sums)
 
 
 @compiled_borrowing
@@ -104,9 +106,9 @@ def book_delayed(now_s: float, model: Model, state: State) -> None:
     n = counters[N_DELAYED_BOOKED]
     while n < counters[N_DELAYED] and delayed.at_s[n] <= now_s - model.plan.delay_s:
         if delayed.job[n] >= 0:
-            book_start(delayed.at_s[n], delayed.job[n], model, state.books)
+            book_start(delayed.at_s[n], delayed.job[n], model, state.usage_sums)
         else:
-            book_end(delayed.at_s[n], -1 - delayed.job[n], model, state.books)
+            book_end(delayed.at_s[n], -1 - delayed.job[n], model, state.usage_sums)
         n += 1
     counters[N_DELAYED_BOOKED] = n
 

@@ -61,12 +61,13 @@ def component(target: float, actual: float, rule: Rule) -> float:
 @compiled_borrowing
 def refresh(seen_s: float, model: Model, state: State) -> None:
     """Recompute the components that are compared by usage over all sites, from usage booked by `seen_s`."""
-    nodes, paths, plan, books, components = model.nodes, model.paths, model.plan, state.books, state.components
+    nodes, paths, plan = model.nodes, model.paths, model.plan
+    usage_sums, components = state.usage_sums, state.components
     total, pooled, pooled_first = components.measured, paths.pooled, paths.pooled_first
     for n in range(plan.nodes):
         total[n] = 0.0
     for q in range(plan.queues):
-        usage = max(0.0, books.pooled_base[q] + books.pooled_rate[q] * seen_s)
+        usage = max(0.0, usage_sums.pooled_base[q] + usage_sums.pooled_rate[q] * seen_s)
         for i in range(pooled_first[q], pooled_first[q + 1]):
             total[pooled[i]] += usage
     for g in range(len(paths.groups)):
@@ -87,7 +88,7 @@ def refresh(seen_s: float, model: Model, state: State) -> None:
 def measure(seen_s: float, site: int, node: int, model: Model, state: State) -> None:
     """Compute the components of a group's children from usage booked at the site; only those with pending jobs."""
     nodes, plan, measured = model.nodes, model.plan, state.components.measured
-    base, rate, n_waiting = state.books.base, state.books.rate, state.queues.n_waiting
+    base, rate, n_waiting = state.usage_sums.base, state.usage_sums.rate, state.queues.n_waiting
     begin = nodes.first[node]
     end = begin + nodes.count[node]
     slot = site * plan.width

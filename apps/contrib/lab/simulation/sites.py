@@ -12,7 +12,6 @@ from apps.contrib.lab.simulation.columns import (
     N_COUNTERS,
     PENDING,
     PREDICTIVE,
-    Books,
     Busy,
     Column,
     Components,
@@ -25,6 +24,7 @@ from apps.contrib.lab.simulation.columns import (
     Queues,
     Rule,
     State,
+    UsageSums,
 )
 from apps.contrib.lab.simulation.scenario import Scenario
 from apps.contrib.lab.simulation.workload import Workload
@@ -208,7 +208,7 @@ def empty_state(scenario: Scenario, workload: Workload, plan: Plan) -> State:
     head = np.searchsorted(workload.jobs.site_queue, np.arange(n_site_queues)).astype(np.int64)
     return State(
         queues=Queues(head, head.copy(), _zero_counts(plan.sites * plan.nodes)),
-        books=Books(
+        usage_sums=UsageSums(
             np.zeros(plan.sites * plan.width),
             np.zeros(plan.sites * plan.width),
             np.zeros(plan.queues),
@@ -271,9 +271,9 @@ class Views:
         return np.maximum(0.0, base + rate * seen_s)
 
     def _lines(self) -> tuple[FloatArray, FloatArray]:
-        books = self.state.books
+        usage_sums = self.state.usage_sums
         lines = []
-        for local, pooled in ((books.base, books.pooled_base), (books.rate, books.pooled_rate)):
+        for local, pooled in ((usage_sums.base, usage_sums.pooled_base), (usage_sums.rate, usage_sums.pooled_rate)):
             by_slot = np.asarray(local, dtype=np.float64).reshape(self.plan.sites, self.plan.width)
             lines.append(np.vstack([by_slot[:, self.plan.nodes :], np.asarray(pooled, dtype=np.float64)]))
         return lines[0], lines[1]
@@ -311,8 +311,8 @@ class Aging(Views):
         self.aged = np.einsum("rqh,h->rq", self.buckets, weight)
         self.last_s = seen_s
         base = self.aged + requested - rate * seen_s
-        put(self.state.books.base, np.einsum("sq,qw->sw", base[:-1], self.booked).reshape(-1))
-        put(self.state.books.pooled_base, base[-1])
+        put(self.state.usage_sums.base, np.einsum("sq,qw->sw", base[:-1], self.booked).reshape(-1))
+        put(self.state.usage_sums.pooled_base, base[-1])
 
     def _book(self, amount: FloatArray, seen_s: float) -> None:
         """Divide the amount among the hours since the last step in proportion to time; a step is below an hour."""

@@ -254,7 +254,7 @@ def test_the_start_of_the_first_job_is_booked_when_the_delay_is_over(small: dict
     booked = []
     for now_s in (1299.0, 1300.0, 1301.0):
         plain.loop(loop.book_delayed)(now_s, model, state)
-        booked.append(max(state.books.base))
+        booked.append(max(state.usage_sums.base))
     assert booked == [0.0, *[workload.jobs.counted[0] * workload.jobs.requested_s[0]] * 2]
 
 

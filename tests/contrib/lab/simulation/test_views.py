@@ -60,15 +60,15 @@ def test_aged_usage_is_the_weighted_sum_of_hours(aging: str, delay_s: float, sma
     plan = plan_of(scenario, len(workload.entries), nodes, paths, is_flat=False, books_queues=True)
     state = execution_for(0).columns(empty_state(scenario, workload, plan))
     view = Aging(scenario, workload.entries, workload.jobs, paths, plan, state)
-    books, slots = state.books, [*paths.booked[: paths.booked_first[1]].tolist()]
+    usage_sums, slots = state.usage_sums, [*paths.booked[: paths.booked_first[1]].tolist()]
     from_s, until_s = 4800.0 - delay_s, 17400.0 - delay_s
     for step in range(int(12 * 3600 / AGING_STEP_S) + 1):
         now_s = step * AGING_STEP_S
         for at_s, rate in ((from_s, 3.0), (until_s, -3.0)):
             if at_s == now_s - delay_s:
                 for slot in slots:
-                    books.base[slot] -= rate * at_s
-                    books.rate[slot] += rate
+                    usage_sums.base[slot] -= rate * at_s
+                    usage_sums.rate[slot] += rate
         view.step(now_s)
     seen_s = view.seen_s(now_s)
     hours = 3600.0 * np.arange(14)
