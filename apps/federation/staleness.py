@@ -151,20 +151,20 @@ def is_held(remote: Mount | Subscription) -> bool:
         return remote.held is not None and remote.held.state in STILL_OPEN
     reported = remote.reported_capacity_cores
     asks_for_more = reported is not None and reported > remote.capacity_cores
-    return remote.running_held or asks_for_more or _has_held_hours(remote)
+    return remote.running_held or asks_for_more or _has_quarantined_hours(remote)
 
 
-def mounts_with_held(rows: QuerySet[Mount]) -> QuerySet[Mount]:
+def mounts_with_pending_version(rows: QuerySet[Mount]) -> QuerySet[Mount]:
     """Mounts with their waiting change set, without the large columns of documents and operations."""
     big = ("document", "held__operations", "held__asked", "held__undone")
     return rows.select_related("held").defer(*big)
 
 
-def usage_with_held(rows: QuerySet[Subscription]) -> QuerySet[Subscription]:
+def subscriptions_with_quarantine(rows: QuerySet[Subscription]) -> QuerySet[Subscription]:
     """Subscriptions, each with a flag for held hours."""
-    return rows.annotate(has_held_hours=Exists(HeldHour.objects.filter(subscription=OuterRef("pk"))))
+    return rows.annotate(has_quarantined_hours=Exists(HeldHour.objects.filter(subscription=OuterRef("pk"))))
 
 
-def _has_held_hours(remote: Subscription) -> bool:
-    known: bool | None = getattr(remote, "has_held_hours", None)
+def _has_quarantined_hours(remote: Subscription) -> bool:
+    known: bool | None = getattr(remote, "has_quarantined_hours", None)
     return HeldHour.objects.filter(subscription=remote).exists() if known is None else known

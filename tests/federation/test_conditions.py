@@ -14,8 +14,8 @@ from apps.federation.staleness import (
     age_of,
     condition_of,
     is_held,
-    mounts_with_held,
-    usage_with_held,
+    mounts_with_pending_version,
+    subscriptions_with_quarantine,
 )
 from apps.policies.models import ChangeSet, Policy
 from tests.federation.conftest import feed, mounted, policy, subscription, vo
@@ -90,7 +90,7 @@ def test_usage_is_held_for_an_hour_running_jobs_or_a_larger_capacity(
             subscription=subscription, hour_at=AT - n * HOUR, number=1, cpu_s=9, most_cpu_s=1, found_at=AT
         )
     assert is_held(Subscription.objects.get()) is wanted
-    assert is_held(usage_with_held(Subscription.objects.all()).get()) is wanted
+    assert is_held(subscriptions_with_quarantine(Subscription.objects.all()).get()) is wanted
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_mount_is_held_while_its_change_set_is_pending(
         policy=policy, base_number=1, state=state, author_name="x", created_at=AT, updated_at=AT
     )
     mounted.save()
-    assert is_held(mounts_with_held(Mount.objects.all()).get()) is wanted
+    assert is_held(mounts_with_pending_version(Mount.objects.all()).get()) is wanted
 
 
 def test_conditions_of_many_peers_take_one_query(
@@ -113,7 +113,7 @@ def test_conditions_of_many_peers_take_one_query(
 ) -> None:
     with django_assert_num_queries(2):
         rows: list[Mount | Subscription] = [
-            *mounts_with_held(Mount.objects.all()),
-            *usage_with_held(Subscription.objects.all()),
+            *mounts_with_pending_version(Mount.objects.all()),
+            *subscriptions_with_quarantine(Subscription.objects.all()),
         ]
         assert [is_held(row) for row in rows] == [False, False]

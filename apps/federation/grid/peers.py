@@ -32,8 +32,8 @@ from apps.federation.staleness import (
     age_of,
     condition_of,
     is_held,
-    mounts_with_held,
-    usage_with_held,
+    mounts_with_pending_version,
+    subscriptions_with_quarantine,
 )
 from apps.policies.access.scope import EVERYBODY, Rights, Verb, held_by, rules_all, rules_within
 from apps.policies.models import Grant, Policy
@@ -230,11 +230,11 @@ def _mount_grants(at: datetime, actor: Actor) -> QuerySet[Grant]:
 
 
 def _mounts() -> QuerySet[Mount]:
-    return mounts_with_held(Mount.objects.select_related("policy"))
+    return mounts_with_pending_version(Mount.objects.select_related("policy"))
 
 
 def _subscriptions() -> QuerySet[Subscription]:
-    return usage_with_held(Subscription.objects.select_related("policy"))
+    return subscriptions_with_quarantine(Subscription.objects.select_related("policy"))
 
 
 def _condition_of(row: Mount | Subscription, at: datetime) -> Condition:

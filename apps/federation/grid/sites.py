@@ -13,7 +13,7 @@ from django.conf import settings as site_settings
 from django.db.models import Count, Sum
 
 from apps.federation.models import Mount, Publication, PublishedDocument, Subscription, UsageFeed
-from apps.federation.staleness import Condition, condition_of, is_held, usage_with_held
+from apps.federation.staleness import Condition, condition_of, is_held, subscriptions_with_quarantine
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.models import Fallback
@@ -120,7 +120,7 @@ def load_sites(
         return (amounts.get(origin, 0.0) if amounts else None), possible
 
     rows = Subscription.objects.filter(policy=policy).select_related("source").order_by("issuer", "pk")
-    subscriptions = list(usage_with_held(rows))
+    subscriptions = list(subscriptions_with_quarantine(rows))
     wanted = [
         subscription
         for subscription in subscriptions

@@ -131,7 +131,7 @@ def _apply(mount: Mount, policy: Policy, fetched: FetchResult, applied: AppliedD
     if applied.is_empty:
         fetched.outcome = Fetch.Outcome.SAME if version == mount.applied_version else Fetch.Outcome.APPLIED
         mount.applied_version = version
-        withdraw_held(mount, at)
+        withdraw_pending_version(mount, at)
         return
     if mount.state == Mount.State.FROZEN:
         fetched.outcome, fetched.message = Fetch.Outcome.FROZEN, _summary(applied)
@@ -141,7 +141,7 @@ def _apply(mount: Mount, policy: Policy, fetched: FetchResult, applied: AppliedD
     if not beyond:
         publish_mounted_tree(policy=policy, tree=applied.tree, reason=reason, at=at)
         fetched.outcome, fetched.message, mount.applied_version = Fetch.Outcome.APPLIED, _summary(applied), version
-        withdraw_held(mount, at)
+        withdraw_pending_version(mount, at)
         return
     fetched.outcome, fetched.message = Fetch.Outcome.HELD, beyond
     if mount.held is not None and version == mount.version:
@@ -150,13 +150,13 @@ def _apply(mount: Mount, policy: Policy, fetched: FetchResult, applied: AppliedD
             return
         if mount.held.state in STILL_OPEN and mount.held.base_number == policy.head_number:
             return
-    withdraw_held(mount, at)
+    withdraw_pending_version(mount, at)
     mount.held = propose_mounted_tree(
         policy=policy, tree=applied.tree, mount_uid=mount.entry_uid, reason=f"{reason} {beyond}", at=at
     )
 
 
-def withdraw_held(mount: Mount, at: datetime) -> None:
+def withdraw_pending_version(mount: Mount, at: datetime) -> None:
     """Withdraw the waiting change set, which a newer version or a newer tree has superseded."""
     if mount.held is not None:
         ChangeSet.objects.filter(pk=mount.held.pk, state__in=STILL_OPEN).update(

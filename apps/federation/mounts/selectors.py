@@ -19,7 +19,7 @@ from apps.core.signing import open_document
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
 from apps.federation.models import Mount, Remote
 from apps.federation.mounts.application import apply_document
-from apps.federation.staleness import Condition, age_of, condition_of, is_held, is_stale, mounts_with_held
+from apps.federation.staleness import Condition, age_of, condition_of, is_held, is_stale, mounts_with_pending_version
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import mount_of
@@ -192,7 +192,7 @@ def load_provenance(policy: Policy, tree: TreeColumns, *, at: datetime) -> Mappi
     """Provenance of each mount of a tree, by the uid of its entry; no query for a tree without mounts."""
     if not tree.mount:
         return {}
-    rows = mounts_with_held(Mount.objects.filter(policy=policy))
+    rows = mounts_with_pending_version(Mount.objects.filter(policy=policy))
     mounts = {row.entry_uid: row for row in rows}
     summaries = [_summary(tree, i, mounts.get(tree.uuid(i)), at) for i in tree.mount]
     return {each.entry_uid: each for each in summaries}
@@ -202,7 +202,7 @@ def provenance_of_mount(policy: Policy, tree: TreeColumns, i: int, *, at: dateti
     """Provenance of one entry that is a mount itself."""
     if i not in tree.mount:
         return None
-    rows = mounts_with_held(Mount.objects.filter(policy=policy, entry_uid=tree.uuid(i)))
+    rows = mounts_with_pending_version(Mount.objects.filter(policy=policy, entry_uid=tree.uuid(i)))
     return _summary(tree, i, rows.first(), at)
 
 

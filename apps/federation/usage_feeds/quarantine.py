@@ -38,20 +38,20 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, eq=False)
 class CheckedHours:
-    """Result of the check. hours: since 1970, those that count. held_cpu_s, most_cpu_s: of the held ones, by hour.
+    """Result of the check. hours: since 1970, those that count. quarantined_cpu_s, most_cpu_s: of the others, by hour.
 
     doubted_from: the first hour far above the capacity, from which on nothing counts; None for none.
     """
 
     hours: I8
-    held_cpu_s: Mapping[int, float]
+    quarantined_cpu_s: Mapping[int, float]
     most_cpu_s: Mapping[int, float]
-    running_is_held: bool
+    running_is_quarantined: bool
     doubted_from: int | None = None
 
     @property
     def is_all(self) -> bool:
-        return not self.held_cpu_s and not self.running_is_held
+        return not self.quarantined_cpu_s and not self.running_is_quarantined
 
 
 def load_far(subscription: Subscription) -> I8:
@@ -75,7 +75,7 @@ def _far_cpu_s(agreed_cores: float, reported_cores: float | None) -> float:
     return _FAR * _TOLERANCE * _HOUR_S * max(reported_cores or 0.0, agreed_cores)
 
 
-def separate_held_hours(document: UsageDocument, capacity_cores: float, far_before: I8) -> CheckedHours:
+def separate_quarantined_hours(document: UsageDocument, capacity_cores: float, far_before: I8) -> CheckedHours:
     """Separate hours that count from those above the capacity.
 
     An unfinished hour allows only its elapsed part. far_before: result of `load_far` before this document.
@@ -89,15 +89,15 @@ def separate_held_hours(document: UsageDocument, capacity_cores: float, far_befo
     is_far = cpu_s > _far_cpu_s(capacity_cores, document.head.capacity_cores)
     far = np.union1d(document.hours[is_far], np.setdiff1d(far_before, document.hours))
     first = int(far[0]) if len(far) else None
-    is_held = cpu_s > most
+    is_quarantined = cpu_s > most
     if first is not None:
-        is_held |= (document.hours >= first) & (cpu_s > 0)
-    held = document.hours[is_held].tolist()
+        is_quarantined |= (document.hours >= first) & (cpu_s > 0)
+    quarantined = document.hours[is_quarantined].tolist()
     return CheckedHours(
-        hours=document.hours[~is_held],
-        held_cpu_s=dict(zip(held, cpu_s[is_held].tolist(), strict=True)),
-        most_cpu_s=dict(zip(held, most[is_held].tolist(), strict=True)),
-        running_is_held=_are_too_many(document.running, capacity_cores, is_doubted=first is not None),
+        hours=document.hours[~is_quarantined],
+        quarantined_cpu_s=dict(zip(quarantined, cpu_s[is_quarantined].tolist(), strict=True)),
+        most_cpu_s=dict(zip(quarantined, most[is_quarantined].tolist(), strict=True)),
+        running_is_quarantined=_are_too_many(document.running, capacity_cores, is_doubted=first is not None),
         doubted_from=first,
     )
 
@@ -108,17 +108,17 @@ def _are_too_many(running: RunningRows | None, capacity_cores: float, *, is_doub
     return is_doubted or float(running.cpus.sum()) > capacity_cores * _TOLERANCE
 
 
-def store_held_hours(
+def store_quarantined_hours(
     subscription: Subscription, document: UsageDocument, sifted: CheckedHours, empty: I8, at: datetime
 ) -> None:
-    """Store held hours until they are reported within the capacity; report new ones once in the audit log.
+    """Store quarantined hours until they are reported within the capacity; report new ones once in the audit log.
 
     empty: hours since 1970 that are no longer reported.
     """
-    stored = HeldHour.objects.filter(subscription=subscription)
-    stored.filter(hour_at__in=[hour_at(hour) for hour in [*sifted.hours.tolist(), *empty.tolist()]]).delete()
-    known = set(stored.values_list("hour_at", flat=True))
-    new = sorted(hour for hour in sifted.held_cpu_s if hour_at(hour) not in known)
+    quarantined = HeldHour.objects.filter(subscription=subscription)
+    quarantined.filter(hour_at__in=[hour_at(hour) for hour in [*sifted.hours.tolist(), *empty.tolist()]]).delete()
+    known = set(quarantined.values_list("hour_at", flat=True))
+    new = sorted(hour for hour in sifted.quarantined_cpu_s if hour_at(hour) not in known)
     rows = [
         HeldHour(
             subscription=subscription,
@@ -128,7 +128,7 @@ def store_held_hours(
             most_cpu_s=sifted.most_cpu_s[hour],
             found_at=at,
         )
-        for hour, cpu_s in sifted.held_cpu_s.items()
+        for hour, cpu_s in sifted.quarantined_cpu_s.items()
     ]
     HeldHour.objects.bulk_create(  # a document may have a hundred thousand of them
         rows,
@@ -137,8 +137,8 @@ def store_held_hours(
         unique_fields=["subscription", "hour_at"],
         update_fields=["number", "cpu_s", "most_cpu_s"],
     )
-    running_is_new = sifted.running_is_held and not subscription.running_held
-    subscription.running_held = sifted.running_is_held
+    running_is_new = sifted.running_is_quarantined and not subscription.running_held
+    subscription.running_held = sifted.running_is_quarantined
     if new or running_is_new:
         _alarm(subscription, sifted, new, running_is_new, at)
 
@@ -153,7 +153,7 @@ def _alarm(
     details: dict[str, object] = {"capacity_cores": subscription.capacity_cores, "hours": len(new)}
     if new:
         details["first"] = hour_at(new[0]).isoformat()
-        details["cpu_s"], details["most_cpu_s"] = sifted.held_cpu_s[new[0]], sifted.most_cpu_s[new[0]]
+        details["cpu_s"], details["most_cpu_s"] = sifted.quarantined_cpu_s[new[0]], sifted.most_cpu_s[new[0]]
     if sifted.doubted_from is not None:
         details["doubted_from"] = hour_at(sifted.doubted_from).isoformat()
     if running_is_new:
@@ -209,27 +209,27 @@ def load_reported_usage(subscription: Subscription) -> ReportedUsage:
     """Reported usage of a subscription; the caller has checked the actor's right to see it."""
     possible_s = subscription.capacity_cores * HOUR_S
     rows = HeldHour.objects.filter(subscription=subscription)
-    held = {row.hour_at: row for row in rows.order_by("-hour_at")[:MOST_HOURS]}
-    all_held = rows.aggregate(n=Count("pk"), most=Max("cpu_s"))
+    quarantined = {row.hour_at: row for row in rows.order_by("-hour_at")[:MOST_HOURS]}
+    all_quarantined = rows.aggregate(n=Count("pk"), most=Max("cpu_s"))
     with connection.cursor() as cursor:
         cursor.execute(_COUNTED, [subscription.source_id, MOST_HOURS])
         counted = dict(cursor.fetchall())
         cursor.execute(_ALL, [subscription.source_id])
         n_hours, counted_s, first_at, last_at = cursor.fetchone()
-    shown = [*held, *(at for at in sorted(counted, reverse=True) if at not in held)][:MOST_HOURS]
+    shown = [*quarantined, *(at for at in sorted(counted, reverse=True) if at not in quarantined)][:MOST_HOURS]
     running = Record.objects.filter(source_id=subscription.source_id, state=Record.State.RUNNING)
     totals = running.aggregate(n=Count("pk"), cores=Sum("cpus"))
     return ReportedUsage(
         hours=[
-            ReportedHour(at, counted.get(at), held[at].cpu_s if at in held else None, possible_s)
+            ReportedHour(at, counted.get(at), quarantined[at].cpu_s if at in quarantined else None, possible_s)
             for at in sorted(shown, reverse=True)
         ],
         n_hours=int(n_hours),
         counted_s=float(counted_s or 0.0),
         first_at=first_at,
         last_at=last_at,
-        n_held=int(all_held["n"]),
-        needed_cores=float(all_held["most"] or 0.0) / HOUR_S,
+        n_held=int(all_quarantined["n"]),
+        needed_cores=float(all_quarantined["most"] or 0.0) / HOUR_S,
         n_running=int(totals["n"] or 0),
         running_cores=float(totals["cores"] or 0.0),
         doubted_from=doubted_from(subscription),

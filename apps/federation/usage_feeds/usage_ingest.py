@@ -28,8 +28,8 @@ from apps.federation.usage_feeds.quarantine import (
     CheckedHours,
     hour_at,
     load_far,
-    separate_held_hours,
-    store_held_hours,
+    separate_quarantined_hours,
+    store_quarantined_hours,
 )
 from apps.federation.usage_feeds.subscriptions import read_from_0, refuse_other_lineage, undelivered_hours
 from apps.policies.tree.columns import TreeColumns
@@ -192,7 +192,7 @@ def _ingest_whole(row: Subscription, accepted: AcceptedUsage, fetched: FetchResu
     uids, unknown = _uids_here(row, tree, document)
     far_before = load_far(row)
     is_complete = not head.since and not head.more
-    sifted = separate_held_hours(document, row.capacity_cores, far_before[:0] if is_complete else far_before)
+    sifted = separate_quarantined_hours(document, row.capacity_cores, far_before[:0] if is_complete else far_before)
     row.reported_capacity_cores = head.capacity_cores
     row.enforced_version = _enforced_version(row, tree, head)
     row.issued_at, row.expires_at = accepted.trusted.issued_at, head.expires_at
@@ -229,7 +229,7 @@ def _apply(row: Subscription, document: UsageDocument, uids: list[UUID], sifted:
     """
     source = _store_site_name(Source.all_objects.get(pk=row.source_id), document.head.site)
     counted = np.isin(document.row_hour, sifted.hours)
-    running = None if sifted.running_is_held else document.running
+    running = None if sifted.running_is_quarantined else document.running
     account = _accounts(document, uids, counted, running, at)
     rows = HourSums(document.row_hour[counted], account[document.row_entry[counted]], document.amounts[counted])
     untold = undelivered_hours(row, document)
@@ -238,7 +238,7 @@ def _apply(row: Subscription, document: UsageDocument, uids: list[UUID], sifted:
     fault_point("federation.taking.after_sums")
     replace_running(source, _running(running, account), at=at)
     fault_point("federation.taking.after_running")
-    store_held_hours(row, document, sifted, empty, at)
+    store_quarantined_hours(row, document, sifted, empty, at)
 
 
 def _accounts(
@@ -391,9 +391,9 @@ def _enforced_version(row: Subscription, tree: TreeColumns, head: UsageHead) -> 
 def _summary(document: UsageDocument, sifted: CheckedHours, unknown: list[UUID]) -> str:
     n_running = 0 if document.running is None else len(document.running)
     text = f"{counted(len(document.hours), 'hour')} reported, {counted(n_running, 'job')} running"
-    if sifted.held_cpu_s:
-        text += f"; {counted(len(sifted.held_cpu_s), 'hour')} held: above the approved capacity"
-    if sifted.running_is_held:
+    if sifted.quarantined_cpu_s:
+        text += f"; {counted(len(sifted.quarantined_cpu_s), 'hour')} held: above the approved capacity"
+    if sifted.running_is_quarantined:
         text += "; running jobs held" + (": above the approved capacity" if sifted.doubted_from is None else "")
     if sifted.doubted_from is not None:
         since = f"{hour_at(sifted.doubted_from):%Y-%m-%d %H:%M}"
