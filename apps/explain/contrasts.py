@@ -44,7 +44,7 @@ class Comparison:
     """Two leaves, the deciding level, and messages. turn: the reversing changes; None for a tie, or if hidden."""
 
     visible: VisibleSnapshot
-    one: Side
+    leaf: Side
     other: Side
     difference: Contrast
     ahead_step: WalkStep | None
@@ -56,7 +56,7 @@ class Comparison:
     def ahead(self) -> Side | None:
         if self.difference.ahead is None:
             return None
-        return self.one if self.difference.ahead == self.one.index else self.other
+        return self.leaf if self.difference.ahead == self.leaf.index else self.other
 
 
 def compare_leaves(
@@ -145,7 +145,7 @@ def result_of(snapshot: ServedSnapshot) -> PriorityResult:
 def comparison_json(compared: Comparison) -> dict[str, Any]:
     """A comparison as JSON for REST."""
     snapshot, ahead, turn = compared.visible.snapshot, compared.ahead, compared.turn
-    behind = None if ahead is None else compared.other if ahead is compared.one else compared.one
+    behind = None if ahead is None else compared.other if ahead is compared.leaf else compared.leaf
     return {
         "policy": snapshot.policy_slug,
         "snapshot": snapshot.snapshot_id,
@@ -154,7 +154,7 @@ def comparison_json(compared: Comparison) -> dict[str, Any]:
         "algorithm": snapshot.algorithm,
         "moment": moment_json(compared.visible.moment),
         "of": snapshot.n_ranked,
-        "one": _side_json(compared.one),
+        "one": _side_json(compared.leaf),
         "other": _side_json(compared.other),
         "ahead": ahead.path if ahead else None,
         "behind": behind.path if behind else None,

@@ -32,7 +32,7 @@ _TOO_LONG = {"namespace": 128, "user_name": 256}
 class MyAccounts:
     """A user's confirmed accounts, unconfirmed accounts with their user name, and their pending claims."""
 
-    mine: Sequence[Account]
+    own: Sequence[Account]
     named_like_me: Sequence[Account]
     claims: Sequence[Claim]
 
@@ -54,7 +54,7 @@ def list_my_accounts(*, actor: Actor) -> MyAccounts:
         account for account in accounts if account.person_id is None and not account.namespace.startswith(RESERVED)
     ]
     return MyAccounts(
-        mine=sorted(
+        own=sorted(
             (account for account in accounts if account.person_id == user.pk),
             key=lambda account: (account.namespace, account.user_name, account.group_name),
         ),

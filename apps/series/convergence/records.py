@@ -136,9 +136,9 @@ def order_by_deviation(members: Sequence[Member], deviation: F8) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """found: its `members` are the picks, in order. paths: of each pick, without the root."""
+    """convergence: its `members` are the picks, in order. paths: of each pick, without the root."""
 
-    found: Convergence
+    convergence: Convergence
     paths: list[str]
 
 

@@ -49,7 +49,7 @@ class _Series:
 
 def focus_figure(picked: Selection, options: FocusOptions, query: QueryDict, links: Links) -> Figure:
     """Draw the picks in order. Days outside the range are included for the slider."""
-    found = picked.found
+    found = picked.convergence
     if not found.members:
         return _without_data(_("Pick up to eight entries to compare."), found)
     series = [_series(picked, options, at) for at in range(len(found.members))]
@@ -123,7 +123,7 @@ def _empty(message: str, controls: Sequence[Control], extra: Mapping[str, Any] |
 
 
 def _series(picked: Selection, options: FocusOptions, at: int) -> _Series:
-    found = picked.found
+    found = picked.convergence
     member = found.members[at]
     slot = options.slots[at] if at < len(options.slots) else at
     names = [one.name for one in found.members]
@@ -168,7 +168,7 @@ def _drawn_points(found: Convergence) -> Any:
 def _build_figure(
     picked: Selection, options: FocusOptions, query: QueryDict, links: Links, series: list[_Series], in_range: Any
 ) -> Figure:
-    found, points = picked.found, _drawn_points(picked.found)
+    found, points = picked.convergence, _drawn_points(picked.convergence)
     x = [axes.moment(found.on[at]) for at in points]
     shown = [one for one in series if one.is_shown]
     goal = {"points": 0.0, "ratio": 100.0, "percent": None}[options.unit]
