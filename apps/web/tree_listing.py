@@ -121,6 +121,10 @@ _SUPPRESSED = (
     "Its usage and all numbers that depend on it are hidden: it has fewer than five active members, one member has "
     "more than four fifths of the usage, or differences of visible numbers would reveal such a group"
 )
+_PRIORITY = (
+    "Value of the policy's operator among siblings: −1 to 1, for gridwide the deviation in points; higher is sooner, 0 "
+    "is on target"
+)
 _SCOPE = "Scope of usage by which its children are compared; empty: that of its parent"
 _SOURCES = "Usage sources to which the scope is limited; empty: all"
 _HIDDEN_CHILDREN = "Number of children that the caller may not see"
@@ -154,8 +158,15 @@ TREE = Listing(
         Column("trend", str, on="table", title=_("14 days")),
         Column("own", float | None, on="csv"),
         Column("own", str, on="table", title=_("Algorithm")),
-        Column("priority", float | None, "entry.priority", on="file"),
-        Column("priority", NumberField(allow_null=True)),
+        Column(
+            "priority",
+            float | None,
+            "entry.priority",
+            on="file csv table",
+            title=_("Priority"),
+            write=presentation.signed,
+        ),
+        Column("priority", NumberField(allow_null=True, help_text=_PRIORITY)),
         Column("rank", int | None, "entry.rank", on="answer file"),
         Column(
             "rank",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
+import re
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 
 from apps.pages.tree.state import COLUMNS
-from apps.web.tree_listing import TREE
+from apps.web.shell import presentation
+from apps.web.tree_listing import TREE, EntrySerializer
 from tests.pages.grid import SLUG, Grid
 from tests.pages.page import read
 from tests.sign_in import sign_in
@@ -50,6 +54,24 @@ def test_files_have_the_numbers_of_rest(admin: Client) -> None:
         for name in ("shares", "target", "actual", "state"):
             assert page[path][name] == file[path][name], (path, name)
         assert page[path]["rank"] == ("" if entry["n_children"] else file[path]["rank"])
+
+
+def test_the_priority_of_an_entry_is_on_the_page_in_files_and_in_rest(admin: Client, grid: Grid) -> None:
+    wanted = {path: entry["priority"] for path, entry in answers(admin).items()}
+    assert wanted["/"] is None
+    assert max(wanted.values(), key=lambda value: value or 0) > 0
+    page = read(admin.get(TREE_PAGE, {"level": "2", "col": "priority"}))
+    files = table(admin, REST, format="csv"), table(admin, f"{TREE_PAGE}tree.csv", level=2, col="priority")
+    out = io.StringIO()
+    call_command("tree", SLUG, stdout=out)
+    head, *lines = (re.split(" {2,}", line.strip()) for line in out.getvalue().splitlines())
+    printed = {line[0]: line[head.index("priority")] for line in lines}
+    for path, value in wanted.items():
+        (cell,) = page.texts(f"#e-{grid.uid(path)} td.c-priority")
+        assert cell == ("" if value is None else presentation.signed(value)), path
+        assert [file[path]["priority"] for file in files] == ["" if value is None else str(value)] * 2, path
+        assert printed[path] == ("-" if value is None else f"{value:.6g}"), path
+    assert "higher is sooner" in str(EntrySerializer().fields["priority"].help_text)
 
 
 def test_the_page_has_a_cell_for_each_column_that_is_chosen(admin: Client) -> None:
