@@ -383,21 +383,15 @@ SPECTACULAR_SETTINGS = {
         {"name": name, "description": text}
         for name, text in {
             "decay-functions": "Decay functions that a policy's window can have",
-            "setup": "A Slurm site from its own outputs to shadow mode",
-            "slurm-config": "Slurm's own fair share as settings to propose",
             "algorithms": "Tree algorithms that a policy can have, with their parameters",
             "audit": "What was done, refused and by whom",
             "federation": "Mounts, subscriptions, publications, keys and the grid view",
             "feeds": "Usage for other sites, signed",
-            "jobs": "Priorities of jobs, term by term, from a case",
             "me": "The caller's own priorities, explained and forecast",
-            "notices": "What needs attention, and the rules for it",
             "operators": "Operators of aequus, with their properties",
             "policies": "Trees, change sets, priorities, mappings, allocations and convergence of a policy",
             "publications": "Policies for other sites, signed",
             "runs": "Background work",
-            "schedulers": "Schedulers, their agents, queues and why a job waits",
-            "search": "Names in one order, and answers to typed questions",
             "tokens": "The caller's API tokens",
             "usage": "Usage sources, records, hourly sums and their quality",
         }.items()
@@ -421,6 +415,7 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "apps.web.rest.schema.add_problems",
+        "apps.web.rest.schema.add_tags",
     ],
 }
 

@@ -367,6 +367,7 @@ ROWS = [
         word="people", readers="admin"),
     # --- REST: what can be set on a policy, which is the same for all users
     Row(API + "algorithms", "/api/v1/algorithms", "401 200 200 200 200 200 200 200 200 401 401"),
+    Row(API + "operators", "/api/v1/operators", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(API + "decay-functions", "/api/v1/decay-functions", "401 200 200 200 200 200 200 200 200 401 401"),
     # --- REST: usage
     Row(API + "usage/records", "/api/v1/usage/records?source=cluster-a",
@@ -842,7 +843,6 @@ ROWS = [
         "302 200 200 200 200 200 302 302 302 302 302"),
     Row("policy/<slug:policy>/decay/figures/decay.<str:form>", "/policy/grid/decay/figures/decay.csv",
         "302 200 200 200 200 200 302 302 302 302 302"),
-    # --- Operators and resolution (alice sees herself and the way there)
     Row("policy/<slug:policy>/live", "/policy/grid/live", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("policy/<slug:policy>/convergence/figures/<slug:figure>", "/policy/grid/convergence/figures/focus",
         "302 404 200 200 200 200 302 302 302 302 302", besides="vera 200 dora 200"),

@@ -177,6 +177,10 @@ class PluginConfig(AppConfig):
         """
         return {}
 
+    def rest_tags(self) -> Mapping[str, Addition[Words]]:
+        """Descriptions of its tags of REST, which are the first parts of its paths. Read by `web.rest.schema`."""
+        return {}
+
     def body_limits(self) -> Mapping[str, Any]:
         """Largest bodies by route name, such as api:notices: `Limit` of `web.rest.body_limits`, which reads them."""
         return {}
@@ -208,6 +212,7 @@ KEYED_SLOTS = (
     "notice_kinds",
     "guides",
     "command_actions",
+    "rest_tags",
     "body_limits",
     "schedule",
 )

@@ -13,6 +13,7 @@ import pytest
 from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
 from django.core.checks import Tags, run_checks
+from django.core.management import get_commands
 from django.db import connection
 
 from apps.contrib.search.apps import SearchConfig
@@ -134,6 +135,10 @@ def test_a_page_of_a_plugin_that_is_left_out_answers_404_with_a_sentence() -> No
 
 def test_commands_of_plugins_that_are_left_out_are_gone_with_their_actions() -> None:
     everything, without_first_steps = _helps(), _helps("apps.contrib.onboarding")
+    core = _helps(*(plugin.name for plugin in plugins()))
+    assert everything.keys() - core.keys() == {
+        name for name, app in get_commands().items() if str(app).startswith("apps.contrib.")
+    }
     assert everything.keys() - without_first_steps.keys() == {"propose_policy"}
     assert ["setup" in helps["scheduler"] for helps in (everything, without_first_steps)] == [True, False]
 

@@ -38,6 +38,11 @@ class JobsConfig(PluginConfig):
 
         return SENTENCES
 
+    def rest_tags(self) -> Mapping[str, Addition[Words]]:
+        return {
+            "jobs": Addition("Priorities of jobs, term by term, from a case", after="feeds"),
+        }
+
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.jobs.guides import GUIDES
 

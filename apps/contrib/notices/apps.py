@@ -108,6 +108,11 @@ class NoticesConfig(PluginConfig):
 
         return {"decisions": sample.make_webhooks, "priorities": sample.find_notices}
 
+    def rest_tags(self) -> Mapping[str, Addition[Words]]:
+        return {
+            "notices": Addition("What needs attention, and the rules for it", after="me"),
+        }
+
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.notices.guides import GUIDES
 

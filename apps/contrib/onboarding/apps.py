@@ -48,6 +48,12 @@ class OnboardingConfig(PluginConfig):
 
         return {"scheduler.setup": SETUP}
 
+    def rest_tags(self) -> Mapping[str, Addition[Words]]:
+        return {
+            "setup": Addition("A Slurm site from its own outputs to shadow mode", after="decay-functions"),
+            "slurm-config": Addition("Slurm's own fair share as settings to propose", after="setup"),
+        }
+
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.onboarding.guides import GUIDES
 

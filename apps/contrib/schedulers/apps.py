@@ -92,6 +92,11 @@ class SchedulersConfig(PluginConfig):
     def guide_routes(self) -> Mapping[str, Sequence[str]]:
         return {"My priority": ("GET me/waiting-jobs",)}
 
+    def rest_tags(self) -> Mapping[str, Addition[Words]]:
+        return {
+            "schedulers": Addition("Schedulers, their agents, queues and why a job waits", after="runs"),
+        }
+
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.schedulers.guides import GUIDES
 

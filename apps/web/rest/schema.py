@@ -23,6 +23,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 
 from apps.core.errors import Unavailable
+from apps.core.plugins import with_additions
 from apps.core.release import schema_file
 from apps.web.rest import errors
 from apps.web.rest.inputs import refuse_unknown
@@ -114,6 +115,13 @@ def add_problems(result: dict[str, Any], generator: Any, request: Any, public: b
             texts = _ANYWHERE if method == "get" else {**_ANYWHERE, **_WITH_BODY}
             for status, text in texts.items():
                 operation["responses"].setdefault(status, {"description": text, "content": content})
+    return result
+
+
+def add_tags(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """Add the tags of plug-ins to those of the core, in SPECTACULAR_SETTINGS."""
+    texts = with_additions({tag["name"]: tag["description"] for tag in result["tags"]}, "rest_tags")
+    result["tags"] = [{"name": name, "description": str(text)} for name, text in texts.items()]
     return result
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tests.rights_world import API, POLICY, Row
+from tests.rights_world import POLICY, Row
 
 ROWS = [
-    # alice sees herself and the way there
-    Row(API + "operators", "/api/v1/operators", "401 200 200 200 200 200 200 200 200 401 401"),
+    # Operators and resolution (alice sees herself and the way there)
     Row(POLICY + "/operators", "/api/v1/policies/grid/operators", "401 200 200 200 200 200 403 200 200 401 401"),
     Row("policy/<slug:policy>/operators/", "/policy/grid/operators/", "302 200 200 200 200 200 302 302 302 302 302",
         word="/physics/bob", readers="pia admin dora", besides="vera 200 dora 200"),

@@ -57,9 +57,20 @@ def test_no_template_disables_escaping() -> None:
 
 def test_styles_embed_no_images() -> None:
     """img-src is 'self' alone: an embedded image would be blocked."""
-    sheets = list((STATIC / "css").glob("*.css"))
-    assert sheets
+    sheets = [*(STATIC / "css").glob("*.css"), *(REPOSITORY / "apps").rglob("static/css/*.css")]
+    assert {"base.css", "notices.css"} <= {path.name for path in sheets}
     assert not [path.name for path in sheets if "data:" in path.read_text(encoding="utf-8")]
+
+
+def test_pages_load_styles_and_scripts_of_the_core_and_of_their_own_plug_in() -> None:
+    """Of another plug-in's files a site without it has none."""
+    foreign = []
+    for path in TEMPLATES.rglob("*.html"):
+        plugin = path.relative_to(TEMPLATES).parts[1] if path.is_relative_to(TEMPLATES / "contrib") else ""
+        for name in re.findall(r"{% static '((?:css|js)/[^']+)' %}", path.read_text(encoding="utf-8")):
+            places = (STATIC, *([REPOSITORY / "apps/contrib" / plugin / "static"] if plugin else []))
+            foreign += [] if any((place / name).is_file() for place in places) else [f"{path.name}: {name}"]
+    assert foreign == []
 
 
 def test_the_plotly_bundle_comes_from_the_installed_package() -> None:
