@@ -15,9 +15,9 @@ class InsecureDirectory(Exception):
 def private_dir(path: Path) -> Path:
     """Make a directory that only this user can enter; fail if another user owns it."""
     path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-    found = path.lstat()
-    if path.is_symlink() or found.st_uid != os.geteuid():
+    status = path.lstat()
+    if path.is_symlink() or status.st_uid != os.geteuid():
         raise InsecureDirectory(f"{path} belongs to another user: remove it, or set FAIRSHARE_VAR to another folder.")
-    if found.st_mode & 0o777 != PRIVATE:
+    if status.st_mode & 0o777 != PRIVATE:
         path.chmod(PRIVATE)
     return path

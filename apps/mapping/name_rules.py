@@ -46,7 +46,7 @@ def default_rules(
     gets a rule. decisions: as in FirstPolicyDraft. maps_by: kind of the one rule that finds every account as the
     scheduler of the tree does, instead of these.
     """
-    rules = [_rule_of_decision(one, namespace) for one in decisions]
+    rules = [_rule_of_decision(decision, namespace) for decision in decisions]
     root = tree.uuid(0)
     if maps_by:
         return (*rules, Rule(kind=maps_by, target_uid=root, namespace=namespace))
@@ -67,11 +67,11 @@ def default_rules(
     return tuple(rules)
 
 
-def _rule_of_decision(one: Mapping[str, str], namespace: str) -> Rule:
-    user, group, fqan = (one.get(name, "") for name in ("user_pattern", "group_pattern", "fqan_pattern"))
+def _rule_of_decision(decision: Mapping[str, str], namespace: str) -> Rule:
+    user, group, fqan = (decision.get(name, "") for name in ("user_pattern", "group_pattern", "fqan_pattern"))
     return Rule(
         kind="exact",
-        target_uid=UUID(one["entry"]),
+        target_uid=UUID(decision["entry"]),
         namespace=namespace,
         user_pattern=user,
         group_pattern=group,
@@ -117,7 +117,7 @@ def count_mapped(policy: Policy, tree: TreeColumns) -> Mapped:
     other_case = [(key, tree.path(at)) for key, at in likely if at is not None]
     namespaces = {key.namespace for key in keys} | set(Source.objects.values_list("namespace", flat=True))
     numbers = enumerate(numbers_of(stored, resolver.rules), 1)
-    problems = [(at, one) for at, number in numbers for one in problems_of(resolver, number, namespaces)]
+    problems = [(at, problem) for at, number in numbers for problem in problems_of(resolver, number, namespaces)]
     return Mapped(len(keys), n_mapped, len(resolver.rules), problems, other_case)
 
 

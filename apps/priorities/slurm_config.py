@@ -84,8 +84,8 @@ class _Read:
 
     def value(self, name: str) -> str:
         """Value of a setting; "" if it is missing or null."""
-        found = self.values.get(name.lower(), ("", 0))[0]
-        return "" if found.lower() in _NOT_SET else found
+        text = self.values.get(name.lower(), ("", 0))[0]
+        return "" if text.lower() in _NOT_SET else text
 
     def duration_s(self, name: str, default: int) -> int:
         text = self.value(name)
@@ -120,33 +120,33 @@ def read_slurm_config(text: str) -> SlurmConfig:
     Raises:
         Invalid: it is something else, or a time can't be read.
     """
-    found = _read(text)
-    if "prioritytype" not in found.values:
+    config = _read(text)
+    if "prioritytype" not in config.values:
         message = _("PriorityType is missing: send the whole output of scontrol show config.")
-        if found.included:
+        if config.included:
             message += " " + _("It also has what %(files)s says.") % {
-                "files": ", ".join(name for name, _line in found.included)[:_MOST_SHOWN]
+                "files": ", ".join(name for name, _line in config.included)[:_MOST_SHOWN]
             }
         raise Invalid(message, code="no_slurm_config", fields=[FieldProblem("PriorityType", "is missing")])
-    settings = {"algorithm": _algorithm(found), "window": _window(found), "metric": _metric(found)}
+    settings = {"algorithm": _algorithm(config), "window": _window(config), "metric": _metric(config)}
     # Slurm charges running jobs in each period.
-    period_s = found.duration_s("PriorityCalcPeriod", CALC_PERIOD_S)
+    period_s = config.duration_s("PriorityCalcPeriod", CALC_PERIOD_S)
     meaning = _("Running jobs count as far as they have run: Slurm charges them every %(s)s s.") % {"s": period_s}
-    found.lines.append(ConfigLine(_("Running jobs"), "active", meaning))
+    config.lines.append(ConfigLine(_("Running jobs"), "active", meaning))
     settings["approach"] = dict(CHARGES_RUNNING)
-    _note_others(found)
-    _note_included(found)
+    _note_others(config)
+    _note_included(config)
     # The flag that changes the sum of weights; MAX_TRES_GRES comes before MAX_TRES.
-    flags = _flags(found)
+    flags = _flags(config)
     billing_weights = BillingWeights(
-        found.weights, next((flag for flag in (MAX_TRES_GRES, MAX_TRES) if flag in flags), "")
+        config.weights, next((flag for flag in (MAX_TRES_GRES, MAX_TRES) if flag in flags), "")
     ).to_json()
-    return SlurmConfig(found.value("ClusterName"), settings, billing_weights, tuple(found.lines))
+    return SlurmConfig(config.value("ClusterName"), settings, billing_weights, tuple(config.lines))
 
 
 def _read(text: str) -> _Read:
     """Read lines as Slurm does: keys in any letter case, the last of equal ones counts, one option per line."""
-    found = _Read(usage_factors=read_usage_factors(text[:MOST_BYTES]))
+    config = _Read(usage_factors=read_usage_factors(text[:MOST_BYTES]))
     partition, is_block, default = "", False, ""
     for number, raw in logical_lines(text[:MOST_BYTES]):
         line = plain_line(raw)
@@ -154,11 +154,11 @@ def _read(text: str) -> _Read:
         if begins:
             # scontrol prints the name alone, and the options below it; slurm.conf has all in one line.
             partition, is_block = begins[1], "=" not in begins[2]
-            found.has_partitions = True
+            config.has_partitions = True
             if partition.upper() == _DEFAULT:
                 partition = _DEFAULT
             elif default:
-                found.weights[partition] = default
+                config.weights[partition] = default
         elif not line[:1].isspace():
             partition = ""
         weights = _WEIGHTS.search(line) if partition and (begins or is_block) else None
@@ -169,15 +169,15 @@ def _read(text: str) -> _Read:
                 if partition == _DEFAULT:
                     default = value
                 else:
-                    found.weights[partition] = value
+                    config.weights[partition] = value
         pair = _PAIR.fullmatch(line)
         if begins or (partition and is_block and not (pair and pair[1].lower() in _RELEVANT)):
             continue
         if included := _INCLUDE.fullmatch(line):
-            found.included.append((included[1], number))
+            config.included.append((included[1], number))
         elif pair:
-            found.values[pair[1].lower()] = _one_value(pair[1], pair[2], number), number
-    return found
+            config.values[pair[1].lower()] = _one_value(pair[1], pair[2], number), number
+    return config
 
 
 def _one_value(name: str, text: str, line: int) -> str:
@@ -222,65 +222,65 @@ def _seconds(text: str) -> int | None:
     return -(-seconds // 60) * 60
 
 
-def _algorithm(found: _Read) -> Json:
-    kind = found.value("PriorityType").lower()
-    flags = _flags(found)
+def _algorithm(config: _Read) -> Json:
+    kind = config.value("PriorityType").lower()
+    flags = _flags(config)
     if kind != "priority/multifactor":
-        found.note(
+        config.note(
             "PriorityType", _("Slurm computes no fair share here: Fair Tree, its default, is chosen."), is_carried=False
         )
         return {"name": "slurm-fair-tree"}
-    found.note("PriorityType", _("Fair share is one of several factors."))
+    config.note("PriorityType", _("Fair share is one of several factors."))
     if "DEPTH_OBLIVIOUS" in flags:
-        found.note("PriorityFlags", _("Depth-oblivious algorithm."))
-        return _damped(found, "slurm-depth-oblivious")
-    if "NO_FAIR_TREE" in flags or ("FAIR_TREE" not in flags and _is_before_fair_tree(found)):
-        found.note("PriorityFlags", _("Classic algorithm."))
-        return _damped(found, "slurm-classic")
-    found.note("PriorityFlags", _("Fair Tree, Slurm’s default since 19.05."))
-    if found.value("FairShareDampeningFactor") not in ("", "1"):
-        found.note("FairShareDampeningFactor", _("Has no effect under Fair Tree, here and in Slurm."))
+        config.note("PriorityFlags", _("Depth-oblivious algorithm."))
+        return _damped(config, "slurm-depth-oblivious")
+    if "NO_FAIR_TREE" in flags or ("FAIR_TREE" not in flags and _is_before_fair_tree(config)):
+        config.note("PriorityFlags", _("Classic algorithm."))
+        return _damped(config, "slurm-classic")
+    config.note("PriorityFlags", _("Fair Tree, Slurm’s default since 19.05."))
+    if config.value("FairShareDampeningFactor") not in ("", "1"):
+        config.note("FairShareDampeningFactor", _("Has no effect under Fair Tree, here and in Slurm."))
     return {"name": "slurm-fair-tree"}
 
 
-def _flags(found: _Read) -> set[str]:
-    return {flag.strip().upper() for flag in found.value("PriorityFlags").split(",")} - {""}
+def _flags(config: _Read) -> set[str]:
+    return {flag.strip().upper() for flag in config.value("PriorityFlags").split(",")} - {""}
 
 
-def _is_before_fair_tree(found: _Read) -> bool:
-    version = _VERSION.match(found.value("SLURM_VERSION"))
+def _is_before_fair_tree(config: _Read) -> bool:
+    version = _VERSION.match(config.value("SLURM_VERSION"))
     return version is not None and (int(version[1]), int(version[2])) < _FAIR_TREE_SINCE
 
 
-def _damped(found: _Read, name: str) -> Json:
-    text = found.value("FairShareDampeningFactor") or "1"
+def _damped(config: _Read, name: str) -> Json:
+    text = config.value("FairShareDampeningFactor") or "1"
     factor = int(text) if text.isascii() and text.isdigit() and 0 < int(text[:9]) <= 65_535 else 1
-    found.note("FairShareDampeningFactor", _("Damping factor %(n)s.") % {"n": factor})
+    config.note("FairShareDampeningFactor", _("Damping factor %(n)s.") % {"n": factor})
     return {"name": name, "damping_factor": factor}
 
 
-def _window(found: _Read) -> Json:
-    half_life_s = found.duration_s("PriorityDecayHalfLife", HALF_LIFE_S)
-    period_s = found.duration_s("PriorityCalcPeriod", CALC_PERIOD_S)
-    resets = found.value("PriorityUsageResetPeriod")
+def _window(config: _Read) -> Json:
+    half_life_s = config.duration_s("PriorityDecayHalfLife", HALF_LIFE_S)
+    period_s = config.duration_s("PriorityCalcPeriod", CALC_PERIOD_S)
+    resets = config.value("PriorityUsageResetPeriod")
     if resets:
         meaning = _("No counterpart: usage is not set to zero at fixed dates. A window length comes nearest.")
-        found.note("PriorityUsageResetPeriod", meaning, is_carried=False)
+        config.note("PriorityUsageResetPeriod", meaning, is_carried=False)
     if not half_life_s:
-        found.note("PriorityDecayHalfLife", _("Usage does not decay; the window has no end."))
+        config.note("PriorityDecayHalfLife", _("Usage does not decay; the window has no end."))
         return {"aging": "none", "length_s": None}
-    found.note("PriorityDecayHalfLife", _("Decay function Slurm, with 0.693 for ln 2; the window has no end."))
-    found.note("PriorityCalcPeriod", _("Each job is charged by its own times, period by period, as Slurm does it."))
+    config.note("PriorityDecayHalfLife", _("Decay function Slurm, with 0.693 for ln 2; the window has no end."))
+    config.note("PriorityCalcPeriod", _("Each job is charged by its own times, period by period, as Slurm does it."))
     window: Json = {"aging": "slurm", "length_s": None, "half_life_s": half_life_s, "calc_period_s": period_s}
-    return {**window, "phase_s": _phase_s(found, period_s)}
+    return {**window, "phase_s": _phase_s(config, period_s)}
 
 
-def _phase_s(found: _Read, period_s: int) -> int:
+def _phase_s(config: _Read, period_s: int) -> int:
     """When a period starts: a second after the controller. 0 if that isn't known.
 
     The controller's time has no zone, so periods must divide the quarter hours by which zones differ.
     """
-    text, boot_s = found.value("BOOT_TIME"), 0.0
+    text, boot_s = config.value("BOOT_TIME"), 0.0
     if text.isdigit():  # with SLURM_TIME_FORMAT=%s
         boot_s = float(text)
     elif period_s and not 900 % period_s:
@@ -288,51 +288,51 @@ def _phase_s(found: _Read, period_s: int) -> int:
             boot_s = datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
     if not period_s or not boot_s:
         return 0
-    found.note("BOOT_TIME", _("A period starts there. A restart of slurmctld moves usage by less than one period."))
+    config.note("BOOT_TIME", _("A period starts there. A restart of slurmctld moves usage by less than one period."))
     return int(boot_s + 1) % period_s
 
 
-def _metric(found: _Read) -> Json:
+def _metric(config: _Read) -> Json:
     """The metric. Slurm always records billing; AccountingStorageTRES only adds resources.
 
     Without weights Slurm's billing is the number of CPUs. Unknown factors of QOS leave those of the policy.
     """
     meaning = _("Billing is computed exactly where a log is imported with this configuration; Slurm’s records cut it.")
-    for partition, weights in sorted(found.weights.items()):
-        found.lines.append(ConfigLine(f"TRESBillingWeights ({partition})", weights[:_MOST_SHOWN], meaning))
-    if found.weights:
-        found.note("AccountingStorageTRES", _("Usage counts billing units."))
-    elif found.has_partitions:
-        found.note("AccountingStorageTRES", _("Usage counts CPU seconds: no partition has TRESBillingWeights."))
+    for partition, weights in sorted(config.weights.items()):
+        config.lines.append(ConfigLine(f"TRESBillingWeights ({partition})", weights[:_MOST_SHOWN], meaning))
+    if config.weights:
+        config.note("AccountingStorageTRES", _("Usage counts billing units."))
+    elif config.has_partitions:
+        config.note("AccountingStorageTRES", _("Usage counts CPU seconds: no partition has TRESBillingWeights."))
     else:
-        found.missing("TRESBillingWeights", _("Usage counts CPU seconds"), "scontrol show partition")
-    metric: Json = {"weights": {"billing" if found.weights else "cpu_s": 1.0}}
-    if found.usage_factors is None:
-        found.missing("UsageFactor", _("Each QOS counts once"), QOS_COMMAND)
+        config.missing("TRESBillingWeights", _("Usage counts CPU seconds"), "scontrol show partition")
+    metric: Json = {"weights": {"billing" if config.weights else "cpu_s": 1.0}}
+    if config.usage_factors is None:
+        config.missing("UsageFactor", _("Each QOS counts once"), QOS_COMMAND)
         return metric
-    for name, factor in sorted(found.usage_factors.items()):
+    for name, factor in sorted(config.usage_factors.items()):
         if is_cut_off(name):
-            found.missing(f"UsageFactor ({name})", _("This QOS counts once"), QOS_COMMAND)
+            config.missing(f"UsageFactor ({name})", _("This QOS counts once"), QOS_COMMAND)
         elif factor != 1.0:
             meaning = _("Usage of this QOS counts %(factor)s times.") % {"factor": f"{factor:g}"}
-            found.lines.append(ConfigLine(f"UsageFactor ({name})"[:_MOST_SHOWN], f"{factor:g}", meaning))
-    return {**metric, "class_factors": class_factors(found.usage_factors)}
+            config.lines.append(ConfigLine(f"UsageFactor ({name})"[:_MOST_SHOWN], f"{factor:g}", meaning))
+    return {**metric, "class_factors": class_factors(config.usage_factors)}
 
 
-def _note_included(found: _Read) -> None:
-    for name, line in found.included:
+def _note_included(config: _Read) -> None:
+    for name, line in config.included:
         meaning = _("Not read (line %(line)s): send the output of scontrol show config, which has its values.")
-        found.lines.append(ConfigLine("Include", name[:_MOST_SHOWN], meaning % {"line": line}, is_carried=False))
+        config.lines.append(ConfigLine("Include", name[:_MOST_SHOWN], meaning % {"line": line}, is_carried=False))
 
 
-def _note_others(found: _Read) -> None:
-    enforced = {word.strip().lower() for word in found.value("AccountingStorageEnforce").split(",")}
-    if "accountingstorageenforce" in found.values and not enforced & {"limits", "safe", "all"}:
+def _note_others(config: _Read) -> None:
+    enforced = {word.strip().lower() for word in config.value("AccountingStorageEnforce").split(",")}
+    if "accountingstorageenforce" in config.values and not enforced & {"limits", "safe", "all"}:
         lost = _("Without limits Slurm loses the last minutes of each job; here they count.")
-        found.note("AccountingStorageEnforce", lost, is_carried=False)
+        config.note("AccountingStorageEnforce", lost, is_carried=False)
     for name, meaning in _OTHERS.items():
-        if found.value(name) not in ("", "0"):
-            found.note(name, meaning(), is_carried=False)
+        if config.value(name) not in ("", "0"):
+            config.note(name, meaning(), is_carried=False)
 
 
 _OTHERS: Mapping[str, Callable[[], str]] = {

@@ -27,16 +27,16 @@ def read_usage_factors(text: str) -> dict[str, float] | None:
     A QOS without a number is left out. Negative factors don't count in Slurm.
     """
     lines = text.splitlines()
-    found: dict[str, float] | None = None
+    factors: dict[str, float] | None = None
     for number, line in enumerate(lines):
         if is_qos_header(line):
-            found = {**(found or {}), **_table(_cells(line), lines[number:])}
+            factors = {**(factors or {}), **_table(_cells(line), lines[number:])}
         elif DUMPED.match(line):
             name, factor = _DUMPED_NAME.match(line), _DUMPED_FACTOR.search(line)
-            found = found or {}
+            factors = factors or {}
             if name is not None and factor is not None:
-                _add(found, name[1], factor[1])
-    return found
+                _add(factors, name[1], factor[1])
+    return factors
 
 
 def is_cut_off(name: str) -> bool:
@@ -59,7 +59,7 @@ def _cells(line: str) -> list[str]:
 
 def _table(header: Sequence[str], lines: Sequence[str]) -> dict[str, float]:
     """Rows below a header, until one has other columns."""
-    found: dict[str, float] = {}
+    factors: dict[str, float] = {}
     name_at, factor_at = header.index(_NAME), header.index(_FACTOR)
     if "|" in lines[0]:
         rows = [line.split("|") for line in lines[1:]]
@@ -71,14 +71,14 @@ def _table(header: Sequence[str], lines: Sequence[str]) -> dict[str, float]:
     for row in rows:
         if len(row) != len(header):
             break
-        _add(found, row[name_at].strip(), row[factor_at])
-    return found
+        _add(factors, row[name_at].strip(), row[factor_at])
+    return factors
 
 
-def _add(found: dict[str, float], name: str, text: str) -> None:
+def _add(factors: dict[str, float], name: str, text: str) -> None:
     try:
         factor = float(text)
     except ValueError:
         return
     if name and factor >= 0:
-        found[name] = factor
+        factors[name] = factor

@@ -142,8 +142,8 @@ class TriedPolicy:
             distinct_bits=safe.distinct,
             same_ranks_bits=safe.same_ranks,
             job_bits=bits.bits or None,
-            n_unseen=sum(one.n_unseen for one in bits.levels),
-            n_fixed=sum(one.n_fixed for one in bits.levels),
+            n_unseen=sum(level.n_unseen for level in bits.levels),
+            n_fixed=sum(level.n_fixed for level in bits.levels),
             smallest_job_h=finite(anywhere.min(initial=inf)),
             median_job_h=finite(_median(anywhere)),
         )

@@ -117,7 +117,7 @@ def change_shares(before: float | None, after: float | None, *, decimals: int | 
     decimals: of the column in which they are shown; by default what these two need.
     """
     decimals = decimals or decimals_beside(before, after)
-    was, is_now = (round((one or 0.0) * 100, decimals) for one in (before, after))
+    was, is_now = (round((share or 0.0) * 100, decimals) for share in (before, after))
     sign = "±" if was == is_now else "+" if is_now > was else MINUS
     size = "0" if was == is_now else number(abs(is_now - was), decimals)
     return ChangedShares(percent(before, decimals), percent(after, decimals), f"{sign}{size}", decimals)
