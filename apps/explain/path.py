@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from apps.accounts.request_cache import once_per_request
 from apps.engine.algorithms.base import Kind
 from apps.explain.levels import (
     DecidedBy,
@@ -110,7 +111,13 @@ class Walk:
 
 
 def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
-    """The walk to an entry, from numbers stored in the snapshot."""
+    """The walk to an entry, from numbers stored in the snapshot. Cached for the request."""
+    key = ("walk", id(snapshot), entry)  # simulated snapshots share the number
+    # The snapshot is cached with it and so kept alive: its id stays unique.
+    return once_per_request(key, lambda: (snapshot, _walk_to(snapshot, entry)))[1]
+
+
+def _walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
     tree = snapshot.tree
     chain = [*tree.ancestors(entry), entry][1:]
     damping = float(snapshot.algorithm.get("damping_factor", 1))

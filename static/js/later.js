@@ -44,7 +44,7 @@ for (const name of ["htmx:sendError", "htmx:timeout", "htmx:sendAbort"]) {
 }
 
 document.addEventListener("click", ({ target }) => {
-  const button = target.closest("[data-retry]"), card = button?.closest("[data-card]");
+  const button = target.closest("[data-ask-again]"), card = button?.closest("[data-card]");
   if (card) window.htmx.trigger(card, "retry");
 });
 

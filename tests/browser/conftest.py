@@ -86,6 +86,15 @@ def settled(page: Page, number: str, *, most: int) -> int:
     return found
 
 
+def come(page: Page, *cards: str) -> None:
+    """Scrolls to cards that follow their page, all of them without names, until each has come; then to the top."""
+    places = [page.locator(card) for card in cards] or page.locator("[data-card]").all()
+    for place in places:
+        place.scroll_into_view_if_needed()
+        expect(place).to_have_attribute("data-come", "")
+    page.evaluate("scrollTo(0, 0)")
+
+
 @dataclass
 class Visit:
     """One browser window and everything it complained about."""

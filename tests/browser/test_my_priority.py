@@ -16,7 +16,7 @@ from apps.policies.services import change_shares
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from tests.browser.conftest import Open, Visit, at_widths
+from tests.browser.conftest import Open, Visit, at_widths, come
 from tests.browser.hands import BY_HAND, HANDS
 from tests.instants import AT
 from tests.pages.grid import SLUG, Grid
@@ -41,10 +41,12 @@ def test_the_page_is_accessible_and_fits_in_every_state(grid: Grid, visit: Open,
     window = visit(width=width)
     window.sign_in("alice")
     page = window.go(f"{PAGE}?account=alice&namespace=cluster-a&other=/biomed/carol&who=carol")
+    come(page)
     assert page.locator("#why .turns li").count() >= 1
     window.look()
     shoot(window, f"me-{width}")
     page = window.go(f"{PAGE}?at=2&policy={SLUG}&account=alice")
+    come(page)
     window.look()
     shoot(window, f"me-back-{width}")
     page = window.go(f"{PAGE}?at=2001-01-01T00:00:00Z")
@@ -59,6 +61,7 @@ def test_another_user_is_found_and_compared_and_focus_stays(grid: Grid, visit: O
     window, hand = visit(), HANDS[hand_name]
     window.sign_in("alice")
     page = window.go(PAGE)
+    come(page, "#later-why")
     hand.write(page, "#why-who", "carol")
     page.keyboard.press("Enter")
     page.wait_for_selector("#why .who a:has-text('carol')")
@@ -75,10 +78,13 @@ def test_the_page_works_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("alice")
     page = window.go(PAGE)
+    page.click("#why noscript a")
     page.fill("#why-who", "carol")
     page.click("#why button")
     page.click("#why-1")
     assert page.locator("#why .contrast .turns li").count() >= 1
+    window.look()
+    page.click(".page-head a")
     page.fill("#back-day", str(page.get_attribute("#back-day", "min")))
     page.click("form:has(#back-day) button")
     assert page.is_visible(".timebar")
@@ -111,6 +117,7 @@ def test_a_recompute_appears_automatically_in_heading_and_figures(
     page.clock.install(time=AT)
     window.go(PAGE)
     figure = "#fig-forecast"
+    come(page, "#later-forecast")
     page.locator(figure).scroll_into_view_if_needed()
     page.wait_for_selector(f"{figure}[data-drawn='']")
     usage, tag = page.inner_text(OWN_USAGE), page.get_attribute(figure, "data-tag")
@@ -163,3 +170,45 @@ def test_what_if_is_unchanged_until_input(grid: Grid, visit: Open) -> None:
     assert slide.evaluate("(one) => one.value !== one.defaultValue"), "between two steps"
     field = page.locator("#what-if-target")
     assert field.input_value() == field.get_attribute("value")
+
+
+# Heights and places that changed in view without an action of the reader: what, and how much of the window.
+WATCH_SHIFTS = """
+window.shifts = [];
+new PerformanceObserver((list) => { for (const entry of list.getEntries()) {
+  window.shifts.push([entry.value, ...entry.sources.map((each) => each.node?.id || each.node?.className || "")]);
+} }).observe({ type: "layout-shift", buffered: true });
+"""
+MOST_SHIFT = 0.02
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_nothing_jumps_when_cards_come(grid: Grid, visit: Open, width: int) -> None:
+    second_account(grid, "bob", "atlas", 1)
+    window = visit(width=width)
+    window.sign_in("alice")
+    page = window.go(PAGE)
+    page.evaluate("document.fonts.ready")
+    page.add_init_script(WATCH_SHIFTS)  # with the font in the cache, which is the browser's matter
+    window.go(PAGE)
+    come(page)
+    shifts = page.evaluate("window.shifts")
+    assert sum(shift for shift, *_nodes in shifts) < MOST_SHIFT, shifts
+    window.look()
+
+
+def test_a_card_that_fails_says_so_in_its_place_and_is_asked_for_again(grid: Grid, visit: Open) -> None:
+    window = visit(is_kept=False)
+    window.sign_in("alice")
+    page, card = window.page, "#later-what-if"
+    page.route("**/_whatif?*", lambda route: route.fulfill(status=503, body="busy"))
+    page.route("**/_submit?*", lambda route: route.abort())
+    window.go(PAGE)
+    for place in (card, "#later-submit"):
+        expect(page.locator(f"{place} .failed")).to_be_visible()
+        expect(page.locator(f"{place} .wait")).to_be_hidden()
+    page.unroute_all()
+    page.click(f"{card} [data-ask-again]")
+    expect(page.locator("#what-if-core-h")).to_be_visible()
+    expect(page.locator("#later-submit .failed")).to_be_visible()
+    window.complaints.clear()  # the console names both failures

@@ -173,7 +173,7 @@ def test_the_page_waits_for_no_card_and_names_each(grid: Grid) -> None:
     assert len(cards) >= 10
     for card in cards:
         assert card.css_first("h2, [role=heading]").text()
-        assert card.css_first("[data-retry]") is not None
+        assert card.css_first("[data-ask-again]") is not None
         link = card.css_first("noscript a")
         assert link is not None
         assert link.attributes["href"] == card.attributes["hx-get"]

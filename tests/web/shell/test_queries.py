@@ -34,4 +34,4 @@ def test_the_frame_of_a_page_runs_few_queries(grid: Grid, who: str, django_asser
 
 def test_my_priority_runs_few_queries(grid: Grid, django_assert_max_num_queries: Any) -> None:
     # Of them, one each for the agents' listings, the sources that list jobs, and how long entries are in their group.
-    count(grid.alice, "/me/priority/", django_assert_max_num_queries, 18 + POLL)
+    count(grid.alice, "/me/priority/", django_assert_max_num_queries, 8 + POLL)

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from apps.accounts.actor import COMMAND
 from apps.core import clock
 from apps.policies.services import change_settings
-from tests.browser.conftest import Open, at_widths
+from tests.browser.conftest import Open, at_widths, come
 from tests.pages.grid import SLUG, Grid, send_mixed_days
 
 
@@ -26,6 +26,7 @@ def test_both_cards_are_accessible_and_fit_while_used(weeks: Grid, visit: Open, 
     window.page.set_default_timeout(30_000)
     window.sign_in("alice")
     page = window.go("/me/priority/")
+    come(page, "#later-forecast")
     page.locator("#fig-forecast").scroll_into_view_if_needed()  # it is drawn when it comes near
     page.wait_for_selector("#fig-forecast[data-drawn='']")
     page.click("#forecast summary >> nth=0")
@@ -57,9 +58,12 @@ def test_without_scripts_the_forms_reload_the_page_with_their_results(weeks: Gri
     window.page.set_default_timeout(30_000)
     window.sign_in("alice")
     page = window.go("/me/priority/")
+    page.click("#what-if noscript a")
     page.fill("#what-if-core-h", "20000")
     page.click("#what-if button")
     assert page.is_visible("[data-testid=what-if-outcome][data-key=rank_then]")
+    page.click(".page-head a")
+    page.click("#forecast noscript a")
     page.fill("#forecast-share", "5")
     page.click("#forecast-show")
     assert page.input_value("#forecast-share") == "5"
@@ -75,6 +79,7 @@ def test_the_forecast_factor_is_drawn_if_one_number_decides(weeks: Grid, visit: 
     window.page.set_default_timeout(30_000)
     window.sign_in("alice")
     page = window.go("/me/priority/")
+    come(page, "#later-fig-factor")
     expect(page.locator("#fig-factor .fig-say")).to_contain_text("28")
     page.locator("#fig-factor").scroll_into_view_if_needed()
     page.wait_for_selector("#fig-factor[data-drawn='']")
