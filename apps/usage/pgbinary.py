@@ -6,7 +6,7 @@ Formats: PostgreSQL documentation, "COPY, File Formats" and `array_send`; every 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -101,12 +101,12 @@ def copy_payload(columns: Sequence[Column]) -> bytes:
 
 
 class Array:
-    """Values encoded as one array parameter."""
+    """Values encoded as one array parameter. encode: makes the column of them."""
 
-    encode: ClassVar[Callable[[Any], Column]]
+    encode: ClassVar[Any]
 
     def __init__(self, values: np.ndarray[Any, Any]) -> None:
-        column = self.encode(values)
+        column: Column = self.encode(values)
         n, width = column.cells.shape
         is_null = column.cells[:, 0] == 0xFF  # a length below 0
         used = column.cells if column.used is None else column.cells[np.arange(width) < column.used[:, None]]

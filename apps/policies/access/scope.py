@@ -176,7 +176,7 @@ def _read_policies_and_grants(user: User) -> tuple[list[Policy], list[HeldGrant]
     return [policy for policy in policies.values() if policy.archived_at is None], held
 
 
-def _holder(user: User) -> dict[str, object]:
+def _holder(user: User) -> dict[str, int | str]:
     return {"user": user.pk, "everybody": EVERYBODY}
 
 

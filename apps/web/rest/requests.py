@@ -57,7 +57,7 @@ class AuthenticationMiddleware(DjangoAuthenticationMiddleware):
 
     def process_request(self, request: HttpRequest) -> None:
         super().process_request(request)
-        request.user = SimpleLazyObject(lambda: _user_of(request))
+        request.user = SimpleLazyObject(lambda: _user_of(request))  # type: ignore[assignment]  # as Django does
 
 
 def _user_of(request: HttpRequest) -> User | AnonymousUser:
