@@ -23,7 +23,7 @@ from apps.core.errors import Conflict, DomainError, Invalid
 from apps.engine.errors import BadParameter, BadTree
 from apps.mapping.rules.resolver import UNMAPPED, match_accounts
 from apps.mapping.rules.rule_set import load_rule_set
-from apps.policies.changesets.change_sets import outcome_on_head, settings_of
+from apps.policies.changesets.change_sets import load_revision, outcome_on_head, settings_of
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.models import Adjustment, ChangeSet, Policy
@@ -198,7 +198,7 @@ def _counts_again(settings: PolicySettings, wanted: PolicySettings) -> bool:
 
 def _count_all(policy: Policy, proposed: ProposedChange, snapshot: ServedSnapshot) -> int | None:
     after, wanted = proposed.tree, proposed.settings
-    head, settings = load_tree(policy), settings_of(policy, policy.head_number)
+    head, settings = load_revision(policy, policy.head_number)
     try:
         if proposed.adjusting or _counts_again(settings, wanted):
             since = _from_at(wanted, snapshot.as_of)
@@ -215,7 +215,7 @@ def _count_seen(policy: Policy, proposed: ProposedChange, snapshot: ServedSnapsh
     A change of metric, window or approach concerns usage that isn't in the totals: as many as there are leaves.
     """
     after, wanted = proposed.tree, proposed.settings
-    head, settings = load_tree(policy), settings_of(policy, policy.head_number)
+    head, settings = load_revision(policy, policy.head_number)
     if _counts_again(settings, wanted):
         return int(after.engine_tree().is_ranked.sum())
     totals = totals_of_reader(snapshot.totals, visible)
@@ -293,7 +293,7 @@ def _state_of(run: Run | None) -> State:
 
 def _compute(request: _Request) -> Projection:
     policy, as_of = request.policy, request.snapshot.as_of
-    head, settings = load_tree(policy), settings_of(policy, policy.head_number)
+    head, settings = load_revision(policy, policy.head_number)
     outcome = outcome_on_head(request.change_set, policy)
     refuse_unsuitable_tree(outcome.tree, outcome.settings.algorithm)
     wanted = outcome.settings

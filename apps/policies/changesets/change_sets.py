@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from apps.accounts.actor import Actor
+from apps.accounts.request_cache import store_for_request
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.policies.access.authority import ActorGuard, AuthorGuard, Lineages
 from apps.policies.access.scope import (
@@ -40,7 +41,7 @@ from apps.policies.operations.whole_trees import document_outcome, is_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import clean_text
-from apps.policies.tree.stored import load_archived, load_tree
+from apps.policies.tree.stored import load_archived, load_tree, tree_with_digest
 from apps.policies.tree.working_tree import WorkingTree
 
 
@@ -292,6 +293,16 @@ def missing_change_set(id: int) -> NotFound:
 def settings_of(policy: Policy, number: int) -> PolicySettings:
     stored = Revision.objects.filter(policy=policy, number=number).values_list("settings", flat=True).get()
     return PolicySettings.from_stored(stored)
+
+
+def load_revision(policy: Policy, number: int) -> tuple[TreeColumns, PolicySettings]:
+    """Tree and settings of a revision, in one query; raise NotFound if it doesn't exist."""
+    rows = Revision.objects.filter(policy=policy, number=number).values_list("tree_digest", "settings")
+    row = rows.first()
+    if row is None:
+        raise NotFound(f"Policy {policy.slug} has no revision {number}.")
+    store_for_request(("tree", policy.pk, number), row[0])  # for load_tree
+    return tree_with_digest(policy, number, row[0]), PolicySettings.from_stored(row[1])
 
 
 def require_reason(reason: str) -> str:

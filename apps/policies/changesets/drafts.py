@@ -23,10 +23,10 @@ from apps.policies.access.scope import Verb, Visibility, rules_all, visible_entr
 from apps.policies.changesets.change_sets import (
     clean_reason,
     get_change_set_for_write,
+    load_revision,
     reanchor,
     refuse_account_moves,
     replace_operations,
-    settings_of,
 )
 from apps.policies.changesets.conflicts import Side
 from apps.policies.changesets.lifecycle import rebase_change_set
@@ -221,7 +221,7 @@ def check_operations(
     """As `check`, with what the actor sees of the base."""
     _refuse_whole(operations)
     policy = draft.policy
-    base, settings = load_tree(policy, draft.base_number), settings_of(policy, draft.base_number)
+    base, settings = load_revision(policy, draft.base_number)
     if not operations:
         sees = visible_entries(policy=policy, tree=base, actor=actor, at=at)
         return CheckedOperations(Outcome(base, settings, [], {}, ()), sees)
@@ -239,7 +239,7 @@ def may_publish(draft: ChangeSet, actor: Actor, at: datetime) -> bool:
     if rules_all(actor) and actor.token is None:
         return True
     policy = draft.policy
-    base, settings = load_tree(policy, draft.base_number), settings_of(policy, draft.base_number)
+    base, settings = load_revision(policy, draft.base_number)
     guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, besides=(Verb.PUBLISH,))
     try:
         outcome = apply_operations(base, draft.operations, settings=settings, guard=guard, archived=_archived(draft))

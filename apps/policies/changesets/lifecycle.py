@@ -17,6 +17,7 @@ from apps.policies.changesets.change_sets import (
     clean_reason,
     conflicts_with_head,
     get_change_set_for_write,
+    load_revision,
     merged_outcome,
     move_anchors,
     replace_operations,
@@ -167,7 +168,7 @@ def rebase_change_set(
         if is_document(change_set):
             raise Conflict("It replaces the whole tree it was made on: import the file again.", code="stale_document")
         policy = Policy.all_objects.get(pk=change_set.policy_id)
-        head, settings = load_tree(policy), settings_of(policy, policy.head_number)
+        head, settings = load_revision(policy, policy.head_number)
         sides = _sides(change_set, policy)
         settled = resolve_conflicts(sides, change_set.operations, choices or {})
         guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, only_see=True)

@@ -14,7 +14,7 @@ import numpy as np
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, TooLarge
 from apps.policies.access.scope import visible_entries
-from apps.policies.changesets.change_sets import require_reason, settings_of
+from apps.policies.changesets.change_sets import load_revision, require_reason
 from apps.policies.changesets.drafts import check
 from apps.policies.changesets.review import outcome_of
 from apps.policies.files.exports import store_import_file
@@ -186,7 +186,7 @@ def plan_import(*, file: FileImport, at: datetime, actor: Actor) -> ImportPlan:
     """
     found = get_format(file.format)
     policy = get_policy(slug=file.policy_slug, actor=actor, scope="policies:write")
-    head, present = load_tree(policy), settings_of(policy, policy.head_number)
+    head, present = load_revision(policy, policy.head_number)
     if not visible_entries(policy=policy, tree=head, actor=actor, at=at).all_visible:
         raise NotAllowed(
             "You see only a part of this policy, and a file is compared with the whole tree.", code="partial_view"

@@ -19,7 +19,7 @@ from django.db import transaction
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import logged_refusals, record
 from apps.core.errors import DomainError, FieldProblem, Invalid, Stale
-from apps.policies.changesets.change_sets import clean_reason, require_reason, settings_of
+from apps.policies.changesets.change_sets import clean_reason, load_revision, require_reason, settings_of
 from apps.policies.changesets.quotas import require_room_for_draft
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats.base import Format
@@ -185,7 +185,7 @@ def publish_automatic(
     """
     with transaction.atomic():
         policy = lock_policy(policy_id)
-        tree, settings = load_tree(policy), settings_of(policy, policy.head_number)
+        tree, settings = load_revision(policy, policy.head_number)
         archived = partial(load_archived, policy)
         fitting, left_out = _split_applicable(tree, operations, settings, archived)
         for operation, error in left_out[:_MOST_LEFT_OUT]:

@@ -20,10 +20,10 @@ from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAl
 from apps.policies.access.scope import WRITE, visible_entries
 from apps.policies.changesets.change_sets import (
     get_change_set_for_write,
+    load_revision,
     reanchor,
     replace_operations,
     require_reason,
-    settings_of,
 )
 from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import Approval, ChangeSet, Policy, Revision
@@ -219,7 +219,7 @@ def _other_operations(
 def _offer(change_set: ChangeSet, operations: list[Operation], actor: Actor, at: datetime) -> ChangeSet:
     """Replace the operations by a counter-offer on the head; the original operations are stored in `asked`."""
     policy = Policy.all_objects.get(pk=change_set.policy_id)
-    tree, settings = load_tree(policy), settings_of(policy, policy.head_number)
+    tree, settings = load_revision(policy, policy.head_number)
     resolved = apply_operations(tree, operations, settings=settings).operations
     reanchor(change_set, resolved)
     change_set.asked = change_set.operations if change_set.asked is None else change_set.asked

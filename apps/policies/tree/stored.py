@@ -62,21 +62,21 @@ def load_tree(policy: Policy, number: int | None = None) -> TreeColumns:
     digest = once_per_request(("tree", policy.pk, wanted), revisions.values_list("tree_digest", flat=True).first)
     if digest is None:
         raise NotFound(f"Policy {policy.slug} has no revision {wanted}.")
-    return tree_cache.get(digest) or _read_tree(policy, wanted, digest)
+    return tree_with_digest(policy, wanted, digest)
 
 
 def load_current_trees() -> list[tuple[Policy, TreeColumns]]:
     """Load the policies that have a revision and aren't archived, each with the tree of its head."""
     heads = Revision.objects.filter(number=F("policy__head_number"), policy__archived_at=None)
     rows = heads.select_related("policy").only("number", "tree_digest", "policy")
-    return [
-        (row.policy, tree_cache.get(row.tree_digest) or _read_tree(row.policy, row.number, row.tree_digest))
-        for row in rows
-    ]
+    return [(row.policy, tree_with_digest(row.policy, row.number, row.tree_digest)) for row in rows]
 
 
-def _read_tree(policy: Policy, number: int, digest: str) -> TreeColumns:
-    """Read a tree into the cache."""
+def tree_with_digest(policy: Policy, number: int, digest: str) -> TreeColumns:
+    """The tree of a revision whose digest is known, from the cache or the revision's blob."""
+    tree = tree_cache.get(digest)
+    if tree is not None:
+        return tree
     try:
         tree = unpack_tree(Revision.objects.values_list("tree", flat=True).get(policy=policy, number=number), digest)
     except CorruptBlob:
