@@ -48,7 +48,7 @@ BUDGETS = {
     "tree": Road(69, 1328, 23, 13),
     "overview": Road(86, 1196, 26, 28),
     "convergence": Road(61, 620, 25, 11),
-    "set_shares": Road(54, 849, 28, 14),
+    "set_shares": Road(54, 848, 28, 13),
     "usage record": Road(45, 473, 22, 16),
     "look-up": Road(17, 71, 14, 4),
 }
