@@ -14,10 +14,20 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 _LOCKS = re.compile(r"FROM \"(\w+)\".* FOR (?:NO KEY )?UPDATE\b(.*)$", re.DOTALL)
+_CHANGES = re.compile(r"\s*(?:UPDATE|DELETE FROM) \"?(\w+)")
+_OURS = re.compile(r"/(?:apps|tests)/(?!lock_order)")
+_ADVISORY_LOCKS = re.compile(r"pg_advisory_xact_lock\((\w+|%s)")
 
 
-def locked_table(sql: str) -> str | None:
-    """The table whose rows a statement locks and may wait for; a lock that doesn't wait takes part in no deadlock."""
+def locked_table(sql: str, params: Any = None) -> str | None:
+    """The table whose rows a statement locks and may wait for; a lock that doesn't wait takes part in no deadlock.
+
+    A lock of the application is named by its first number.
+    """
+    if advisory := _ADVISORY_LOCKS.search(sql):
+        return f"lock {params[0] if advisory[1] == '%s' else advisory[1]}"
+    if changed := _CHANGES.match(sql):
+        return changed[1]
     match = _LOCKS.search(sql)
     return match[1] if match and not match[2].endswith(("SKIP LOCKED", "NOWAIT")) else None
 
@@ -46,15 +56,18 @@ _PLACE = {table: place for place, tables in enumerate(ORDER) for table in tables
 class LockWatch:
     """Pairs of tables that one transaction locked in this order, each with the place of the second lock.
 
-    wrong: what contradicts `ORDER` or a pair that another transaction locked.
+    guards: what every transaction with this pair had locked before; two with a common guard wait there for each other,
+    and never inside. wrong: what contradicts `ORDER` or a pair that another transaction locked without such a guard.
     """
 
+    is_of_services: bool = False  # of what tests themselves lock, nothing is noted
     pairs: dict[tuple[str, str], str] = field(default_factory=dict)
+    guards: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     _held: dict[int, tuple[Any, list[str]]] = field(default_factory=dict)  # by connection: transaction, tables
 
     def __call__(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:
-        table = locked_table(sql) if isinstance(sql, str) else None
+        table = locked_table(sql, params) if isinstance(sql, str) else None
         if table is not None:
             self._note(context["connection"], table)
         return execute(sql, params, many, context)
@@ -66,29 +79,34 @@ class LockWatch:
         transaction, tables = self._held.get(id(connection), (None, []))
         if transaction is not blocks[0]:
             tables = []
-        for earlier in tables if table not in tables else ():
-            self._add(earlier, table)
+        for at, earlier in enumerate(tables) if table not in tables else ():
+            self._add(earlier, table, frozenset(tables[:at]))
         if table not in tables:
             tables.append(table)
         self._held[id(connection)] = (blocks[0], tables)
 
-    def _add(self, earlier: str, later: str) -> None:
-        if (earlier, later) in self.pairs:
+    def _add(self, earlier: str, later: str, before: frozenset[str]) -> None:
+        known = self.guards.get((earlier, later))
+        if known is not None and known <= before:
             return
-        self.pairs[earlier, later] = where = "".join(traceback.format_stack(limit=40)[:-4])
+        frames = [frame for frame in traceback.extract_stack() if _OURS.search(frame.filename)]
+        if self.is_of_services and not any("/apps/" in frame.filename for frame in frames):
+            return
+        self.guards[earlier, later] = before if known is None else known & before
+        self.pairs[earlier, later] = where = "".join(traceback.format_list(frames))
         if _PLACE.get(earlier, 0) > _PLACE.get(later, len(ORDER)):
             self.wrong.append(f"{later} is locked after {earlier}, against the declared order:\n{where}")
-        elif (later, earlier) in self.pairs:
+        elif (later, earlier) in self.pairs and not self.guards[earlier, later] & self.guards[later, earlier]:
             other = self.pairs[later, earlier]
             self.wrong.append(f"{later} is locked after {earlier}:\n{where}\nand before it:\n{other}")
 
 
 @contextmanager
-def watched_locks() -> Iterator[LockWatch]:
+def watched_locks(*, is_of_services: bool = False) -> Iterator[LockWatch]:
     """Watch all connections of the default database that exist or are opened meanwhile."""
     from django.db import connection
 
-    watch, watched = LockWatch(), []
+    watch, watched = LockWatch(is_of_services), []
 
     def add(connection: BaseDatabaseWrapper, **_more: Any) -> None:
         if watch not in connection.execute_wrappers:
@@ -107,16 +125,16 @@ def watched_locks() -> Iterator[LockWatch]:
 
 @pytest.fixture(scope="package")
 def lock_watch() -> Iterator[LockWatch]:
-    with watched_locks() as watch:
+    with watched_locks(is_of_services=True) as watch:
         yield watch
 
 
 @pytest.fixture(autouse=True)
 def _one_order_of_locks(request: pytest.FixtureRequest, lock_watch: LockWatch) -> Iterator[None]:
     """No service may lock rows of two tables in the reverse of the declared order, or of that of another service."""
-    n_before, pairs = len(lock_watch.wrong), dict(lock_watch.pairs)
+    n_before, pairs, guards = len(lock_watch.wrong), dict(lock_watch.pairs), dict(lock_watch.guards)
     yield
     if getattr(request.module, "MERGES_TRANSACTIONS", False):
-        lock_watch.pairs = pairs  # those of a merged transaction are of no service
+        lock_watch.pairs, lock_watch.guards = pairs, guards  # those of a merged transaction are of no service
     else:
         assert lock_watch.wrong[n_before:] == [], lock_watch.wrong[n_before]

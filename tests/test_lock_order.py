@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import transaction
 
-from apps.accounts.models import User
+from apps.accounts.models import Token, User
 from apps.policies.models import ChangeSet, Policy
 from apps.runs.models import Run
 from apps.usage.models import Source
@@ -30,6 +30,10 @@ def lock(*models: type) -> None:
         ('SELECT 1 FROM "a_b" FOR NO KEY UPDATE OF "a_b" SKIP LOCKED', None),
         ('SELECT 1 FROM "a_b" FOR UPDATE NOWAIT', None),
         ('SELECT 1 FROM "a_b"', None),
+        ('UPDATE "a_b" SET "x" = 1', "a_b"),
+        ("\nUPDATE a_b SET x = 1", "a_b"),
+        ('DELETE FROM "a_b" WHERE TRUE', "a_b"),
+        ("SELECT pg_advisory_xact_lock(7, 8)", "lock 7"),
     ],
 )
 def test_statements_that_wait_for_a_lock_are_known(sql: str, table: str | None) -> None:
@@ -51,6 +55,26 @@ def test_two_orders_of_tables_without_a_declared_one_are_noticed() -> None:
         lock(Source, User)
         assert watch.wrong == []
         lock(User, Source)
+    (wrong,) = watch.wrong
+    assert wrong.startswith(f"{Source._meta.db_table} is locked after {User._meta.db_table}")
+
+
+def test_a_lock_that_both_take_first_makes_their_order_harmless() -> None:
+    with watched_locks() as watch:
+        lock(User, Source, Token)
+        lock(User, Token, Source)
+        assert watch.wrong == []
+        lock(Token, Source)
+    (wrong,) = watch.wrong
+    assert wrong.startswith(f"{Source._meta.db_table} is locked after {Token._meta.db_table}")
+
+
+def test_an_update_after_a_lock_is_noticed() -> None:
+    with watched_locks() as watch:
+        lock(Source, User)
+        with transaction.atomic():
+            User.objects.update(last_name="x")
+            lock(Source)
     (wrong,) = watch.wrong
     assert wrong.startswith(f"{Source._meta.db_table} is locked after {User._meta.db_table}")
 

@@ -26,6 +26,7 @@ from apps.runs.models import Run
 from apps.usage.authority import refuse_peer
 from apps.usage.models import Bucket, Import, Record, Source
 from apps.usage.records import uploads
+from apps.usage.records.versions import lock_source
 from apps.usage.selectors import get_source
 from apps.usage.sources.services import set_archived
 
@@ -144,6 +145,7 @@ def remove_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
     """
     row, reason = _open("source", slug, actor), require_reason(reason)
     with transaction.atomic():
+        lock_source(row.pk)  # before its row, as where usage is stored
         source = Source.all_objects.select_for_update().get(pk=row.pk)  # nothing may refer to it any more
         _refuse_used(f"usage source {slug!r}", _dependents_of(source))
         imports = Import.objects.filter(source=source)

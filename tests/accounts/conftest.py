@@ -6,6 +6,7 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from tests.lock_order import _one_order_of_locks, lock_watch  # noqa: F401 - fixtures
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from apps.policies.models import Policy
 from tests.federation.other_side import OtherFeed, OtherSide, serving
 from tests.federation.worlds import VO, as_site
 from tests.instants import AT
+from tests.lock_order import _one_order_of_locks, lock_watch  # noqa: F401 - fixtures
 
 __all__ = ["AT", "VO", "feed", "mounted", "policy", "side", "subscription", "vo"]
 

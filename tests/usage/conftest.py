@@ -14,6 +14,7 @@ from apps.usage.models import Source
 from apps.usage.parsers import lines, xml_records
 from apps.usage.services import NewSource, make_source
 from tests.instants import AT
+from tests.lock_order import _one_order_of_locks, lock_watch  # noqa: F401 - fixtures
 
 
 @pytest.fixture

@@ -230,10 +230,16 @@ def _take_next(at: datetime, silent: set[int], under_way: Sequence[Delivery]) ->
 
 @transaction.atomic
 def _store(delivery_id: int, status: int | None, problem: str, at: datetime, jitter: Jitter) -> bool:
-    """Store the result of a call; False if the webhook didn't accept it."""
+    """Store the result of a call; False if the webhook didn't accept it.
+
+    The webhook is locked first, as where it is changed, which cancels its deliveries.
+    """
+    webhook = Webhook.objects.select_for_update(no_key=True).filter(deliveries=delivery_id).first()
+    if webhook is None:  # removed meanwhile
+        return not problem
     found = Delivery.objects.select_for_update(of=("self",), no_key=True).filter(pk=delivery_id, state=State.WAITING)
-    delivery = found.select_related("webhook").first()
-    if delivery is None:  # removed or dropped meanwhile
+    delivery = found.select_related("webhook__policy").first()
+    if delivery is None:  # dropped meanwhile
         return not problem
     delivery.status, delivery.error = status, problem[:256]
     delivery.attempts += 1
@@ -264,11 +270,7 @@ def _failed(delivery: Delivery, at: datetime, jitter: Jitter) -> None:
     delivery.state, delivery.ended_at = State.FAILED, at
     if delivery.event == Event.TEST:
         return
-    webhook = (
-        Webhook.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("policy")
-        .get(pk=delivery.webhook_id)
-    )
+    webhook = delivery.webhook
     webhook.n_failed += 1
     webhook.save(update_fields=["n_failed"])
     if webhook.n_failed >= MOST_FAILED and webhook.is_on:

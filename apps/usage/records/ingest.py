@@ -46,6 +46,7 @@ from apps.usage.records.versions import (
     StoredVersions,
     classify,
     find_stored,
+    lock_source,
 )
 
 GROWING = ("usage_record", "usage_bucket", "accounts_account")  # tables to which ingested records add rows
@@ -133,6 +134,8 @@ def ingest_batch(
         counts, added = Counts(), _Added()
         if len(batch):
             _import_piece(source, batch, counts, added, at, run, is_listing=is_listing)
+        else:
+            lock_source(source.pk)  # before its row, as everywhere
         _advance(source, counts, added, n_rejected, at)
         fault_point("usage.ingest.before_commit")
     return counts
@@ -208,6 +211,8 @@ def _import_piece(
         incoming = _split_off_too_late(source.pk, _Incoming(batch, *names, stored), limits, counts, at, run)
         fault_point("usage.ingest.after_keys")
         _store(source, incoming, limits, counts, added, at, run)
+    else:
+        lock_source(source.pk)
 
 
 _LIMITS = """

@@ -78,6 +78,12 @@ WHERE other.id <> mine.id AND theirs.hours & given.hours::int <> 0
 """
 
 
+def lock_overlaps() -> None:
+    """Lock all overlaps against other writers until the end of the transaction; after the sources that it writes."""
+    with cursor() as found:
+        found.execute("SELECT pg_advisory_xact_lock(%s, 0)", [_LOCK])
+
+
 def add_presence(source: Source, delta: Delta, written: RecordBatch, *, has_rivals: bool, at: datetime) -> None:
     """Store in which hours the source has usage now, and hold those that another source covers; in the caller's
     transaction.
@@ -86,9 +92,9 @@ def add_presence(source: Source, delta: Delta, written: RecordBatch, *, has_riva
     if not len(seen.day):
         return
     given = [TextArray(np.array(seen.sites, np.bytes_)), Int8Array(seen.day), Int8Array(seen.hours)]
+    if has_rivals:
+        lock_overlaps()
     with cursor() as found:
-        if has_rivals:
-            found.execute("SELECT pg_advisory_xact_lock(%s, 0)", [_LOCK])
         found.execute(_NOTE, [source.pk, *given])
         common = found.execute(_COMMON, [*given, source.pk]).fetchall() if has_rivals else []
     if common:

@@ -15,7 +15,8 @@ from apps.usage.authority import require_create, require_open
 from apps.usage.models import Overlap, Record, SiteDay, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.versions import Counts
+from apps.usage.records.overlaps import lock_overlaps
+from apps.usage.records.versions import Counts, lock_source
 from apps.usage.sources.services import set_archived
 
 MOST_MERGED = 500_000
@@ -47,6 +48,9 @@ def merge_sources(*, kept_slug: str, merged_slug: str, reason: str, at: datetime
         raise NotFound(f"There are no two usage sources {kept_slug[:64]!r} and {merged_slug[:64]!r}.")
     kept, merged = found[kept_slug], found[merged_slug]
     _refuse(kept, merged)
+    for source_id in sorted((kept.pk, merged.pk)):
+        lock_source(source_id)
+    lock_overlaps()
     set_archived(merged.pk, at)
     counts = Counts()
     for piece in _pieces(merged):

@@ -40,7 +40,6 @@ def ingest_listing(
     rows = batch if isinstance(batch, RecordBatch) else RecordBatch.from_rows(batch)
     with transaction.atomic():
         counts = ingest_batch(source=source, rows=rows, at=at, run=run, is_listing=True)
-        lock_source(source.pk)  # after ids of names were assigned, as everywhere, to avoid a deadlock
         _close_missing(source, _clusters(rows, source), at, counts, contact_at=at)
     return counts
 

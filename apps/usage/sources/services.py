@@ -88,6 +88,8 @@ def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime
     """
     _require_admin(actor, slug)
     with transaction.atomic():
+        for source_id in Source.all_objects.filter(slug=slug).values_list("pk", flat=True):
+            lock_source(source_id)  # before its row, as where usage is stored
         source = _locked(slug)
         require_open(source)
         if tag != tag_of(source):
