@@ -280,13 +280,18 @@ def _phase_s(config: _Read, period_s: int) -> int:
 
     The controller's time has no zone, so periods must divide the quarter hours by which zones differ.
     """
-    text, boot_s = config.value("BOOT_TIME"), 0.0
-    if text.isdigit():  # with SLURM_TIME_FORMAT=%s
+    if not period_s:
+        return 0
+    text, boot_s, command = config.value("BOOT_TIME"), 0.0, "scontrol show config"
+    if text.isdigit():
         boot_s = float(text)
-    elif period_s and not 900 % period_s:
+    elif 900 % period_s:
+        command = f"SLURM_TIME_FORMAT=%s {command}"
+    else:
         with suppress(ValueError):
             boot_s = datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-    if not period_s or not boot_s:
+    if not boot_s:
+        config.missing("BOOT_TIME", _("Periods start at whole multiples of PriorityCalcPeriod"), command)
         return 0
     config.note("BOOT_TIME", _("A period starts there. A restart of slurmctld moves usage by less than one period."))
     return int(boot_s + 1) % period_s

@@ -191,6 +191,7 @@ def test_a_cut_off_name_of_a_qos_is_not_guessed() -> None:
     found = read_slurm_config(BASE + table)
     assert found.settings["metric"]["class_factors"] == []
     assert {line.name for line in found.lines if not line.is_carried} == {
+        "BOOT_TIME",
         "UsageFactor (interacti+)",
         "TRESBillingWeights",
     }
@@ -202,10 +203,13 @@ def test_what_is_missing_is_named_with_the_command_that_prints_it() -> None:
     for name, command in (
         ("UsageFactor", "sacctmgr -P show qos format=Name,UsageFactor"),
         ("TRESBillingWeights", "scontrol show partition"),
+        ("BOOT_TIME", "scontrol show config"),
     ):
         assert not found[name].is_carried
         assert command in found[name].meaning
-    complete = read_slurm_config(f"{BASE}PartitionName=a State=UP\nName|UsageFactor\nnormal|1.000000\n")
+    complete = read_slurm_config(
+        f"{BASE}BOOT_TIME = 1795716704\nPartitionName=a State=UP\nName|UsageFactor\nnormal|1.000000\n"
+    )
     assert all(line.is_carried for line in complete.lines)
 
 
@@ -301,5 +305,17 @@ def test_two_options_in_one_line_are_refused_as_slurm_refuses_them() -> None:
     ],
 )
 def test_periods_start_with_the_controller(boot: str, period: str, phase_s: int) -> None:
-    window = read_slurm_config(f"{BASE}PriorityCalcPeriod={period}\nBOOT_TIME = {boot}\n").settings["window"]
-    assert window["phase_s"] == phase_s
+    found = read_slurm_config(f"{BASE}PriorityCalcPeriod={period}\nBOOT_TIME = {boot}\n")
+    assert found.settings["window"]["phase_s"] == phase_s
+    line = next(line for line in found.lines if line.name == "BOOT_TIME")
+    command = f"{'SLURM_TIME_FORMAT=%s ' if 900 % (60 * int(period[3:5])) else ''}scontrol show config"
+    unknown = (
+        f"Periods start at whole multiples of PriorityCalcPeriod, because it is not known: add the output of {command}."
+    )
+    assert line.is_carried == bool(phase_s)
+    assert phase_s or line.meaning == unknown
+
+
+def test_without_periods_their_start_is_not_asked_for() -> None:
+    found = read_slurm_config(f"{BASE}PriorityDecayHalfLife=0\n")
+    assert "BOOT_TIME" not in {line.name for line in found.lines}

@@ -25,7 +25,7 @@ from apps.policies.services import make_policy
 from apps.policies.tree.difference import EntryChange
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.class_factors import factor_name, unmatched_class_factors
-from apps.priorities.slurm_config import SlurmConfig, read_slurm_config
+from apps.priorities.slurm_config import ConfigLine, SlurmConfig, read_slurm_config
 from apps.priorities.slurm_outputs import split_outputs
 
 DIFFERS = 3  # exit status of --exit-code if the file differs: not an error like 1 (refused) and 2 (bad input)
@@ -83,7 +83,7 @@ class Command(OperatorCommand):
             if options["map"] is not None:
                 n_rules = _map(done, options)
             transaction.set_rollback(options["dry_run"])
-        for line in config.lines if config else ():
+        for line in _config_lines(config):
             mark = " " if line.is_carried else "!"
             self.stderr.write(f"{mark} {line.name}={line.value}: {line.meaning}")
         self._print_result(done, config, as_json=options["json"])
@@ -125,7 +125,7 @@ class Command(OperatorCommand):
             if plan.left is not None and plan.left.text:
                 self.stderr.write(f"exports as {plan.format.name} keep it as the file has it")
         if as_json:
-            lines = {} if config is None else {"slurm_config": [line.to_json() for line in config.lines]}
+            lines = {} if config is None else {"slurm_config": [line.to_json() for line in _config_lines(config)]}
             self.stdout.write(json.dumps({**done.to_json(), **lines}, ensure_ascii=False))
             return
         if plan.is_empty:
@@ -142,6 +142,19 @@ class Command(OperatorCommand):
             self.stdout.write(f"published as revision {done.revision.number}")
         elif done.change_set is not None:
             self.stderr.write("Nobody is affected yet: publish the change set, or add --publish --reason TEXT.")
+
+
+def _config_lines(config: SlurmConfig | None) -> list[ConfigLine]:
+    """What was read of the configuration, and what only the comparison with sshare can find out."""
+    phase_s = config.settings["window"].get("phase_s") if config else None
+    lines = list(config.lines) if config else []
+    if phase_s:
+        meaning = (
+            "Slurm's periods start some seconds after BOOT_TIME, which no configuration shows. `manage.py scheduler "
+            "setup`, given these outputs and that of sshare -a -P -l, fits them to sshare."
+        )
+        lines.append(ConfigLine("phase_s", str(phase_s), meaning, is_carried=False))
+    return lines
 
 
 def _import(options: dict[str, Any], content: bytes, config: SlurmConfig | None) -> PolicyImport:
