@@ -82,6 +82,7 @@ class Row:
     headers: dict[str, str] = field(default_factory=dict)
     besides: str = ""  # "vera 200 dora 403": further people who get something of their own
     remakes: str = ""  # the maker of what an allowed request consumes: it is called again after one
+    decided_by_body: str = ""  # who is refused because of what the body names: only then is it parsed for them
 
 
 def cache_navigation_counts(patch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def preview_removal(*, kind: Kind, slug: str, actor: Actor) -> Removal:
         NotAllowed: the actor isn't an administrator.
         Conflict: it is a peer's feed (`peer_source`).
     """
-    row = _open(kind, slug, actor)
+    row = open_removable(kind, slug, actor)
     dependents = _dependents_of(row)
     action: Action = "restore" if row.archived_at is not None else "archive" if dependents else "remove"
     return Removal(
@@ -108,7 +108,7 @@ _EFFECTS = {
 }
 
 
-def _open(kind: str, slug: str, actor: Actor) -> Policy | Source:
+def open_removable(kind: str, slug: str, actor: Actor) -> Policy | Source:
     """Return the policy or source; raise NotAllowed unless the actor is an administrator."""
     if kind == "policy":
         require_admin(actor, slug)
@@ -126,7 +126,7 @@ def remove_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
     Raises:
         Conflict: something depends on it (`in_use`); `fields` list what.
     """
-    row, reason = _open("policy", slug, actor), require_reason(reason)
+    row, reason = open_removable("policy", slug, actor), require_reason(reason)
     with transaction.atomic():
         policy = lock_policy(row.pk, also_archived=True, to_remove=True)
         _refuse_used(f"policy {slug!r}", _dependents_of(policy))
@@ -143,7 +143,7 @@ def remove_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
     Raises:
         Conflict: something depends on it (`in_use`), or it is a peer's feed (`peer_source`).
     """
-    row, reason = _open("source", slug, actor), require_reason(reason)
+    row, reason = open_removable("source", slug, actor), require_reason(reason)
     with transaction.atomic():
         lock_source(row.pk)  # before its row, as where usage is stored
         source = Source.all_objects.select_for_update().get(pk=row.pk)  # nothing may refer to it any more
@@ -169,7 +169,7 @@ def restore_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> Pol
 def _switch_policy(
     slug: str, archived_at: datetime | None, verb: str, reason: str, at: datetime, actor: Actor
 ) -> Policy:
-    row, reason = _open("policy", slug, actor), require_reason(reason)
+    row, reason = open_removable("policy", slug, actor), require_reason(reason)
     with transaction.atomic():
         policy = lock_policy(row.pk, also_archived=True)
         if (policy.archived_at is None) == (archived_at is None):
@@ -201,7 +201,7 @@ def restore_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> Sou
 def _switch_source(
     slug: str, archived_at: datetime | None, verb: str, reason: str, at: datetime, actor: Actor
 ) -> Source:
-    row, reason = _open("source", slug, actor), require_reason(reason)
+    row, reason = open_removable("source", slug, actor), require_reason(reason)
     with transaction.atomic():
         source = set_archived(row.pk, archived_at)
         if source is not None:

@@ -180,11 +180,21 @@ def audit_details(capacity: Capacity) -> dict[str, Any]:
 def _locked_policy(policy: Policy, actor: Actor, at: datetime) -> Policy:
     require_scope(actor, WRITE)
     policy = lock_policy(policy.pk)
+    _require_recorder(policy, actor, at)
+    return policy
+
+
+def require_recorder(*, policy_slug: str, at: datetime, actor: Actor) -> None:
+    """Raise NotFound or NotAllowed for actors who may not record capacities of the policy."""
+    require_scope(actor, WRITE)
+    _require_recorder(get_policy(slug=policy_slug, actor=actor), actor, at)
+
+
+def _require_recorder(policy: Policy, actor: Actor, at: datetime) -> None:
     tree = load_tree(policy)
     visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(0)
     if not may_add_capacity(policy=policy, tree=tree, at=at, actor=actor):
         raise NotAllowed("Only managers of the whole policy can record its capacity.")
-    return policy
 
 
 def _check(capacity: Capacity) -> None:

@@ -23,7 +23,7 @@ from apps.contrib.allocations.packs.links import (
 )
 from apps.core import clock
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.web.rest.inputs import entry_uid, read_body, read_query
+from apps.web.rest.inputs import entry_uid, read_body, read_query, require_seen_tree
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema
 from apps.web.rest.views import APIView
 
@@ -112,6 +112,9 @@ def _query(request: Request, policy: str, given: Mapping[str, Any]) -> PackQuery
 class PackLinksView(APIView):
     scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ}), "POST": frozenset({POLICIES_WRITE})}
     on_repeat = "refuse"
+
+    def before_body(self, request: Request, *, policy: str) -> None:
+        require_seen_tree(request, policy)
 
     @extend_schema(
         operation_id="list_pack_links", parameters=[PackLinkFilterSerializer], responses=list_schema(PackLinkSerializer)

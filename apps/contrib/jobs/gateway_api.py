@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.contrib.jobs.gateway import services
+from apps.contrib.jobs.gateway.permissions import policy_to_manage, policy_to_use
 from apps.contrib.jobs.gateway.selectors import get_ledger
 from apps.contrib.jobs.gateway.services import MOST_BENEFIT, MOST_HOURS, JobReport, Rules, set_rules
 from apps.contrib.jobs.models import Job, Ledger
@@ -173,6 +174,9 @@ class LedgerView(APIView):
         "PUT": frozenset({POLICIES_WRITE}),
     }
 
+    def before_body(self, request: Request, *, policy: str) -> None:
+        policy_to_manage(actor_of(request), policy)
+
     @extend_schema(operation_id="get_sam_ledger", responses=LedgerSerializer)
     def get(self, request: Request, policy: str) -> Response:
         """Rules of the ledger, share and received benefit of each group, and open jobs."""
@@ -190,6 +194,9 @@ class LedgerView(APIView):
 
 class DecisionView(APIView):
     scopes: ClassVar[Scopes] = _AGENTS
+
+    def before_body(self, request: Request, *, policy: str) -> None:
+        policy_to_use(actor_of(request), policy)
 
     @extend_schema(operation_id="decide_sam_job", request=DecisionSerializer, responses=DecidedSerializer)
     def post(self, request: Request, policy: str) -> Response:
@@ -224,7 +231,10 @@ def step_view(step: str) -> type[APIView]:
         answer = service(policy_slug=policy, report=report, at=clock.now(), actor=actor_of(request))
         return Response(BookedSerializer(answer).data)
 
+    def before_body(self: APIView, request: Request, *, policy: str) -> None:
+        policy_to_use(actor_of(request), policy)
+
     post.__doc__ = text
     described = extend_schema(operation_id=f"{step}_sam_job", request=kind, responses=BookedSerializer)(post)
-    members = {"__module__": __name__, "scopes": _AGENTS, "post": described}
+    members = {"__module__": __name__, "scopes": _AGENTS, "post": described, "before_body": before_body}
     return type(f"{step.title()}View", (APIView,), members)

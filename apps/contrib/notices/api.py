@@ -14,7 +14,7 @@ from apps.accounts.actor import Actor
 from apps.contrib.notices import rules, selectors
 from apps.contrib.notices.kinds import KINDS
 from apps.contrib.notices.models import Notice
-from apps.contrib.notices.places import place_of
+from apps.contrib.notices.places import Place, place_of, require_place
 from apps.contrib.notices.rules import NEW, RuleRow
 from apps.contrib.notices.selectors import NoticeLine
 from apps.contrib.notices.statements.selectors import (
@@ -133,6 +133,9 @@ class NoticeDetailView(APIView):
     reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": _READ}  # marking is for sessions only: it is a person's own list
 
+    def before_body(self, request: Request, *, notice: int) -> None:
+        _notice(notice, actor_of(request))
+
     @extend_schema(operation_id="read_notice", responses=NoticeSerializer)
     def get(self, request: Request, notice: int) -> Response:
         """One notice of the caller."""
@@ -154,6 +157,9 @@ class NoticeDetailView(APIView):
 class NoticeRuleListView(APIView):
     reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": _READ, "POST": frozenset({POLICIES_WRITE})}
+
+    def before_body(self, request: Request) -> None:
+        rules.require_set_anywhere(at=clock.now(), actor=actor_of(request))
 
     @extend_schema(
         operation_id="list_notice_rules", parameters=[RuleFilterSerializer], responses=list_schema(RuleSerializer)
@@ -187,6 +193,10 @@ class NoticeRuleDetailView(APIView):
         "PATCH": frozenset({POLICIES_WRITE}),
         "DELETE": frozenset({POLICIES_WRITE}),
     }
+
+    def before_body(self, request: Request, *, rule: int) -> None:
+        actor, now = actor_of(request), clock.now()
+        require_place(Place(rules.get_rule(id=rule, at=now, actor=actor).rule.policy), now, actor)
 
     @extend_schema(operation_id="read_notice_rule", responses=RuleSerializer)
     def get(self, request: Request, rule: int) -> Response:

@@ -102,6 +102,13 @@ def _row(rule: Rule, may_change: bool) -> RuleRow:
     return RuleRow(rule, kind, terms_of(kind, rule), may_change)
 
 
+def require_set_anywhere(*, at: datetime, actor: Actor) -> None:
+    """Raise NotAllowed for actors who decide neither for the site nor for a policy."""
+    policies = list_policies(actor=actor)
+    if not any(may_set(Place(policy), at, actor) for policy in policies):
+        require_place(Place(), at, actor)
+
+
 def set_rule(
     *,
     kind: str,

@@ -13,6 +13,7 @@ from apps.core.errors import NotAllowed, NotFound
 from apps.policies.access.managers import manages
 from apps.policies.access.scope import require_policy
 from apps.policies.models import Policy
+from apps.policies.selectors import list_policies
 
 READ, WRITE, AGENT = Token.Scope.POLICIES_READ.value, Token.Scope.POLICIES_WRITE.value, Token.Scope.SCHEDULERS.value
 
@@ -29,6 +30,12 @@ def require_read(scheduler: Scheduler, actor: Actor, at: datetime) -> None:
     """Raise NotFound for actors who may not read the scheduler."""
     if not may_read(scheduler, actor, at):
         raise no_scheduler(scheduler.name)
+
+
+def require_manage_any(actor: Actor, at: datetime) -> None:
+    """Raise NotAllowed for actors who manage no policy."""
+    if not any(manages(policy, actor, at) for policy in list_policies(actor=actor)):
+        raise NotAllowed(_("Only managers of the whole policy may connect schedulers."))
 
 
 def require_manage(policy: Policy, actor: Actor, at: datetime) -> None:

@@ -49,6 +49,11 @@ def load_keys(*, at: datetime) -> OwnKeys:
     )
 
 
+def require_rotation(actor: Actor) -> None:
+    if not actor.is_admin:
+        raise NotAllowed("Only administrators replace the site's key.")
+
+
 @transaction.atomic
 def rotate_key(*, reason: str, at: datetime, actor: Actor) -> PublicKey:
     """Make a new key, signed by the present one, so that sites that trust this one follow.
@@ -56,8 +61,7 @@ def rotate_key(*, reason: str, at: datetime, actor: Actor) -> PublicKey:
     Raises:
         NotAllowed: not an administrator.
     """
-    if not actor.is_admin:
-        raise NotAllowed("Only administrators replace the site's key.")
+    require_rotation(actor)
     _lock()
     present = load_keys(at=at)
     new = SigningKey.generate()

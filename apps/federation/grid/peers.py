@@ -16,7 +16,7 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from apps.accounts.actor import Actor
 from apps.accounts.selectors import groups_of
-from apps.core.errors import NotAllowed
+from apps.core.errors import NotAllowed, NotFound
 from apps.federation.models import (
     Fetch,
     Mount,
@@ -88,6 +88,12 @@ def may_federate(*, at: datetime, actor: Actor) -> bool:
 def require_federation(*, at: datetime, actor: Actor) -> None:
     if not may_federate(at=at, actor=actor):
         raise NotAllowed("The federation is for administrators, and for those who may mount policies of others.")
+
+
+def require_mountable(*, at: datetime, actor: Actor) -> None:
+    """Raise NotFound for actors who may mount nowhere."""
+    if not list_mountable(at=at, actor=actor):
+        raise NotFound("There is nothing here that you may mount at.")
 
 
 def list_mountable(*, at: datetime, actor: Actor) -> list[Policy]:

@@ -41,7 +41,7 @@ def make_feed(
         NotAllowed: not an administrator.
         Invalid, NotFound, Conflict: a value, the entry, or the name exists already.
     """
-    _require_site(actor)
+    require_site(actor)
     _check(name, capacity_cores, keeps_days, expires_after_s)
     policy, uid = entry_to_publish(UsageFeed, "feed", policy_slug, entry, name, actor)
     values = {
@@ -75,7 +75,7 @@ def drop_feed(*, name: str, at: datetime, actor: Actor) -> None:
         NotAllowed: not an administrator.
         NotFound: there is no such feed.
     """
-    _require_site(actor)
+    require_site(actor)
     feed = (
         UsageFeed.all_objects.select_for_update(of=("self",), no_key=True)
         .select_related("policy")
@@ -91,13 +91,13 @@ def drop_feed(*, name: str, at: datetime, actor: Actor) -> None:
     )
 
 
-def _require_site(actor: Actor) -> None:
+def require_site(actor: Actor) -> None:
     if not actor.is_admin:
         raise NotAllowed("Only administrators of the whole site decide about usage feeds.")
 
 
 def list_feeds(*, actor: Actor) -> list[UsageFeed]:
-    _require_site(actor)
+    require_site(actor)
     return list(UsageFeed.objects.select_related("policy").order_by("name"))
 
 

@@ -19,7 +19,7 @@ from apps.policies.models import Grant
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedListField
 from apps.web.rest.if_match import if_match_header, require_if_match
-from apps.web.rest.inputs import entry_uid, read_body, read_query
+from apps.web.rest.inputs import entry_uid, read_body, read_query, require_seen_tree
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.web.rest.views import APIView
 
@@ -153,6 +153,9 @@ class AccessSerializer(serializers.Serializer[Any]):
 
 class GrantListView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
+
+    def before_body(self, request: Request, *, policy: str) -> None:
+        require_seen_tree(request, policy)
 
     @extend_schema(
         operation_id="list_grants", parameters=[GrantFilterSerializer], responses=list_schema(GrantSerializer)

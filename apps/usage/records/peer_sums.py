@@ -148,6 +148,7 @@ def record_contact(source_id: int, *, at: datetime) -> None:
     Source.all_objects.filter(pk=source_id, kind=Source.Kind.PEER).update(last_received_at=at)
 
 
+@transaction.atomic
 def delete_peer_source(source: Source, *, at: datetime, actor: Actor) -> None:
     """Delete a peer's source and all its usage. Hours held as duplicates of it count again."""
     _refuse_others(source)

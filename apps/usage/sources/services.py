@@ -67,7 +67,7 @@ def set_up_source(*, slug: str, given: Mapping[str, Any], at: datetime, actor: A
     kind = given.get("kind", Source.Kind.PUSH)
     require_create(actor, slug)
     if set(given) - {"name", "time_zone"}:
-        _require_admin(actor, slug)
+        require_set_up(actor, slug)
     if slug == NEW:
         raise Invalid("This short name is used by a page.", fields=[FieldProblem("slug", "Choose another name.")])
     made = {name: given[name] for name in ("namespace", "time_zone", "names_people") if name in given}
@@ -86,7 +86,7 @@ def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime
         Stale: the source changed since.
         Conflict: fields that identify stored records can't change.
     """
-    _require_admin(actor, slug)
+    require_set_up(actor, slug)
     with transaction.atomic():
         for source_id in Source.all_objects.filter(slug=slug).values_list("pk", flat=True):
             lock_source(source_id)  # before its row, as where usage is stored
@@ -256,7 +256,7 @@ def _first_due(source: Source, at: datetime) -> datetime | None:
 
 
 def _switch(slug: str, is_paused: bool, at: datetime, actor: Actor) -> Source:
-    _require_admin(actor, slug)
+    require_set_up(actor, slug)
     with transaction.atomic():
         source = _locked(slug)
         require_open(source)
@@ -293,7 +293,7 @@ def _locked(slug: str) -> Source:
     return source
 
 
-def _require_admin(actor: Actor, slug: str) -> None:
+def require_set_up(actor: Actor, slug: str) -> None:
     """Require an administrator: settings name programs, folders and addresses of this machine, so a token is not
     enough.
     """

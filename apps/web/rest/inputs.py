@@ -91,6 +91,15 @@ def entry_uid(request: Request, policy_slug: str, text: str) -> UUID:
     return tree.uuid(visibility.require(tree.index_of_path(text)))
 
 
+def require_seen_tree(request: Request, policy_slug: str) -> None:
+    """404 for a caller who sees no entry of the policy, and so can name none in a body."""
+    actor = actor_of(request)
+    policy = get_policy(slug=policy_slug, actor=actor)
+    seen = load_visibility(policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor)
+    if not seen.mask.any():
+        seen.require(None)
+
+
 def visible_entry_uid(request: Request, policy_slug: str, text: str) -> UUID:
     """The uid of a current entry given by uid or path; 404 if there is none or the caller may not see it."""
     actor = actor_of(request)

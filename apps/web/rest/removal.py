@@ -80,9 +80,13 @@ def change_view(operation: str) -> type[APIView]:
         done = service(slug=names[kind], reason=reason, at=clock.now(), actor=actor_of(request))
         return Response(StateSerializer(done).data)
 
+    def before_body(self: APIView, request: Request, **names: str) -> None:
+        removal.open_removable(kind, names[kind], actor_of(request))
+
     post.__doc__ = text
     described = extend_schema(operation_id=operation, request=RemovalReasonSerializer, responses=StateSerializer)(post)
-    return _view(f"{operation.title().replace('_', '')}View", {"POST": _SCOPES[kind]}, {"post": described})
+    members = {"post": described, "before_body": before_body}
+    return _view(f"{operation.title().replace('_', '')}View", {"POST": _SCOPES[kind]}, members)
 
 
 def _view(name: str, scopes: Scopes, members: dict[str, Any]) -> type[APIView]:

@@ -60,6 +60,9 @@ class ChangedCapacitySerializer(serializers.Serializer[Any]):
 class CapacityListView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
 
+    def before_body(self, request: Request, *, policy: str) -> None:
+        capacities.require_recorder(policy_slug=policy, at=clock.now(), actor=actor_of(request))
+
     @extend_schema(operation_id="list_capacities", responses=list_schema(CapacitySerializer))
     def get(self, request: Request, policy: str) -> Response:
         """Capacities by first day and site. Their sum is available for allocation and delivery."""
@@ -80,6 +83,9 @@ class CapacityListView(APIView):
 
 class CapacityDetailView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
+
+    def before_body(self, request: Request, *, policy: str, capacity: int) -> None:
+        capacities.require_recorder(policy_slug=policy, at=clock.now(), actor=actor_of(request))
 
     @extend_schema(operation_id="get_capacity", responses=CapacitySerializer)
     def get(self, request: Request, policy: str, capacity: int) -> Response:

@@ -40,7 +40,7 @@ from apps.policies.tree.terms import AT_END
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.cursors import read_cursor
 from apps.web.rest.if_match import if_match_header, require_if_match
-from apps.web.rest.inputs import read_body, read_query, visible_entry_uid
+from apps.web.rest.inputs import read_body, read_query, require_seen_tree, visible_entry_uid
 from apps.web.rest.reasons import ReasonFilterSerializer
 from apps.web.rest.records import record_serializer
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema, with_etag
@@ -196,6 +196,9 @@ ConversionSerializer = record_serializer(
 class AllocationListView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
 
+    def before_body(self, request: Request, *, policy: str) -> None:
+        require_seen_tree(request, policy)
+
     @extend_schema(
         operation_id="list_allocations",
         parameters=[AllocationFilterSerializer],
@@ -311,6 +314,9 @@ class AllocationTableView(APIView):
 
 class AllocationSharesView(APIView):
     scopes: ClassVar[Scopes] = {"GET": READ_WRITE["GET"], "POST": READ_WRITE["POST"]}
+
+    def before_body(self, request: Request, *, policy: str) -> None:
+        require_seen_tree(request, policy)
 
     @extend_schema(
         operation_id="convert_allocations", parameters=[ConversionFilterSerializer], responses=ConversionSerializer

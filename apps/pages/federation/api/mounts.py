@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from apps.core import clock
 from apps.federation import control
+from apps.federation.grid.peers import require_mountable
 from apps.federation.mounts import services
 from apps.federation.mounts.services import MOST_PREVIEWED, Preview, PreviewEntry
 from apps.mapping.moves import UnmappedUsage
@@ -23,6 +24,7 @@ from apps.pages.federation.api.remotes import (
     split_settings,
     token_field,
 )
+from apps.policies.access.scope import require_scope
 from apps.web.rest.authentication import POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.inputs import read_body
 from apps.web.rest.records import record_serializer
@@ -104,6 +106,10 @@ class PreviewView(APIView):
     scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
     on_repeat = "work"
 
+    def before_body(self, request: Request) -> None:
+        require_scope(actor_of(request), "federation")
+        require_mountable(at=clock.now(), actor=actor_of(request))
+
     @extend_schema(operation_id="preview_mount", request=PreviewRequestSerializer, responses=PreviewSerializer)
     def post(self, request: Request) -> Response:
         """Fetch a publication and preview it, before its key is trusted. Nothing is stored."""
@@ -115,6 +121,9 @@ class PreviewView(APIView):
 class MountListView(APIView):
     reach = "objects"
     scopes: ClassVar[Scopes] = MANAGE
+
+    def before_body(self, request: Request) -> None:
+        require_mountable(at=clock.now(), actor=actor_of(request))
 
     @extend_schema(operation_id="list_mounts", responses=list_schema(MountSerializer))
     def get(self, request: Request) -> Response:

@@ -251,6 +251,9 @@ class PublicationListView(APIView):
     reach = "objects"
     scopes: ClassVar[Scopes] = ADMINISTER
 
+    def before_body(self, request: Request) -> None:
+        publications.require_publisher(actor_of(request))
+
     @extend_schema(operation_id="list_publications", responses=list_schema(PublicationSerializer))
     def get(self, request: Request) -> Response:
         """Publications of this site: subtrees that other sites may mount."""
@@ -290,6 +293,9 @@ class PublicationDetailView(APIView):
 class FeedListView(APIView):
     scopes: ClassVar[Scopes] = ADMINISTER
 
+    def before_body(self, request: Request) -> None:
+        feeds.require_site(actor_of(request))
+
     @extend_schema(operation_id="list_feeds", responses=list_schema(FeedSerializer))
     def get(self, request: Request) -> Response:
         """Usage feeds of this site: entries whose local usage is sent to other sites."""
@@ -322,6 +328,9 @@ class FeedDetailView(APIView):
 class KeyListView(APIView):
     reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": ANY, "POST": frozenset({ADMIN})}
+
+    def before_body(self, request: Request) -> None:
+        site_keys.require_rotation(actor_of(request))
 
     @extend_schema(operation_id="list_keys", responses=list_schema(KeySerializer))
     def get(self, request: Request) -> Response:

@@ -183,6 +183,9 @@ class RemoteView(APIView):
     def named(self, request: Request) -> dict[str, Any]:
         return {"kind": self.kind, "remote_id": self.kwargs[self.kind], "at": clock.now(), "actor": actor_of(request)}
 
+    def before_body(self, request: Request, **_names: int) -> None:
+        control.get_remote(**self.named(request))
+
     def change(self, request: Request, body: type[serializers.Serializer[Any]]) -> Response:
         given = read_body(body, request)
         reason, token = given.pop("reason"), given.pop("token", None)

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from apps.core import clock
 from apps.federation import control
+from apps.federation.grid.peers import require_mountable
 from apps.federation.usage_feeds import subscriptions
 from apps.federation.usage_feeds.subscriptions import FeedPreview
 from apps.pages.federation.api.remotes import (
@@ -22,6 +23,7 @@ from apps.pages.federation.api.remotes import (
     split_settings,
     token_field,
 )
+from apps.policies.access.scope import require_scope
 from apps.web.rest.authentication import POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.inputs import read_body
 from apps.web.rest.records import record_serializer
@@ -94,6 +96,10 @@ class FeedPreviewView(APIView):
     scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
     on_repeat = "work"
 
+    def before_body(self, request: Request) -> None:
+        require_scope(actor_of(request), "federation")
+        require_mountable(at=clock.now(), actor=actor_of(request))
+
     @extend_schema(
         operation_id="preview_subscription", request=FeedPreviewRequestSerializer, responses=FeedPreviewSerializer
     )
@@ -109,6 +115,10 @@ class FeedPreviewView(APIView):
 class SubscriptionListView(APIView):
     reach = "objects"
     scopes: ClassVar[Scopes] = MANAGE
+
+    def before_body(self, request: Request) -> None:
+        require_scope(actor_of(request), "federation")
+        require_mountable(at=clock.now(), actor=actor_of(request))
 
     @extend_schema(operation_id="list_subscriptions", responses=list_schema(SubscriptionSerializer))
     def get(self, request: Request) -> Response:

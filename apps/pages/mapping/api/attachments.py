@@ -21,7 +21,7 @@ from apps.pages.mapping.api.serializers import (
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.cursors import read_cursor
 from apps.web.rest.if_match import if_match_header, read_version
-from apps.web.rest.inputs import entry_uid, read_body, read_query
+from apps.web.rest.inputs import entry_uid, read_body, read_query, require_seen_tree
 from apps.web.rest.shapes import first_page, list_response, list_schema
 from apps.web.rest.views import APIView
 
@@ -35,6 +35,9 @@ _PAGE = 100
 
 class MappingListView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
+
+    def before_body(self, request: Request, *, policy: str) -> None:
+        require_seen_tree(request, policy)
 
     @extend_schema(
         operation_id="list_mappings", parameters=[MappingFilterSerializer], responses=list_schema(MappingSerializer)
@@ -72,6 +75,9 @@ class MappingListView(APIView):
 
 class MappingDetailView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
+
+    def before_body(self, request: Request, *, policy: str, mapping: int) -> None:
+        attaching.get_attachment(rights_in(policy, at=clock.now(), actor=actor_of(request)), mapping)
 
     @extend_schema(operation_id="get_mapping", responses=MappingSerializer)
     def get(self, request: Request, policy: str, mapping: int) -> Response:

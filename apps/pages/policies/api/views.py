@@ -15,7 +15,7 @@ from apps.mapping.removal import remove_policy
 from apps.policies import selectors
 from apps.policies.models import Policy, Revision
 from apps.policies.records import PolicyDetails
-from apps.policies.services import make_policy
+from apps.policies.services import make_policy, require_admin
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.class_factors import unmatched_class_factors
@@ -121,6 +121,11 @@ class PolicyListView(APIView):
         "GET": frozenset({POLICIES_READ, PRIORITIES_READ}),
         "POST": frozenset({POLICIES_WRITE}),
     }
+
+    def before_body(self, request: Request) -> None:
+        actor = actor_of(request)
+        if not actor.is_bound:  # otherwise the policy's name decides
+            require_admin(actor, "")
 
     @extend_schema(operation_id="list_policies", responses=list_schema(PolicySerializer))
     def get(self, request: Request) -> Response:

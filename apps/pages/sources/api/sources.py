@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from apps.core import clock
 from apps.mapping.removal import remove_source
 from apps.usage import selectors
+from apps.usage.authority import require_create
 from apps.usage.models import Source
 from apps.usage.sources import services as sources
 from apps.usage.timeliness import Timeliness, timeliness
@@ -123,6 +124,11 @@ class SourceListView(APIView):
     reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": ANY, "POST": frozenset({USAGE_WRITE})}
 
+    def before_body(self, request: Request) -> None:
+        actor = actor_of(request)
+        if not actor.is_bound:  # otherwise the source's name decides
+            require_create(actor, "")
+
     @extend_schema(operation_id="list_sources", responses=list_schema(SourceSerializer))
     def get(self, request: Request) -> Response:
         """All usage sources of this site."""
@@ -139,6 +145,11 @@ class SourceListView(APIView):
 
 class SourceDetailView(APIView):
     scopes: ClassVar[Scopes] = {"GET": ANY, "PATCH": frozenset({USAGE_WRITE}), "DELETE": frozenset({USAGE_WRITE})}
+
+    def before_body(self, request: Request, *, source: str) -> None:
+        selectors.get_source(slug=source, actor=actor_of(request))
+        if request.method == "PATCH":
+            sources.require_set_up(actor_of(request), source)
 
     @extend_schema(operation_id="get_source", responses=SourceSerializer)
     def get(self, request: Request, source: str) -> Response:
