@@ -57,7 +57,8 @@ class LockWatch:
     """Pairs of tables that one transaction locked in this order, each with the place of the second lock.
 
     guards: what every transaction with this pair had locked before; two with a common guard wait there for each other,
-    and never inside. wrong: what contradicts `ORDER` or a pair that another transaction locked without such a guard.
+    and never inside. wrong: what contradicts a pair that another transaction locked without such a guard or, of rows
+    that are locked before they are changed, `ORDER`.
     """
 
     is_of_services: bool = False  # of what tests themselves lock, nothing is noted
@@ -69,10 +70,10 @@ class LockWatch:
     def __call__(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:
         table = locked_table(sql, params) if isinstance(sql, str) else None
         if table is not None:
-            self._note(context["connection"], table)
+            self._note(context["connection"], table, is_declared=not _CHANGES.match(sql))
         return execute(sql, params, many, context)
 
-    def _note(self, connection: BaseDatabaseWrapper, table: str) -> None:
+    def _note(self, connection: BaseDatabaseWrapper, table: str, *, is_declared: bool) -> None:
         blocks = [block for block in connection.atomic_blocks if not getattr(block, "_from_testcase", False)]
         if not blocks:
             return
@@ -80,12 +81,12 @@ class LockWatch:
         if transaction is not blocks[0]:
             tables = []
         for at, earlier in enumerate(tables) if table not in tables else ():
-            self._add(earlier, table, frozenset(tables[:at]))
+            self._add(earlier, table, frozenset(tables[:at]), is_declared=is_declared)
         if table not in tables:
             tables.append(table)
         self._held[id(connection)] = (blocks[0], tables)
 
-    def _add(self, earlier: str, later: str, before: frozenset[str]) -> None:
+    def _add(self, earlier: str, later: str, before: frozenset[str], *, is_declared: bool) -> None:
         known = self.guards.get((earlier, later))
         if known is not None and known <= before:
             return
@@ -94,7 +95,7 @@ class LockWatch:
             return
         self.guards[earlier, later] = before if known is None else known & before
         self.pairs[earlier, later] = where = "".join(traceback.format_list(frames))
-        if _PLACE.get(earlier, 0) > _PLACE.get(later, len(ORDER)):
+        if is_declared and _PLACE.get(earlier, 0) > _PLACE.get(later, len(ORDER)):
             self.wrong.append(f"{later} is locked after {earlier}, against the declared order:\n{where}")
         elif (later, earlier) in self.pairs and not self.guards[earlier, later] & self.guards[later, earlier]:
             other = self.pairs[later, earlier]
