@@ -62,6 +62,7 @@ class LockWatch:
     """
 
     is_of_services: bool = False  # of what tests themselves lock, nothing is noted
+    covers_changes: bool = True  # rows that are changed without a lock before, and locks of the application
     pairs: dict[tuple[str, str], str] = field(default_factory=dict)
     guards: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
@@ -69,7 +70,7 @@ class LockWatch:
 
     def __call__(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:
         table = locked_table(sql, params) if isinstance(sql, str) else None
-        if table is not None:
+        if table is not None and (self.covers_changes or _LOCKS.search(sql)):
             self._note(context["connection"], table, is_declared=not _CHANGES.match(sql))
         return execute(sql, params, many, context)
 
@@ -103,11 +104,11 @@ class LockWatch:
 
 
 @contextmanager
-def watched_locks(*, is_of_services: bool = False) -> Iterator[LockWatch]:
+def watched_locks(*, is_of_services: bool = False, covers_changes: bool = True) -> Iterator[LockWatch]:
     """Watch all connections of the default database that exist or are opened meanwhile."""
     from django.db import connection
 
-    watch, watched = LockWatch(is_of_services), []
+    watch, watched = LockWatch(is_of_services, covers_changes), []
 
     def add(connection: BaseDatabaseWrapper, **_more: Any) -> None:
         if watch not in connection.execute_wrappers:
@@ -126,6 +127,13 @@ def watched_locks(*, is_of_services: bool = False) -> Iterator[LockWatch]:
 
 @pytest.fixture(scope="package")
 def lock_watch() -> Iterator[LockWatch]:
+    with watched_locks(is_of_services=True, covers_changes=False) as watch:
+        yield watch
+
+
+@pytest.fixture(scope="package")
+def watch_of_changes() -> Iterator[LockWatch]:
+    """In place of `lock_watch`: of all that a statement may wait for."""
     with watched_locks(is_of_services=True) as watch:
         yield watch
 

@@ -6,7 +6,8 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from tests.lock_order import _one_order_of_locks, lock_watch  # noqa: F401 - fixtures
+from tests.lock_order import _one_order_of_locks  # noqa: F401 - fixture
+from tests.lock_order import watch_of_changes as lock_watch  # noqa: F401 - fixture
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from apps.policies.models import Policy
 from tests.federation.other_side import OtherFeed, OtherSide, serving
 from tests.federation.worlds import VO, as_site
 from tests.instants import AT
-from tests.lock_order import _one_order_of_locks, lock_watch  # noqa: F401 - fixtures
+from tests.lock_order import _one_order_of_locks  # noqa: F401 - fixture
+from tests.lock_order import watch_of_changes as lock_watch  # noqa: F401 - fixture
 
 __all__ = ["AT", "VO", "feed", "mounted", "policy", "side", "subscription", "vo"]
 

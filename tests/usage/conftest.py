@@ -14,7 +14,8 @@ from apps.usage.models import Source
 from apps.usage.parsers import lines, xml_records
 from apps.usage.services import NewSource, make_source
 from tests.instants import AT
-from tests.lock_order import _one_order_of_locks, lock_watch  # noqa: F401 - fixtures
+from tests.lock_order import _one_order_of_locks  # noqa: F401 - fixture
+from tests.lock_order import watch_of_changes as lock_watch  # noqa: F401 - fixture
 
 
 @pytest.fixture

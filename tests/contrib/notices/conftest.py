@@ -7,7 +7,8 @@ import pytest
 from apps.priorities.serving import store
 from tests.contrib.notices.notices_site import forget_queued_runs
 from tests.federation.conftest import feed, mounted, policy, side, subscription, vo  # noqa: F401 - fixtures
-from tests.lock_order import _one_order_of_locks, lock_watch  # noqa: F401 - fixtures
+from tests.lock_order import _one_order_of_locks  # noqa: F401 - fixture
+from tests.lock_order import watch_of_changes as lock_watch  # noqa: F401 - fixture
 from tests.small_site import Site
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
