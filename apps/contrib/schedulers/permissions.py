@@ -11,9 +11,8 @@ from apps.accounts.models import Token
 from apps.contrib.schedulers.models import Scheduler
 from apps.core.errors import NotAllowed, NotFound
 from apps.policies.access.managers import manages
-from apps.policies.access.scope import require_policy
+from apps.policies.access.scope import holds_a_role, require_policy
 from apps.policies.models import Policy
-from apps.policies.selectors import list_policies
 
 READ, WRITE, AGENT = Token.Scope.POLICIES_READ.value, Token.Scope.POLICIES_WRITE.value, Token.Scope.SCHEDULERS.value
 
@@ -32,9 +31,9 @@ def require_read(scheduler: Scheduler, actor: Actor, at: datetime) -> None:
         raise no_scheduler(scheduler.name)
 
 
-def require_manage_any(actor: Actor, at: datetime) -> None:
-    """Raise NotAllowed for actors who manage no policy."""
-    if not any(manages(policy, actor, at) for policy in list_policies(actor=actor)):
+def require_role(actor: Actor, at: datetime) -> None:
+    """Raise NotAllowed for actors without a role anywhere, who manage no policy either."""
+    if not holds_a_role(at=at, actor=actor):
         raise NotAllowed(_("Only managers of the whole policy may connect schedulers."))
 
 

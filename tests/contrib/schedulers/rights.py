@@ -23,7 +23,7 @@ ROWS = [
         "401 200 200 200 200 200 403 403 403 401 401"),
     # Schedulers: managers of the whole policy; agents have tokens of their own; the queue by whose numbers one sees
     Row(API + "schedulers", "/api/v1/schedulers", "401 403 403 403 403 201 403 403 403 401 401", "post",
-        {"name": "c2", "policy": "grid"}, remakes="no_c2"),
+        {"name": "c2", "policy": "grid"}, remakes="no_c2", decided_by_body="aside"),
     Row(SCHEDULER, "/api/v1/schedulers/c1", "401 404 404 404 404 200 403 403 404 401 401", "patch", {"step": 7},
         headers={"If-Match": "{of_c1}"}, remakes="scheduler"),
     Row(SCHEDULER, "/api/v1/schedulers/c1?reason=x", "401 404 404 404 404 204 403 403 404 401 401", "delete",

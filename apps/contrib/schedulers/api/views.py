@@ -33,7 +33,7 @@ from apps.contrib.schedulers.api.serializers import (
 )
 from apps.contrib.schedulers.orders import orders_of, tag_of
 from apps.contrib.schedulers.passes import record_pass
-from apps.contrib.schedulers.permissions import require_manage_any
+from apps.contrib.schedulers.permissions import require_role
 from apps.contrib.schedulers.selectors import SchedulerView
 from apps.contrib.schedulers.waiting import find_waiting
 from apps.core import clock
@@ -61,7 +61,7 @@ class SchedulerListView(APIView):
     scopes: ClassVar[Scopes] = {"GET": READ, "POST": WRITE}
 
     def before_body(self, request: Request) -> None:
-        require_manage_any(actor_of(request), clock.now())
+        require_role(actor_of(request), clock.now())
 
     @extend_schema(operation_id="list_schedulers", responses=list_schema(SchedulerSerializer))
     def get(self, request: Request) -> Response:
