@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
+from apps.contrib.jobs.algorithms import JobAlgorithm, all_job_algorithms
+from apps.contrib.jobs.algorithms.base import CaseField
 from apps.engine.algorithms import Algorithm, algorithms_of_packages, all_algorithms
 from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
-from apps.engine.jobs import JobAlgorithm, all_job_algorithms
-from apps.engine.jobs.base import CaseField
 from apps.engine.operators import PAPER, Operator, Properties, all_operators, installed_operators
 from apps.engine.parameters import Parameter, read_settings
 from docsite.curves import decay_window

@@ -12,7 +12,7 @@ from django.urls import Resolver404, resolve
 
 from apps.cli.stack.paths import REPOSITORY
 from apps.contrib.forecast.api.forecasts import FactorAheadSerializer
-from apps.engine.jobs import solve_job_case
+from apps.contrib.jobs.algorithms import solve_job_case
 from apps.pages.algorithm.api import AlgorithmSerializer
 from apps.pages.my_priority.api.views import ExplainedSerializer, LevelEffectSerializer, WalkStepSerializer
 from apps.pages.tree.api import TreeSerializer

@@ -11,10 +11,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.contrib.jobs.algorithms import all_job_algorithms
+from apps.contrib.jobs.job_cases import MOST_CASES, MOST_JOBS, explain_jobs, refuse_many
+from apps.contrib.jobs.sam_cases import sam_case
 from apps.core import clock
-from apps.engine.jobs import all_job_algorithms
-from apps.priorities.job_cases import MOST_CASES, MOST_JOBS, explain_jobs, refuse_many
-from apps.priorities.sam_cases import sam_case
 from apps.web.rest.authentication import ANY, POLICIES_READ, PRIORITIES_READ, Scopes, actor_of
 from apps.web.rest.inputs import read_query
 from apps.web.rest.parsing import StrictJSONParser

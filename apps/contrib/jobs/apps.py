@@ -24,7 +24,7 @@ class JobsConfig(PluginConfig):
         )
 
     def body_limits(self) -> Mapping[str, Any]:
-        from apps.priorities.job_cases import MOST_JOBS
+        from apps.contrib.jobs.job_cases import MOST_JOBS
         from apps.web.rest.body_limits import MB, Limit
 
         return {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apps.priorities import job_cases
+from apps.contrib.jobs import job_cases
 from apps.web.rest import parsing
 from tests.rest_site import Caller, refused
 from tests.small_site import Site

@@ -19,6 +19,7 @@ from rest_framework import serializers
 
 import apps
 from apps.accounts import services as accounts
+from apps.contrib.jobs.job_cases import MOST_JOBS
 from apps.core.errors import TooLarge
 from apps.engine import codecs
 from apps.federation.models import Mount
@@ -26,7 +27,6 @@ from apps.policies.changesets import quotas
 from apps.policies.formats import json_document
 from apps.policies.operations.apply import MOST_OPERATIONS
 from apps.policies.tree import names
-from apps.priorities.job_cases import MOST_JOBS
 from apps.usage.parsers import lines, records_json
 from apps.usage.parsers.json_items import MOST_ITEM_BYTES
 from apps.web.rest import answers, parsing

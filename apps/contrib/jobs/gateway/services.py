@@ -21,11 +21,11 @@ from django.db.models.functions import Greatest
 
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
+from apps.contrib.jobs.algorithms.sam import NO_AGING
 from apps.contrib.jobs.gateway.permissions import lock_ledger, policy_to_manage, policy_to_use
 from apps.contrib.jobs.gateway.shares import Groups, is_held, load_groups, solve
 from apps.contrib.jobs.models import OPEN, Job, Ledger, Received
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
-from apps.engine.jobs.sam import NO_AGING
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving.lookup import AccountQuery

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
+from apps.contrib.jobs.algorithms import solve_job_case
+from apps.contrib.jobs.algorithms.benefits import BENEFITS, read_benefit
 from apps.contrib.jobs.models import Ledger, Received
+from apps.contrib.jobs.sam_cases import groups_below
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.errors import EngineError
-from apps.engine.jobs import solve_job_case
-from apps.engine.jobs.benefits import BENEFITS, read_benefit
-from apps.priorities.sam_cases import groups_below
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot

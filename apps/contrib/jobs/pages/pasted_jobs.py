@@ -8,6 +8,22 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.contrib.jobs.algorithms import get_job_algorithm, name_of_algorithm
+from apps.contrib.jobs.algorithms.base import JobAlgorithm
+from apps.contrib.jobs.algorithms.listing_check import (
+    PRESET_WEIGHTS,
+    TERMS,
+    VARIANTS,
+    Followed,
+    fitting_preset,
+    fitting_weights,
+    follow_grid_engine,
+    follow_slurm,
+    name_terms,
+    priorities,
+)
+from apps.contrib.jobs.algorithms.listings import ASIDE, PENDING, Printed, read_printed
+from apps.contrib.jobs.job_cases import explain_jobs
 from apps.contrib.jobs.pages.tables import (
     MOST_ROWS,
     Cell,
@@ -29,22 +45,6 @@ from apps.core.errors import FieldProblem, Invalid, TooLarge
 from apps.core.json_values import has_more_values
 from apps.engine.case_text import read_cases
 from apps.engine.errors import EngineError
-from apps.engine.jobs import get_job_algorithm, name_of_algorithm
-from apps.engine.jobs.base import JobAlgorithm
-from apps.engine.jobs.listing_check import (
-    PRESET_WEIGHTS,
-    TERMS,
-    VARIANTS,
-    Followed,
-    fitting_preset,
-    fitting_weights,
-    follow_grid_engine,
-    follow_slurm,
-    name_terms,
-    priorities,
-)
-from apps.engine.jobs.listings import ASIDE, PENDING, Printed, read_printed
-from apps.priorities.job_cases import explain_jobs
 
 MOST_JOBS = 2_000  # a page solves the case once for each variant
 MOST_VALUES = 40 * MOST_JOBS

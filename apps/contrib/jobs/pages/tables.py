@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.engine.jobs import get_job_algorithm
-from apps.engine.jobs.gridengine import term_weights
-from apps.engine.jobs.listings import PENDING
-from apps.priorities.job_cases import explain_jobs
+from apps.contrib.jobs.algorithms import get_job_algorithm
+from apps.contrib.jobs.algorithms.gridengine import term_weights
+from apps.contrib.jobs.algorithms.listings import PENDING
+from apps.contrib.jobs.job_cases import explain_jobs
 
 MOST_ROWS = 200  # shown on a page; all jobs are computed
 Variants = list[tuple[str, dict[str, float], dict[str, int]]]  # label, priorities and positions of each variant

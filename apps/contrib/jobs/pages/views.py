@@ -18,6 +18,9 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.contrib.jobs.algorithms import all_job_algorithms, get_job_algorithm
+from apps.contrib.jobs.algorithms.gridengine.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
+from apps.contrib.jobs.algorithms.listing_check import TERMS
 from apps.contrib.jobs.pages.calculator import (
     DEPARTMENT_FIELDS,
     MOST_JOBS,
@@ -33,14 +36,11 @@ from apps.contrib.jobs.pages.calculator import (
 )
 from apps.contrib.jobs.pages.pasted_jobs import read_table
 from apps.contrib.jobs.pages.tables import grid_engine_table, short
+from apps.contrib.jobs.sam_cases import sam_case
 from apps.core import clock
 from apps.core.errors import Invalid, TooLarge
 from apps.core.typed_numbers import read_number
-from apps.engine.jobs import all_job_algorithms, get_job_algorithm
-from apps.engine.jobs.gridengine.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
-from apps.engine.jobs.listing_check import TERMS
 from apps.policies.selectors import list_policies
-from apps.priorities.sam_cases import sam_case
 from apps.web.shell.requests import actor_of, fragment
 
 _FOLDER = Path(__file__).with_name("examples")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from apps.engine.arrays import FloatArray, IntArray
+from apps.engine.case_fields import finite, refuse_repeated
 from apps.engine.case_text import shown
 from apps.engine.cases import Policy
 from apps.engine.errors import BadCase
-from apps.engine.jobs.base import finite, refuse_repeated
 
 SUBMIT, RUN, ALLOCATED, REQUESTED, REQUESTED_S, USER, GROUP = 1, 3, 4, 7, 8, 11, 12
 MOST_LINES = 5_000_000

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.contrib.lab.simulation.log_jobs import Trace, read_trace
+from apps.engine.case_fields import finite, read_integer, read_number, refuse_repeated
 from apps.engine.case_text import shown
 from apps.engine.cases import Policy
 from apps.engine.errors import BadCase
-from apps.engine.jobs.base import finite, read_integer, read_number, refuse_repeated
 
 HOUR_S = 3600.0
 RATES = ("every_s", "poisson_s", "load", "trace")

@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.models import User
+from apps.contrib.jobs.algorithms import solve_job_case
+from apps.contrib.jobs.algorithms.gridengine.config import PRESETS
 from apps.contrib.jobs.pages.calculator import (
     DEPARTMENT_FIELDS,
     MOST_JOBS,
@@ -31,8 +33,6 @@ from apps.contrib.jobs.pages.tables import MOST_ROWS as MOST_ROWS_SHOWN
 from apps.contrib.jobs.pages.tables import grid_engine_table
 from apps.contrib.jobs.pages.views import example
 from apps.core.errors import Invalid
-from apps.engine.jobs import solve_job_case
-from apps.engine.jobs.gridengine.config import PRESETS
 from tests.examples import examples
 from tests.pages.page import Page, read
 from tests.sign_in import sign_in

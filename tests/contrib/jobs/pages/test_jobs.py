@@ -12,13 +12,13 @@ from django.test import Client
 from syrupy.assertion import SnapshotAssertion
 
 from apps.accounts.models import User
+from apps.contrib.jobs.algorithms import get_job_algorithm
 from apps.contrib.jobs.pages import pasted_jobs as job_reading
 from apps.contrib.jobs.pages.pasted_jobs import read_table
 from apps.contrib.jobs.pages.tables import MOST_ROWS, JobTable
 from apps.contrib.jobs.pages.views import EXAMPLES
 from apps.core.errors import FieldProblem, Invalid, TooLarge
-from apps.engine.jobs import get_job_algorithm
-from tests.engine.jobs.test_listings import URG_OF_2011
+from tests.contrib.jobs.algorithms.test_listings import URG_OF_2011
 from tests.pages.page import read
 from tests.sign_in import sign_in
 

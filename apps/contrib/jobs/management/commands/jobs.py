@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from apps.engine.jobs import solve_job_case
+from apps.contrib.jobs.algorithms import solve_job_case
 from apps.web.case_files import add_file_arguments, print_results
 
 

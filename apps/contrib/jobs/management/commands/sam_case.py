@@ -9,9 +9,9 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
+from apps.contrib.jobs.sam_cases import sam_case
 from apps.core import clock
 from apps.core.operator_commands import OperatorCommand
-from apps.priorities.sam_cases import sam_case
 from apps.priorities.serving import store
 
 
