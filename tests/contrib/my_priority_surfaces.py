@@ -26,6 +26,7 @@ from apps.contrib.forecast.views import card_of
 from apps.contrib.schedulers.api.my_jobs import WaitingJobsSerializer
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.my_jobs import queue_facts, with_queues
+from apps.contrib.schedulers.own_waiting_jobs import WaitingJobs
 from apps.contrib.schedulers.queue_table import QueueTable, read_queue
 from apps.contrib.schedulers.selectors import VisibleQueue, _entries
 from apps.explain.account_path import _explained_priority, _line
@@ -35,7 +36,6 @@ from apps.explain.path import walk_to
 from apps.explain.verdict import AccountFacts
 from apps.policies.models import Policy
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.waiting_jobs import WaitingJobs
 from apps.web.account_explanation import build_account_explanation
 from tests.explain.sentence_world import AS_OF, SentenceWorld
 from tests.pages.page import Page

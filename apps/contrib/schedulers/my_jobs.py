@@ -14,6 +14,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.accounts.request_cache import once_per_request
 from apps.contrib.schedulers.models import Scheduler
+from apps.contrib.schedulers.own_waiting_jobs import WaitingJob, WaitingJobs, list_pending_records
 from apps.contrib.schedulers.queue_table import STATES
 from apps.contrib.schedulers.selectors import VisibleQueue, open_queue
 from apps.contrib.schedulers.waiting import explain_waiting
@@ -22,7 +23,6 @@ from apps.explain.my_priority import MyPriority
 from apps.explain.verdict import QueueFacts
 from apps.mapping.permissions import own_keys
 from apps.policies.selectors import get_policy
-from apps.priorities.waiting_jobs import WaitingJob, WaitingJobs, list_pending_records
 
 MOST_JOBS = 100  # each is placed among all of its queue
 _PENDING = STATES.index("pending")

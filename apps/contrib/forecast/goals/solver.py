@@ -11,6 +11,7 @@ from uuid import UUID, uuid5
 import numpy as np
 import numpy.typing as npt
 
+from apps.contrib.forecast import goal_changes
 from apps.contrib.forecast.goals.records import (
     LEVERS,
     Goal,
@@ -26,7 +27,6 @@ from apps.contrib.forecast.goals.records import (
 )
 from apps.contrib.forecast.past_usage import DAY_S, competitors
 from apps.engine.algorithms import PriorityResult
-from apps.engine.analysis import goals
 from apps.engine.decay import bucket_weights
 from apps.engine.decay_functions import get_decay_function
 from apps.policies.settings import PolicySettings
@@ -71,7 +71,7 @@ class _Search:
         self.inputs, self.goal, self.entry, self.days, self.left_out = inputs, goal, entry, days, left_out
         self.tree, self.settings = inputs.tree, inputs.settings
         tolerance = self.settings.tolerance
-        self.rule = goals.Rule(
+        self.rule = goal_changes.Rule(
             float(tolerance["relative"]),
             float(tolerance["points"]) / 100,
             goal.most_lost,
@@ -127,7 +127,11 @@ class _Search:
         elif lever == "half_life":
             found = self._half_life()
         else:
-            search = {"shares": goals.by_dilution, "unused": goals.by_unused, "equal": goals.by_equal_parts}[lever]
+            search = {
+                "shares": goal_changes.by_dilution,
+                "unused": goal_changes.by_unused,
+                "equal": goal_changes.by_equal_parts,
+            }[lever]
             found = self._shares(lever, search(self.contest, self.rule).shares)
         if found is not None:
             yield found
@@ -156,7 +160,7 @@ class _Search:
         goal_s = self.inputs.as_of.timestamp() + self.days * DAY_S
         left = float(bucket_weights(np.array([hour_s]), goal_s, window_of(self.settings.window))[0])
         weight = float(self.settings.metric["weights"].get(resource, 0.0)) * left
-        found = goals.refund(self.contest, self.rule, self._above())
+        found = goal_changes.refund(self.contest, self.rule, self._above())
         if found.amount <= 0 or weight <= 0:
             return None
         hours = found.amount / weight / 3600
@@ -165,7 +169,9 @@ class _Search:
             return exact
         return self._refund_option(
             resource,
-            goals.round_beyond(hours, lambda one: self._refund_option(resource, one, hour_s).is_reached, up=True),
+            goal_changes.round_beyond(
+                hours, lambda one: self._refund_option(resource, one, hour_s).is_reached, up=True
+            ),
             hour_s,
         )
 
@@ -201,7 +207,7 @@ class _Search:
             )
             for one, after in zip(candidates, self._project(variants) if variants else [], strict=True)
         ]
-        best = goals.nearest_of(candidates, [one.is_reached for one in tried], present)
+        best = goal_changes.nearest_of(candidates, [one.is_reached for one in tried], present)
         return tried[best] if best is not None else self._closest(tried)
 
     def _with_half_life(self, half_life_s: float) -> PolicySettings:
@@ -221,14 +227,14 @@ class _Search:
     def _actual_and_target(self, result: PriorityResult) -> tuple[float, float]:
         return float(result.actual[self.entry]), float(result.target[self.entry])
 
-    def _contest(self, entry: int) -> goals.Contest:
+    def _contest(self, entry: int) -> goal_changes.Contest:
         """Return the group of an entry at the date if nothing changes."""
         tree, result = self.tree, self.before
         group = np.array(competitors(tree, entry), dtype=np.int64)
         usage, actual = result.usage[group], result.actual[group]
         counts = (usage > 0) & (actual > 0)
         whole = float((usage[counts] / actual[counts]).max()) if counts.any() else float(usage.sum())
-        return goals.Contest(
+        return goal_changes.Contest(
             shares=tree.shares[group].astype(np.float64),
             usage=usage.astype(np.float64),
             whole=max(whole, float(usage.sum())),
@@ -236,7 +242,7 @@ class _Search:
             may_lose=~tree.locked[group] & ~tree.inherit[group],
         )
 
-    def _above(self) -> list[goals.Contest]:
+    def _above(self) -> list[goal_changes.Contest]:
         chain = [i for i in reversed(self.tree.ancestors(self.entry)) if i and competitors(self.tree, i)]
         return [self._contest(i) for i in chain]
 

@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.contrib.schedulers.my_jobs import MOST_JOBS, list_my_waiting_jobs
+from apps.contrib.schedulers.own_waiting_jobs import WaitingJobs
 from apps.core import clock
-from apps.priorities.waiting_jobs import WaitingJobs
 from apps.web.rest.authentication import SELF_READ, Scopes, actor_of
 from apps.web.rest.inputs import read_query
 from apps.web.rest.records import record_serializer

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from apps.engine.analysis.goals import (
+from apps.contrib.forecast.goal_changes import (
     Contest,
     Rule,
     by_dilution,

@@ -9,7 +9,8 @@ Closed forms, with δ the change of the entry's target and x the usage that is r
 - refund: x = (u − e · D)/(1 − e) with e = t + tolerance, D the whole; another entry with usage v loses
   v/(D − x) − v/D.
 The largest set of changes of shares is that of giving with d_j ≤ min(bound, t_j): where Σ min(bound, t_j) < δ, no
-shares reach the goal. Source: derived here; compared with exhaustive search in `tests/engine/analysis/test_goals.py`.
+shares reach the goal. Source: derived here; compared with exhaustive search in
+`tests/contrib/forecast/test_goal_changes.py`.
 """
 
 from __future__ import annotations
