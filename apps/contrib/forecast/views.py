@@ -23,7 +23,7 @@ from apps.core.errors import Invalid, TooOften
 from apps.engine.explain import Recovery
 from apps.pages.my_priority.account_choice import page_url
 from apps.pages.my_priority.cards import NUMBERS, answer_card
-from apps.pages.my_priority.presenters import frame_of, read_account
+from apps.pages.my_priority.figure_requests import frame_of, read_account
 from apps.priorities.sentences import text_of
 from apps.web.shell import presentation
 from apps.web.shell.requests import actor_of

@@ -16,7 +16,8 @@ from apps.explain.messages import reason_in_short
 from apps.explain.my_priority import MyPriority, list_viewers
 from apps.pages.my_priority.account_choice import account_of_card, address_of, chosen_of
 from apps.pages.my_priority.cards import MyCard, answer_card
-from apps.pages.my_priority.presenters import frame_of, read_account, trend_of
+from apps.pages.my_priority.figure_requests import frame_of, read_account
+from apps.pages.my_priority.trend import trend_of
 from apps.priorities.charges import list_newest_charges
 from apps.web.charge_listing import CHARGES, unit_of
 from apps.web.listing import table_of

@@ -16,10 +16,10 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, status_of
 from apps.core.typed_numbers import read_whole
 from apps.mapping import claims
-from apps.pages.my_priority import presenters as my_figures
 from apps.pages.my_priority.account_choice import chosen_of, page_url
 from apps.pages.my_priority.cards import cards_of
 from apps.pages.my_priority.facts import facts_about
+from apps.pages.my_priority.figure_requests import figure_of, read_account
 from apps.pages.my_priority.own_cards import CARDS
 from apps.web.account_explanation import build_account_explanation
 from apps.web.claim_form import ClaimForm
@@ -64,8 +64,8 @@ def my_priority(request: HttpRequest) -> HttpResponse:
 @require_safe
 def figure(request: HttpRequest, figure: str, form: str = "json") -> HttpResponseBase:
     """One figure: `?policy=` and `?entry=` choose the account, other parameters are the state of the page."""
-    policy, entry = my_figures.read_account(request)
-    return private(answer_figure(request, my_figures.figure_of(request, figure, policy, entry), form))
+    policy, entry = read_account(request)
+    return private(answer_figure(request, figure_of(request, figure, policy, entry), form))
 
 
 @require_POST

@@ -18,7 +18,7 @@ from apps.contrib.schedulers.my_jobs import list_my_waiting_jobs
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
 from apps.pages.my_priority.numbers.records import PublishedRevision, RankHistory, RankOnDay
-from apps.pages.my_priority.presenters import draw_trend
+from apps.pages.my_priority.trend import draw_trend
 from apps.policies.models import Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
