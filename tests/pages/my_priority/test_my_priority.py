@@ -23,7 +23,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.grants import make_grant
 from tests.pages.grid import SLUG, Grid
-from tests.pages.page import Page, read, with_cards
+from tests.pages.page import Page, read, text_of, with_cards
 from tests.sign_in import sign_in
 
 PAGE = "/me/priority/"
@@ -149,7 +149,7 @@ def test_another_user_is_compared_with_what_would_reverse_the_order(grid: Grid) 
 CARDS = ("_trend", "_figure/rank", "_charges", "_accounts", "_viewers", "_why", "_whatif", "_submit", "_waiting")
 
 
-def account_of(grid: Grid) -> dict[str, str]:
+def account_of(grid: Grid) -> dict[str, Any]:
     return {"account": "alice", "namespace": "cluster-a", "policy": SLUG, "entry": str(grid.uid("/atlas/alice"))}
 
 
@@ -172,7 +172,7 @@ def test_the_page_waits_for_no_card_and_names_each(grid: Grid) -> None:
     cards = page.all("[data-card]")
     assert len(cards) >= 10
     for card in cards:
-        assert card.css_first("h2, [role=heading]").text()
+        assert text_of(card.css_first("h2, [role=heading]"))
         assert card.css_first("[data-ask-again]") is not None
         link = card.css_first("noscript a")
         assert link is not None
