@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run dev test test-fast test-all test-faults test-federation test-schedulers schedulers bench bench-large image lint docs docs-parts
+.PHONY: help setup debian run dev test test-fast test-core test-all test-faults test-federation test-schedulers schedulers bench bench-large image lint docs docs-parts
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make dev     one process that reloads code and templates, on the database of make run"
 	@echo "make test    each behaviour once"
 	@echo "make test-fast  engine and services   make test-all  also what takes long"
+	@echo "make test-core  the core without any plug-in"
 	@echo "make lint    style, types, layers, migrations, links of the documentation"
 	@echo "make docs    the documentation as a site, in site/   make docs-parts: its parts that are generated from the code"
 	@echo "make test-faults  imports of a million records while everything around them dies"
@@ -65,6 +66,10 @@ test: setup debian schedulers
 test-fast: setup
 	@$(PYTEST) -m "not browser and not faults" tests/engine tests/accounts tests/policies tests/runs tests/usage \
 		tests/mapping tests/priorities tests/explain tests/series tests/contrib/onboarding $(TESTS)
+
+# The core as a site runs it that leaves out all plug-ins; tests/conftest.py says which tests are about the whole product.
+test-core: setup debian
+	@FAIRSHARE_PLUGINS_LEFT_OUT=all $(PYTEST) $(TESTS)
 
 # The two days without faults are left to make test-federation.
 LEFT_OUT := tests/ring/test_whole_day.py::test_with_

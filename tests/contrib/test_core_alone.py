@@ -1,0 +1,51 @@
+"""The core without any plug-in: all its tests can be loaded, and some of each face pass (make test-core runs all)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from apps.cli.stack.paths import REPOSITORY
+
+OF_THE_SUITE = ("DATABASE_URL", "DJANGO_SETTINGS_MODULE", "FAIRSHARE_CLOCK", "FAIRSHARE_TESTING", "FAIRSHARE_VAR")
+FACES = (
+    "tests/cli/test_sample.py",  # the command line
+    "tests/pages/my_priority/test_my_priority.py",
+    "tests/pages/overview/test_overview.py",
+    "tests/pages/tree",
+    "tests/test_idor_matrix.py::test_every_route_has_its_row",
+    "tests/web/shell",
+)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(900)]
+
+
+def pytest_without_plugins(*arguments: str) -> str:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in OF_THE_SUITE and not name.startswith(("PYTEST_", "FAIRSHARE_TESTS_"))
+    }
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=short", *arguments],
+        cwd=REPOSITORY,
+        env={**kept, "FAIRSHARE_PLUGINS_LEFT_OUT": "all"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-5000:] + ended.stderr[-2000:]
+    return ended.stdout
+
+
+def test_every_test_of_the_core_is_loaded_without_plugins() -> None:
+    printed = pytest_without_plugins("--collect-only", "tests")
+    assert int(re.findall(r"(\d+)(?:/\d+)? tests collected", printed)[-1]) > 8_000
+    assert "tests/contrib" not in printed
+
+
+def test_tests_of_the_faces_pass_without_plugins() -> None:
+    assert " passed" in pytest_without_plugins(*FACES)
