@@ -36,6 +36,7 @@ from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.grants import make_grant
+from tests.plugin_parts import added
 
 FROM = datetime(2026, 11, 9, tzinfo=UTC)
 N_DAYS = 5
@@ -99,7 +100,7 @@ def _addresses(at: datetime) -> Iterator[str]:
         then = at - timedelta(hours=hours)
         if then > FROM:
             yield f"/api/v1/policies/p/tree?depth=9&at={then.isoformat().replace('+00:00', 'Z')}"
-    yield f"/api/v1/policies/p/allocations?from={at.date()}&to={at.date()}"
+    yield from (path.format(day=at.date()) for path in added("privacy", "ADDRESSES"))
     tree = load_tree(Policy.objects.get(slug="p"))
     yield f"/policy/p/n/{tree.uuid(tree.index_of_path('/physics') or 0)}/physics/"
 

@@ -15,6 +15,7 @@ from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
 from tests.grants import make_grant
+from tests.plugin_parts import added
 from tests.priority_site import AS_OF, Site, _clock, children, make_site  # noqa: F401 - fixtures
 from tests.worlds import forget_process
 
@@ -65,8 +66,7 @@ PAGES = (
     "/policy/grid/history/4/restore/",
     "/policy/grid/?at=4",
     "/",
-    "/search/?q=zz",
-    "/api/v1/search?q=zz",
+    *added("privacy", "SEARCHES"),
     "/api/v1/policies/grid/tree?at=3",
 )
 

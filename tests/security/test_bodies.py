@@ -256,7 +256,7 @@ def test_a_long_body_of_a_stranger_to_look_ups_is_refused_unread(query: bytes, s
 
 
 def test_large_bodies_of_rest_have_threads_of_their_own() -> None:
-    environ = environ_of(scope(raw_path=b"/api/v1/jobs/explain"))
+    environ = environ_of(scope(raw_path=b"/api/v1/policies/grid/document"))
     assert lanes.lane_of({**environ, "CONTENT_LENGTH": "250000"}) is lanes.REST
     assert lanes.lane_of({**environ, "CONTENT_LENGTH": "300000"}) is lanes.LARGE
     assert lanes.lane_of(bodies.without_body(environ, 300_000)) is lanes.REST, "its sender is not known yet"

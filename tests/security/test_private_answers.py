@@ -136,7 +136,7 @@ def test_the_start_warns_of_an_uncounted_proxy(settings: LazySettings, sign: dic
 
 def test_every_limit_of_a_body_is_of_a_route(settings: LazySettings) -> None:
     assert limit_of("/sign-in/").n_bytes == 16 * KB
-    assert limit_of("/api/v1/policies/grid/goal") == DEFAULT
+    assert limit_of("/api/v1/policies/grid/compare") == DEFAULT
     assert limit_of("/api/v1/nowhere") == limit_of("/\udce4") == UNKNOWN
     settings.FAIRSHARE_UPLOAD_BYTES = 5_000_000
     assert 5_000_000 < limit_of("/usage/import/").n_bytes < 7_000_000

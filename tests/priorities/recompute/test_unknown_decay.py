@@ -27,6 +27,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
+from tests.plugin_parts import added
 from tests.priority_site import AS_OF, WINDOW, Site, children
 
 PLATEAU = {"length_s": 7_776_000, "aging": "plateau", "half_life_s": 604_800, "granularity_s": 3_600, "factor": 0.5}
@@ -101,23 +102,19 @@ def _patterns(patterns: Any, prefix: str = "") -> list[str]:
     return found
 
 
+ADDED = added("unknown_decay", "ADDRESSES")
 # Each needs an entry, account or period.
 ASKED = (
     "/api/v1/policies/grid/explain?account=alice",
-    "/api/v1/policies/grid/forecast?account=alice",
-    "/api/v1/policies/grid/what-if?account=alice&core_h=100",
     "/api/v1/policies/grid/compare?one=alice&other=bob",
     "/api/v1/policies/grid/priorities?account=alice",
-    "/api/v1/policies/grid/goal?entry=/physics&by=2026-12-10&most_lost=60",
-    "/policy/grid/goal/{uid}/?by=2026-12-10&most_lost=60",
     "/policy/grid/decay/?aging=slurm",
+    *(path for path, _is_refused in ADDED),
 )
 # They are computed by the function alone.
 REFUSED = (
     "/policy/grid/decay/figures/decay",
-    "/api/v1/policies/grid/what-if?account=alice&core_h=100",
-    "/api/v1/policies/grid/goal?entry=/physics&by=2026-12-10&most_lost=60",
-    "/policy/grid/goal/{uid}/?by=2026-12-10&most_lost=60",
+    *(path for path, is_refused in ADDED if is_refused),
 )
 NAMED = "This version doesn’t have the decay function “plateau”"
 
@@ -128,23 +125,21 @@ def test_pages_and_routes_of_the_policy_work_or_name_the_function(left: Site, cl
     uid = str(load_tree(left.policy).uuid(1))
     paths = {"/" + each.replace("<slug:policy>", "grid") for each in _patterns(get_resolver().url_patterns)}
     alone = {path for path in paths if "grid" in path and not re.search(r"<(?!uuid:uid>)|\^|/live$", path)}
-    assert len(alone) > 60
+    assert len(alone) > 40
     answers = {path: client.get(re.sub("<uuid:uid>|{uid}", uid, path)) for path in (*sorted(alone), *ASKED)}
     named = {path for path, answer in answers.items() if answer.status_code == 422 and NAMED in answer.content.decode()}
     assert named == set(REFUSED)
     assert {path: answer.status_code for path, answer in answers.items() if answer.status_code >= 500} == {}
     page = answers["/policy/grid/decay/"].content.decode()
     assert "plateau, a decay function that this version doesn’t have" in page
-    assert NAMED in answers["/api/v1/policies/grid/forecast?account=alice"].content.decode()
 
 
-def test_a_user_sees_the_last_priority_and_no_forecast(left: Site, client: Client) -> None:
+def test_a_user_sees_the_last_priority(left: Site, client: Client) -> None:
     store.poll()
     client.force_login(User.objects.create_user("alice", "alice@example.org", "a long pass phrase"))
     before = store.newest("grid").lookup(["alice"])[0]
     (mine,) = client.get("/api/v1/me").json()["accounts"]
     assert mine["rank"] == before["rank"]
-    assert NAMED in client.get("/api/v1/me/forecast").content.decode()
     assert "plateau" in client.get("/").content.decode()
 
 

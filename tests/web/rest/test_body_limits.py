@@ -269,6 +269,9 @@ def test_documented_limits_of_bodies_are_enforced() -> None:
 
 @pytest.mark.product
 def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None:
+    from apps.contrib.jobs.job_cases import MOST_JOBS
+    from apps.contrib.schedulers.api.views import MOST_UNPACKED
+
     found = rows("limits.md", "## Numbers")
     assert found == {
         "depth of a tree": [f"{names.MAX_DEPTH} levels"],
@@ -294,8 +297,6 @@ def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None
         "newest priorities": [f"every `FAIRSHARE_TICK_S` ({settings.FAIRSHARE_TICK_S} s)"],
         "life of a token": [f"{accounts.DAYS} days by default"],
     }
-    from apps.contrib.schedulers.api.views import MOST_UNPACKED
-
     fetched = Mount._meta.get_field("most_bytes").default
     for page, sentence in [
         ("rest.md", f"({limits_by_route()['api:document-against'].size} at most)"),
