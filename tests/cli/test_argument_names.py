@@ -31,7 +31,7 @@ def _own_actions(parser: argparse.ArgumentParser, base: set[str]) -> Iterator[ar
 
 
 def test_there_are_commands() -> None:
-    assert {"scheduler", "agent", "why"} <= set(OURS)
+    assert {"up", "import_usage", "recompute"} <= set(OURS)
 
 
 def test_names_are_those_of_django() -> None:

@@ -53,7 +53,7 @@ def test_an_archived_policy_is_unlisted_and_reported_as_archived(site: Site, adm
     assert (done.status_code, done.json()["slug"], done.json()["archived_at"][:10]) == (200, "grid", "2026-11-20")
     assert [row["slug"] for row in admin.get("policies").json()["results"]] == ["other"]
     store.poll()
-    for path in ("priorities?account=alice", "tree", "document", "explain?account=alice", "forecast?account=alice"):
+    for path in ("priorities?account=alice", "tree", "document", "explain?account=alice"):
         status, code, _ = refused(admin.get(f"policies/grid/{path}"))
         assert (status, code) == (410, "archived"), path
     assert refused(scheduler.get("policies/grid/priorities", {"account": "alice"}))[:2] == (410, "archived")
