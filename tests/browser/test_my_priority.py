@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
 
 from apps.accounts.models import Account, User
-from apps.core import clock
-from apps.usage.models import Source
-from apps.usage.parsers.base import RecordRow
-from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, Visit, at_widths, come
 from tests.browser.hands import BY_HAND, HANDS
-from tests.instants import AT
 from tests.pages.grid import SLUG, Grid
 from tests.pages.my_priority.test_my_priority import second_account
 
@@ -103,37 +96,6 @@ def test_a_user_without_an_entry_sees_what_to_do(grid: Grid, visit: Open, width:
     assert page.get_attribute("#verdict", "data-key") == "unmapped"
     window.look()
     shoot(window, f"me-unmapped-{width}")
-
-
-@pytest.mark.deep
-def test_a_recompute_appears_automatically_in_heading_and_figures(
-    grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    window = visit(is_kept=False)
-    window.sign_in("alice")
-    page = window.page
-    page.clock.install(time=AT)
-    window.go(PAGE)
-    figure = "#fig-forecast"
-    come(page, "#later-forecast")
-    page.locator(figure).scroll_into_view_if_needed()
-    page.wait_for_selector(f"{figure}[data-drawn='']")
-    usage, tag = page.inner_text(OWN_USAGE), page.get_attribute(figure, "data-tag")
-    later = AT + timedelta(minutes=20)
-    monkeypatch.setenv(clock.VARIABLE, later.isoformat())
-    row = RecordRow(
-        job="later",
-        user="alice",
-        group="atlas",
-        start_at=AT - timedelta(hours=5),
-        end_at=AT - timedelta(hours=3),
-        cpus=4_000,
-    )
-    ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=[row], at=later)
-    grid.recompute()
-    page.clock.run_for(6_000)
-    page.wait_for_selector(f"{figure}:not([data-tag='{tag}'])")
-    expect(page.locator(OWN_USAGE)).not_to_have_text(usage)
 
 
 def test_reason_and_date_fit_a_phone(grid: Grid, visit: Open) -> None:

@@ -269,7 +269,6 @@ def test_documented_limits_of_bodies_are_enforced() -> None:
 
 @pytest.mark.product
 def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None:
-    from apps.contrib.jobs.job_cases import MOST_JOBS
     from apps.contrib.schedulers.api.views import MOST_UNPACKED
 
     found = rows("limits.md", "## Numbers")

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import pytest
 from playwright.sync_api import expect
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account
 from apps.core import clock
 from apps.policies.services import change_shares
+from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open
+from tests.browser.test_my_priority import OWN_USAGE, come
+from tests.instants import AT
 from tests.pages.grid import SLUG, Grid
 
 
@@ -56,3 +64,34 @@ def test_a_card_that_fails_says_so_in_its_place_and_is_asked_for_again(grid: Gri
     expect(page.locator("#what-if-core-h")).to_be_visible()
     expect(page.locator("#later-submit .failed")).to_be_visible()
     window.complaints.clear()  # the console names both failures
+
+
+@pytest.mark.deep
+def test_a_recompute_appears_automatically_in_heading_and_figures(
+    grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = visit(is_kept=False)
+    window.sign_in("alice")
+    page = window.page
+    page.clock.install(time=AT)
+    window.go("/me/priority/")
+    figure = "#fig-forecast"
+    come(page, "#later-forecast")
+    page.locator(figure).scroll_into_view_if_needed()
+    page.wait_for_selector(f"{figure}[data-drawn='']")
+    usage, tag = page.inner_text(OWN_USAGE), page.get_attribute(figure, "data-tag")
+    later = AT + timedelta(minutes=20)
+    monkeypatch.setenv(clock.VARIABLE, later.isoformat())
+    row = RecordRow(
+        job="later",
+        user="alice",
+        group="atlas",
+        start_at=AT - timedelta(hours=5),
+        end_at=AT - timedelta(hours=3),
+        cpus=4_000,
+    )
+    ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=[row], at=later)
+    grid.recompute()
+    page.clock.run_for(6_000)
+    page.wait_for_selector(f"{figure}:not([data-tag='{tag}'])")
+    expect(page.locator(OWN_USAGE)).not_to_have_text(usage)
