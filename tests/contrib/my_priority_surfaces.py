@@ -29,7 +29,6 @@ from apps.contrib.schedulers.my_jobs import queue_facts, with_queues
 from apps.contrib.schedulers.own_waiting_jobs import WaitingJobs
 from apps.contrib.schedulers.queue_table import QueueTable, read_queue
 from apps.contrib.schedulers.selectors import VisibleQueue, _entries
-from apps.contrib.schedulers.own_waiting_jobs import WaitingJobs
 from apps.explain.account_path import _explained_priority, _line
 from apps.explain.messages import messages_of
 from apps.explain.my_priority import MyPriority

@@ -18,7 +18,6 @@ from apps.contrib.schedulers.own_waiting_jobs import WaitingJob, WaitingJobs, li
 from apps.contrib.schedulers.queue_table import STATES
 from apps.contrib.schedulers.selectors import VisibleQueue, open_queue
 from apps.contrib.schedulers.waiting import explain_waiting
-from apps.contrib.schedulers.own_waiting_jobs import WaitingJob, WaitingJobs, list_pending_records
 from apps.core.errors import DomainError, NotFound
 from apps.explain.my_priority import MyPriority
 from apps.explain.verdict import QueueFacts
