@@ -20,8 +20,8 @@ from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.usage.services import NewSource, make_source
 from tests.instants import AT
-from tests.rights_world import Row, World
-from tests.test_idor_matrix import API, ROWS, answer_text, roll_back
+from tests.rights_world import API, Row, World
+from tests.test_idor_matrix import ROWS, answer_text, roll_back
 from tests.worlds import fresh_process, restore_caches  # noqa: F401 - fixture
 
 INSIDE = ("grid", "physics", "cluster-a")

@@ -144,8 +144,8 @@ def _fields(row: EntryDifference) -> list[tuple[str, str, str]]:
     if row.change == "moved":
         changes.append((field_labels.entry_field(PLACE), _above(row.path_before), _above(row.path)))
     if row.change == "kept":
-        shares = presentation.change_shares(row.target_before, row.target_after)
-        return [(_("target"), shares.before, shares.after)]
+        targets = presentation.change_shares(row.target_before, row.target_after)
+        return [(_("target"), targets.before, targets.after)]
     for field, before, after in row.fields:
         changes.append((field_labels.entry_field(field), value_text(field, before), value_text(field, after)))
     return changes
