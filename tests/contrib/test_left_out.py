@@ -93,11 +93,14 @@ def _module_of(address: str) -> str:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_check_of_a_resolution_leads_to_the_lab_where_there_is_one(grid: Grid, client: Client) -> None:
+def test_settings_lead_to_the_lab_where_there_is_one(grid: Grid, client: Client) -> None:
     address, link = f"/policy/{SLUG}/algorithm/", f'a[href^="/policy/{SLUG}/operators/?operator=relative&resolution="]'
     whole = Page(sign_in(client, grid.admin).get(address).content.decode()).item("resolution-check")
-    [(status, body)] = answers_without(("lab",), grid.admin.username, (address,)).values()
-    assert status == 200
+    search = "/search/?q=operator"
+    answers = answers_without(("lab",), grid.admin.username, (address, search))
+    assert [status for status, _body in answers.values()] == [200, 200]
+    assert f'href="{address}"' in answers[search][1]
+    body = answers[address][1]
     assert whole.css(link) != []
     alone = Page(body).item("resolution-check")
     assert alone.css("a") == []

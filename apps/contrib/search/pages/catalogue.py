@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -98,11 +99,11 @@ def guides(context: SearchContext) -> Iterator[Choice]:
             yield Choice("help", title, part.title, address_of(f"{name}.md"))
 
 
-_SETTINGS = (
-    (gettext_lazy("Half-life and usage window"), "decay", "history"),
-    (gettext_lazy("Algorithm and weights"), "algorithm", "adjustments-horizontal"),
-    (gettext_lazy("Tolerance"), "algorithm", "adjustments-horizontal"),
-    (gettext_lazy("Operator"), "operators", "chart-line"),
+_SETTINGS = (  # with the routes of their pages, the first of which may be one of a plug-in
+    (gettext_lazy("Half-life and usage window"), ("decay",), "history"),
+    (gettext_lazy("Algorithm and weights"), ("algorithm",), "adjustments-horizontal"),
+    (gettext_lazy("Tolerance"), ("algorithm",), "adjustments-horizontal"),
+    (gettext_lazy("Operator"), ("operators", "algorithm"), "chart-line"),
 )
 
 
@@ -110,10 +111,17 @@ def settings(context: SearchContext) -> Iterator[Choice]:
     """Settings of the policy: links to the pages that show them and let managers change them."""
     if context.policy is None:
         return
-    for title, name, icon in _SETTINGS:
-        yield Choice(
-            icon, str(title), context.policy.name, reverse(f"dashboard:{name}", kwargs={"policy": context.slug})
-        )
+    for title, routes, icon in _SETTINGS:
+        yield Choice(icon, str(title), context.policy.name, _first_url(routes, policy=context.slug))
+
+
+def _first_url(routes: Sequence[str], **names: str) -> str:
+    """URL of the first route that an installed app has. Raises NoReverseMatch if none has."""
+    *optional, last = routes
+    for route in optional:
+        with suppress(NoReverseMatch):
+            return reverse(f"dashboard:{route}", kwargs=names)
+    return reverse(f"dashboard:{last}", kwargs=names)
 
 
 @dataclass(frozen=True, slots=True)
