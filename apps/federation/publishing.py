@@ -26,7 +26,7 @@ from apps.federation.documents.site_keys import OwnKeys, load_keys
 from apps.federation.documents.wire import MOST_ISSUERS, Head, write_policy
 from apps.federation.models import Mount, Publication, PublishedDocument, SiteKey, UsageFeed
 from apps.policies.access.authority import Lineages
-from apps.policies.access.scope import rules_within
+from apps.policies.access.scope import administers_within_bounds
 from apps.policies.changesets.checks import confusable_form
 from apps.policies.models import Entry, Policy
 from apps.policies.selectors import get_policy
@@ -372,7 +372,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 def require_publisher(actor: Actor) -> None:
     """Require an administrator; `is_within_bounds` asks what is within the bounds of a token."""
-    if not rules_within(actor, Token.Scope.ADMIN):
+    if not administers_within_bounds(actor, Token.Scope.ADMIN):
         raise NotAllowed("Only administrators decide what this site publishes.")
 
 

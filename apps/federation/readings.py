@@ -15,7 +15,7 @@ from apps.accounts.models import Token
 from apps.core.errors import NotFound
 from apps.federation.models import Publication, Reading, UsageFeed
 from apps.federation.publishing import is_within_bounds
-from apps.policies.access.scope import Rights, Verb, rules_within
+from apps.policies.access.scope import Rights, Verb, administers_within_bounds
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import clean_authority
@@ -106,7 +106,9 @@ def _may_read(policy: Policy, entry_uid: UUID, actor: Actor) -> bool:
     """Whether the actor is an administrator, or has a token with the scope `federation` that includes the entry."""
     token = actor.token
     is_reader = token is not None and Token.Scope.FEDERATION in token.scopes
-    return (is_reader or rules_within(actor, Token.Scope.ADMIN)) and is_within_bounds(policy, entry_uid, actor)
+    return (is_reader or administers_within_bounds(actor, Token.Scope.ADMIN)) and is_within_bounds(
+        policy, entry_uid, actor
+    )
 
 
 def _lies_below(policy: Policy, entry_uid: UUID, top: UUID | None) -> bool:

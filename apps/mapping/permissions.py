@@ -17,7 +17,7 @@ from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import NotAllowed, NotFound
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rule_set
-from apps.policies.access.scope import Rights, Verb, Visibility, rules_within, visible_entries
+from apps.policies.access.scope import Rights, Verb, Visibility, administers_within_bounds, visible_entries
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, past_visibility_mask
 from apps.policies.tree.columns import TreeColumns
@@ -109,7 +109,7 @@ class MapRights:
         """Whether the actor may map accounts anywhere in the tree."""
         if not self.actor.has_scope(WRITE):
             return False
-        return rules_within(self.actor) or bool(self._rights.at(Verb.MAP_ACCOUNTS))
+        return administers_within_bounds(self.actor) or bool(self._rights.at(Verb.MAP_ACCOUNTS))
 
     def entries_mapped(self, limit: int) -> list[int]:
         """Return entries where the actor may map accounts, highest first, at most `limit`."""
@@ -123,7 +123,9 @@ class MapRights:
     @property
     def reads_anywhere(self) -> bool:
         """Whether the actor may read names of accounts anywhere in the tree."""
-        return rules_within(self.actor, "policies:read") or bool(self._rights.at(Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS))
+        return administers_within_bounds(self.actor, "policies:read") or bool(
+            self._rights.at(Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)
+        )
 
     def require_anywhere(self) -> None:
         """Require an entry where the actor reads names; raise NotFound for actors who see nothing of the tree."""
@@ -146,7 +148,7 @@ class MapRights:
         lineage = {self.tree.uuid(at) for at in (*self.tree.ancestors(i), i)}
         if not self.actor.reaches_entry(lineage):
             return False
-        return rules_within(self.actor) or not self._rights.at(*verbs).isdisjoint(lineage)
+        return administers_within_bounds(self.actor) or not self._rights.at(*verbs).isdisjoint(lineage)
 
 
 def rights_in(policy_slug: str, *, at: datetime, actor: Actor, scope: str = "policies:read") -> MapRights:

@@ -17,7 +17,7 @@ from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
 from apps.mapping.versions import sort_by_tier, store_version, version_of
-from apps.policies.access.scope import rules_within
+from apps.policies.access.scope import administers_within_bounds
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
@@ -32,7 +32,7 @@ def set_rules(*, policy_slug: str, rules: Sequence[Rule], reason: str = "", at: 
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     policy = lock_policy(policy.pk)
     rights = MapRights(policy, load_tree(policy), actor, at)
-    if not (rules_within(actor, Token.Scope.ADMIN) and rights.may_map(0)):
+    if not (administers_within_bounds(actor, Token.Scope.ADMIN) and rights.may_map(0)):
         raise NotAllowed(_("Only an administrator can replace all mapping rules."))
     stored = sort_by_tier(list(load_rules(policy)))
     refuse_invalid_rules(rights, rules)

@@ -19,7 +19,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.accounts.selectors import usernames_like
 from apps.core.errors import NotAllowed, NotFound
-from apps.policies.access.scope import Rights, rules_within
+from apps.policies.access.scope import Rights, administers_within_bounds
 from apps.policies.changesets.change_sets import named_uids
 from apps.policies.models import ChangeSet, Entry, Grant, Policy
 from apps.policies.tree.columns import Mask, TreeColumns
@@ -57,7 +57,7 @@ class Reach:
         self._policy, tree = policy, load_tree(policy)
         rights = Rights(policy, actor, at)
         by_name = rights.at(*(verb for verb in Grant.Verb if verb != Grant.Verb.VIEW_AGGREGATE))
-        tops = {tree.uuid(0)} if rules_within(actor, "policies:read") else by_name
+        tops = {tree.uuid(0)} if administers_within_bounds(actor, "policies:read") else by_name
         part = Part.below(tree, tops)
         bound = actor.top_uid
         if bound is not None:
@@ -178,13 +178,13 @@ class AuditReader:
         return self._actor.is_admin
 
     def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> AuditPage:
-        found: list[AuditEvent] = []
+        rows: list[AuditEvent] = []
         place = before
         for after, events in self._visible(wanted, before, _MOST_CHECKED):
-            found, place = [*found, *events], after
-            if len(found) > limit:
-                return AuditPage(found[:limit], found[limit - 1].id)
-        return AuditPage(found, place)
+            rows, place = [*rows, *events], after
+            if len(rows) > limit:
+                return AuditPage(rows[:limit], rows[limit - 1].id)
+        return AuditPage(rows, place)
 
     def every(self, wanted: AuditFilter) -> Iterator[AuditEvent]:
         """Yield all matching events, for exports; the log is read in chunks."""
@@ -195,8 +195,8 @@ class AuditReader:
         """Count matching events and those refused among them; if there are very many, only of the newest rows."""
         if self.reads_all and not wanted.entries:
             refused = Count("pk", filter=Q(outcome=AuditEvent.Outcome.REFUSED))
-            found = self._asked(wanted).order_by().aggregate(n=Count("pk"), refused=refused)
-            return AuditCount(found["n"], found["refused"], is_all=True)
+            counts = self._asked(wanted).order_by().aggregate(n=Count("pk"), refused=refused)
+            return AuditCount(counts["n"], counts["refused"], is_all=True)
         page = self.page(wanted, limit=most)
         n_refused = sum(event.outcome == AuditEvent.Outcome.REFUSED for event in page.events)
         return AuditCount(len(page.events), n_refused, is_all=page.next_before is None)
@@ -208,10 +208,10 @@ class AuditReader:
         return frozenset(uid for reach in reaches if (uid := reach.uid_at(path)) is not None)
 
     def event(self, id: int) -> AuditEvent:
-        found = AuditEvent.objects.filter(pk=id).first() if 0 < id < 2**63 else None
-        if found is None or not self._readable([found]):
+        event = AuditEvent.objects.filter(pk=id).first() if 0 < id < 2**63 else None
+        if event is None or not self._readable([event]):
             raise NotFound("There is no such row in the log.")
-        return found
+        return event
 
     def entry_name(self, event: AuditEvent) -> str:
         """Return the current name of the entry that the event is about, or "" if there is none within reach."""
@@ -239,8 +239,8 @@ class AuditReader:
     def _asked(self, wanted: AuditFilter) -> QuerySet[AuditEvent]:
         events = AuditEvent.objects.order_by("-id")
         if not self.reads_all:
-            mine = Q(actor_id=self._actor.user.pk) if self._actor.user else Q(pk=None)
-            events = events.filter(mine | Q(policy_slug__in=self._policies))
+            own_events = Q(actor_id=self._actor.user.pk) if self._actor.user else Q(pk=None)
+            events = events.filter(own_events | Q(policy_slug__in=self._policies))
         narrowed = {
             "policy_slug": wanted.policy_slug,
             "via": wanted.via,
@@ -313,11 +313,11 @@ class AuditReader:
         return not self._actor.is_bound or (is_of_policy and self._actor.top_uid is None)
 
     def _below(self, events: Iterable[AuditEvent], wanted: AuditFilter) -> list[AuditEvent]:
-        found = list(events)
+        listed = list(events)
         if not wanted.entries:
-            return found
-        change_sets = _change_sets_of(found)
-        return [each for each in found if self._is_below(each, wanted.entries, named_entries(each, change_sets))]
+            return listed
+        change_sets = _change_sets_of(listed)
+        return [each for each in listed if self._is_below(each, wanted.entries, named_entries(each, change_sets))]
 
     def _is_below(self, event: AuditEvent, tops: frozenset[UUID], named: set[UUID] | None) -> bool:
         if not named or not event.policy_slug:
@@ -355,7 +355,11 @@ def _change_set_of(event: AuditEvent) -> int | None:
 
 
 def _change_sets_of(events: Iterable[AuditEvent]) -> dict[int, ChangeSet]:
-    ids = {found for event in events if _is_of_change_sets(event) and (found := _change_set_of(event)) is not None}
+    ids = {
+        change_set_id
+        for event in events
+        if _is_of_change_sets(event) and (change_set_id := _change_set_of(event)) is not None
+    }
     return ChangeSet.objects.in_bulk(ids) if ids else {}
 
 

@@ -15,13 +15,13 @@ def hide_outside(revisions: Iterable[Revision], sees: Visibility) -> list[Revisi
 
     A reason is written for those whose entries change, and often names them. sees: of the present tree.
     """
-    found = list(revisions)
-    hidden = hidden_revisions(found[0].policy_id, {one.number for one in found}, sees) if found else set()
-    for one in found:
-        if one.number in hidden:
-            one.is_outside_view, one.reason, one.author_name = True, "", ""
-            one.author_id, one.n_changed = None, 0
-    return found
+    listed = list(revisions)
+    hidden = hidden_revisions(listed[0].policy_id, {revision.number for revision in listed}, sees) if listed else set()
+    for revision in listed:
+        if revision.number in hidden:
+            revision.is_outside_view, revision.reason, revision.author_name = True, "", ""
+            revision.author_id, revision.n_changed = None, 0
+    return listed
 
 
 def hidden_revisions(policy_id: int, numbers: Collection[int], sees: Visibility) -> set[int]:
@@ -30,8 +30,8 @@ def hidden_revisions(policy_id: int, numbers: Collection[int], sees: Visibility)
         return set()
     # Revisions that changed settings, from which all numbers follow.
     change_sets = ChangeSet.objects.filter(revision__policy=policy_id, revision__number__in=numbers)
-    found = change_sets.filter(operations__contains=[{"op": "set_policy"}])
-    unseen = set(numbers) - set(found.values_list("revision__number", flat=True))
+    settings_changes = change_sets.filter(operations__contains=[{"op": "set_policy"}])
+    unseen = set(numbers) - set(settings_changes.values_list("revision__number", flat=True))
     versions = Entry.objects.filter(policy=policy_id).filter(Q(since__in=unseen) | Q(until__in=unseen))
     for since, until, uid, parent_uid in versions.values_list("since", "until", "uid", "parent_uid").iterator():
         if since not in unseen and until not in unseen:

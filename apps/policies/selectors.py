@@ -124,17 +124,17 @@ def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revisio
     """Return the head, a revision by number, or the one current at an instant; without the tree's bytes."""
     revisions = Revision.objects.filter(policy=policy).defer("tree").order_by("-number")
     if isinstance(at, datetime):
-        found = revisions.filter(published_at__lte=at).first()
+        revision = revisions.filter(published_at__lte=at).first()
     elif at is None:
         number = policy.head_number
-        found = once_per_request(("revision", policy.pk, number), revisions.filter(number=number).first)
-        if found is not None:
-            store_for_request(("tree", policy.pk, number), found.tree_digest)  # for load_tree
+        revision = once_per_request(("revision", policy.pk, number), revisions.filter(number=number).first)
+        if revision is not None:
+            store_for_request(("tree", policy.pk, number), revision.tree_digest)  # for load_tree
     else:
-        found = revisions.filter(number=at).first() if 0 < at < 2**31 else None
-    if found is None:
+        revision = revisions.filter(number=at).first() if 0 < at < 2**31 else None
+    if revision is None:
         raise NotFound(f"Policy {policy.slug} has no revision {'now' if at is None else at}.")
-    return found
+    return revision
 
 
 _MOST_SEARCHED = 2_000
@@ -152,8 +152,8 @@ def list_revisions(
         by_name = Q(author_name__icontains=query) | Q(author_name__in=usernames_like(query))
         revisions = revisions.filter(Q(reason__icontains=query) | by_name)
     revisions = revisions if before is None else revisions.filter(number__lt=before)
-    found = hide_outside(revisions.select_related("change_set")[: _MOST_SEARCHED if query else limit], sees)
-    return [one for one in found if not (query and one.is_outside_view)][:limit]
+    rows = hide_outside(revisions.select_related("change_set")[: _MOST_SEARCHED if query else limit], sees)
+    return [revision for revision in rows if not (query and revision.is_outside_view)][:limit]
 
 
 def entry_history(*, policy: Policy, uid: UUID, limit: int = 20, until: int | None = None) -> list[EntryChange]:
@@ -243,14 +243,14 @@ def get_change_set(*, id: int, actor: Actor, at: datetime) -> ChangeSet:
 
 def _with_revisions() -> QuerySet[ChangeSet]:
     """Query change sets with their policy, author and revision, without the revision's tree and settings."""
-    found = ChangeSet.objects.select_related("policy", "author", "revision")
-    return found.defer("revision__tree", "revision__settings")
+    change_sets = ChangeSet.objects.select_related("policy", "author", "revision")
+    return change_sets.defer("revision__tree", "revision__settings")
 
 
 def list_change_sets(*, policy: Policy, actor: Actor, at: datetime, states: Sequence[str] = ()) -> list[ChangeSet]:
     """List change sets, newest first: those of the newest 200 that the actor may see."""
-    found = _with_revisions().filter(policy=policy).order_by("-pk")
+    change_sets = _with_revisions().filter(policy=policy).order_by("-pk")
     if states:
-        found = found.filter(state__in=states)
+        change_sets = change_sets.filter(state__in=states)
     access = ChangeSetAccess(policy, actor, at)
-    return [change_set for change_set in found[:200] if access.may_see(change_set)]
+    return [change_set for change_set in change_sets[:200] if access.may_see(change_set)]

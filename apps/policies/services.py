@@ -16,7 +16,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit_log import log_refusals, logged_refusals, record
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.authority import ActorGuard
-from apps.policies.access.scope import require_policy, require_scope, rules_all
+from apps.policies.access.scope import administers_policies, require_policy, require_scope
 from apps.policies.changesets.change_sets import (
     clean_reason,
     get_change_set_for_write,
@@ -39,7 +39,7 @@ from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.apply import apply_operations
 from apps.policies.operations.membership_reach import record_reach_of_tree
 from apps.policies.operations.whole_trees import delete_proposed_tree, document_operation, is_document
-from apps.policies.publishing.revisions import NextRevision, lock_policy, publish
+from apps.policies.publishing.revisions import NextRevision, lock_policy, publish_revision
 from apps.policies.publishing.size_guard import ProposedChange, require_second_person
 from apps.policies.records import UNSET, ChangeSetEdit, NewChangeSet, PolicyDetails
 from apps.policies.requests.inbox import find_requested_entry, require_request
@@ -58,12 +58,12 @@ __all__ = [
     "effect_of",
     "make_change_set",
     "make_policy",
+    "merge_and_publish",
     "move_on",
     "new_change_set",
     "propose_change_set",
     "publish_change_set",
     "publish_document",
-    "publish_locked",
     "replace_tree",
     "require_admin",
     "slug_problems",
@@ -102,7 +102,7 @@ def make_policy(
         policy = Policy(slug=slug, name=name, visibility=details.visibility, description=description)
         policy.is_sample, policy.created_at = details.is_sample, at
         policy.save(force_insert=True)
-        return _publish_first(policy, settings or PolicySettings(), actor, at)
+        return _write_first_revision(policy, settings or PolicySettings(), actor, at)
 
 
 def slug_problems(slug: str) -> list[FieldProblem]:
@@ -124,13 +124,15 @@ def unless_slug_exists(slug: str) -> Iterator[None]:
         raise Invalid(f"There is a policy {slug!r} already.", fields=[FieldProblem("slug", "is in use")]) from error
 
 
-def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: datetime) -> Policy:
+def _write_first_revision(policy: Policy, settings: PolicySettings, actor: Actor, at: datetime) -> Policy:
     root = Node(new_uid(), None, policy.slug)
     operations = [{"op": "set_policy", "settings": settings.to_json()}]
     new = NewChangeSet(operations=operations, base_revision=0, reason="A new policy.")
     change_set = new_change_set(policy, new, actor, at)
     following = NextRevision(columns_of([root]), settings, [], [root], 1, 1)
-    publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at)
+    publish_revision(
+        policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at
+    )
     return policy
 
 
@@ -221,7 +223,7 @@ def publish_change_set(
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
         change_set.reason = require_reason(change_set.reason if reason is None else reason)
         change_set.effective_at = None if at_once else change_set.effective_at
-        return publish_locked(change_set, actor, at)
+        return merge_and_publish(change_set, actor, at)
 
 
 def change_shares(
@@ -241,7 +243,7 @@ def change_shares(
         reason=reason,
     )
     event = {"subject": f"shares of {entry_uid}", "entry_uid": entry_uid}
-    return _publish_operations(policy_slug, new, event, actor, at)
+    return _commit_operations(policy_slug, new, event, actor, at)
 
 
 def change_settings(
@@ -256,10 +258,10 @@ def change_settings(
     """Publish a change of some settings, as a change set of one operation."""
     operations = [{"op": "set_policy", "settings": dict(settings)}]
     new = NewChangeSet(operations=operations, base_revision=base_revision, reason=reason)
-    return _publish_operations(policy_slug, new, {"subject": "settings"}, actor, at)
+    return _commit_operations(policy_slug, new, {"subject": "settings"}, actor, at)
 
 
-def _publish_operations(
+def _commit_operations(
     policy_slug: str, new: NewChangeSet, event: dict[str, Any], actor: Actor, at: datetime
 ) -> Revision:
     """Publish the operations on their base. event: of the audit log if they are refused."""
@@ -269,7 +271,7 @@ def _publish_operations(
         base = _existing_base(policy, new.base_revision)
         resolved = _checked(policy, base, new.operations, actor, at)
         checked = replace(new, operations=resolved, base_revision=base, reason=require_reason(new.reason))
-        return publish_locked(new_change_set(policy, checked, actor, at), actor, at)
+        return merge_and_publish(new_change_set(policy, checked, actor, at), actor, at)
 
 
 @logged_refusals("policy.published")
@@ -307,10 +309,12 @@ def replace_tree(
     change_set = new_change_set(policy, new, actor, at)
     settings = settings_of(policy, policy.head_number)
     require_second_person(change_set, policy, ProposedChange(following.tree, following.settings), settings, actor, at)
-    return publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=reason, at=at)
+    return publish_revision(
+        policy=policy, change_set=change_set, following=following, actor=actor, reason=reason, at=at
+    )
 
 
-def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revision:
+def merge_and_publish(change_set: ChangeSet, actor: Actor, at: datetime) -> Revision:
     """Merge the change set with the head, check every operation, publish. The caller has locked the policy."""
     policy = Policy.all_objects.get(pk=change_set.policy_id)
     if change_set.effective_at is not None and change_set.effective_at > at:
@@ -324,7 +328,7 @@ def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revisio
     change_set.save(update_fields=["operations", "reason", "effective_at"])
     following = NextRevision.of_outcome(outcome)
     _refuse_below_mounts(policy, change_set.origin, following)
-    revision = publish(
+    revision = publish_revision(
         policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at
     )
     if is_document(change_set):
@@ -403,5 +407,5 @@ def require_admin(actor: Actor, slug: str) -> None:
     """Require an administrator whose token, if any, isn't limited to a subtree."""
     require_policy(actor, slug)
     require_scope(actor, _WRITE)
-    if not rules_all(actor):
+    if not administers_policies(actor):
         raise NotAllowed("Only an administrator can create or replace a whole policy.")

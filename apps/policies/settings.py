@@ -53,17 +53,17 @@ class PolicySettings:
         """
         checked = _Reader()
         start = (base or cls()).to_json()
-        given = checked.mapping(data, "settings", allowed=[part.name for part in fields(cls)])
+        values = checked.mapping(data, "settings", allowed=[part.name for part in fields(cls)])
         parts: dict[str, Any] = {
-            "algorithm": _algorithm(checked, given.get("algorithm", {}), start["algorithm"]),
-            "metric": _metric(checked, _over(checked, given, start, "metric")),
-            "window": _window(checked, given["window"], start["window"]) if "window" in given else start["window"],
-            "approach": _approach(checked, _over(checked, given, start, "approach")),
+            "algorithm": _algorithm(checked, values.get("algorithm", {}), start["algorithm"]),
+            "metric": _metric(checked, _over(checked, values, start, "metric")),
+            "window": _window(checked, values["window"], start["window"]) if "window" in values else start["window"],
+            "approach": _approach(checked, _over(checked, values, start, "approach")),
             "fallback_factor": checked.number(
-                given.get("fallback_factor", start["fallback_factor"]), "settings.fallback_factor", 0, 1
+                values.get("fallback_factor", start["fallback_factor"]), "settings.fallback_factor", 0, 1
             ),
-            "tolerance": _tolerance(checked, _over(checked, given, start, "tolerance")),
-            "review": _review(checked, _over(checked, given, start, "review")),
+            "tolerance": _tolerance(checked, _over(checked, values, start, "tolerance")),
+            "review": _review(checked, _over(checked, values, start, "review")),
         }
         checked.refuse()
         return cls(**parts)
@@ -80,19 +80,19 @@ class PolicySettings:
             return replace(cls.from_json({**data, **{part: {} for part in kept}}), **kept)
 
     @classmethod
-    def from_operation(cls, given: Mapping[str, Any], *, base: PolicySettings) -> PolicySettings:
+    def from_operation(cls, values: Mapping[str, Any], *, base: PolicySettings) -> PolicySettings:
         """Apply a stored operation to `base`, even if either names an algorithm or a decay function that is gone."""
         try:
-            return cls.from_json(given, base=base)
+            return cls.from_json(values, base=base)
         except Invalid:
             gone: dict[str, Any] = {}
             for part, name in _NAMED_BY.items():
-                before, wanted = getattr(base, part), given.get(part, getattr(base, part))
+                before, wanted = getattr(base, part), values.get(part, getattr(base, part))
                 if isinstance(wanted, Mapping) and _is_gone(part, {name: before[name], **wanted}):
                     gone[part] = deepcopy({**before, **wanted} if part == "window" else dict(wanted))
             if not gone:
                 raise
-        rest = {part: value for part, value in given.items() if part not in gone}
+        rest = {part: value for part, value in values.items() if part not in gone}
         usual: dict[str, Any] = {part: deepcopy(_DEFAULTS[part]) for part in gone}
         known = replace(base, **usual)
         return replace(cls.from_json(rest, base=known), **gone)
@@ -195,17 +195,17 @@ class _Reader:
             raise Invalid(f"{first.where} {first.message}.", code="bad_settings", fields=self.problems)
 
 
-def _over(checked: _Reader, given: Mapping[str, Any], start: Json, part: str) -> Json:
+def _over(checked: _Reader, values: Mapping[str, Any], start: Json, part: str) -> Json:
     """Return the given part, with omitted keys from its base."""
-    if part not in given:
+    if part not in values:
         return deepcopy(start[part])
     allowed = [*_DEFAULTS[part], *_OPTIONAL.get(part, ())]
-    return {**start[part], **checked.mapping(given[part], f"settings.{part}", allowed=allowed)}
+    return {**start[part], **checked.mapping(values[part], f"settings.{part}", allowed=allowed)}
 
 
-def _algorithm(checked: _Reader, given: object, start: Json) -> Json:
+def _algorithm(checked: _Reader, algorithm: object, start: Json) -> Json:
     """Validate the algorithm's parameters by its own registry entry."""
-    asked = checked.mapping(given, "settings.algorithm")
+    asked = checked.mapping(algorithm, "settings.algorithm")
     try:
         name = asked.get("name", start["name"])
         if not isinstance(name, str) or name != start["name"]:
@@ -239,15 +239,15 @@ def _metric(checked: _Reader, metric: Json) -> Json:
 
 def _factors(checked: _Reader, metric: Json, name: str) -> list[tuple[str, object]]:
     """Return each item of a list with its location in the input."""
-    where, given = f"settings.metric.{name}", metric[name]
-    if not isinstance(given, list) or len(given) > _MOST_FACTORS:
+    where, items = f"settings.metric.{name}", metric[name]
+    if not isinstance(items, list) or len(items) > _MOST_FACTORS:
         checked.problem(where, f"must be a list of at most {_MOST_FACTORS} objects")
         return []
-    return [(f"{where}[{i}]", each) for i, each in enumerate(given)]
+    return [(f"{where}[{i}]", each) for i, each in enumerate(items)]
 
 
-def _class_factor(checked: _Reader, where: str, given: object) -> Json:
-    factor = checked.mapping(given, where, allowed=[*_CLASS_NAMES, "factor"])
+def _class_factor(checked: _Reader, where: str, item: object) -> Json:
+    factor = checked.mapping(item, where, allowed=[*_CLASS_NAMES, "factor"])
     read: Json = {}
     for name in _CLASS_NAMES:
         try:
@@ -261,8 +261,8 @@ def _class_factor(checked: _Reader, where: str, given: object) -> Json:
 def _site_factors(checked: _Reader, metric: Json) -> list[Json]:
     """Validate the speeds of sites' cores relative to factor 1; each site once, named as in its usage records."""
     read: list[Json] = []
-    for where, given in _factors(checked, metric, "site_factors"):
-        factor = checked.mapping(given, where, allowed=["site", "factor"])
+    for where, item in _factors(checked, metric, "site_factors"):
+        factor = checked.mapping(item, where, allowed=["site", "factor"])
         try:
             site = clean_text(factor.get("site", ""), 128)
         except ValueError as error:
@@ -276,11 +276,11 @@ def _site_factors(checked: _Reader, metric: Json) -> list[Json]:
     return read
 
 
-def _window(checked: _Reader, given: object, start: Json) -> Json:
+def _window(checked: _Reader, value: object, start: Json) -> Json:
     """Validate the common window parameters and those of the chosen decay function, whose defaults fill in."""
     of_functions = set(decay_parameter_names())
     where, common = "settings.window", _DEFAULTS["window"]
-    asked = checked.mapping(given, where, allowed=sorted({*common, *of_functions}))
+    asked = checked.mapping(value, where, allowed=sorted({*common, *of_functions}))
     window = {**start, **asked}
     length = window["length_s"]
     read: Json = {
@@ -311,14 +311,14 @@ def _tolerance(checked: _Reader, tolerance: Json) -> Json:
     if tolerance.get("leaves") is None:
         return read
     where = "settings.tolerance.leaves"
-    given = checked.mapping(tolerance["leaves"], where, allowed=["relative", "points"])
-    return {**read, "leaves": _band(checked, {**read, **given}, where)}
+    leaves = checked.mapping(tolerance["leaves"], where, allowed=["relative", "points"])
+    return {**read, "leaves": _band(checked, {**read, **leaves}, where)}
 
 
-def _band(checked: _Reader, given: Json, where: str) -> Json:
+def _band(checked: _Reader, band: Json, where: str) -> Json:
     return {
-        "relative": checked.number(given["relative"], f"{where}.relative", 0, 10),
-        "points": checked.number(given["points"], f"{where}.points", 0, 100),
+        "relative": checked.number(band["relative"], f"{where}.relative", 0, 10),
+        "points": checked.number(band["points"], f"{where}.points", 0, 100),
     }
 
 

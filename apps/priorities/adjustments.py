@@ -15,7 +15,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.core.errors import Conflict, NotAllowed
 from apps.mapping.permissions import MapRights
-from apps.policies.access.scope import Verb, rules_all
+from apps.policies.access.scope import Verb, administers_policies
 from apps.policies.models import Adjustment
 from apps.policies.operations.adjustment_edits import read_adjustment
 from apps.policies.settings import tolerance_at
@@ -107,7 +107,7 @@ def may_adjust(view: PolicyView, i: int) -> bool:
     if view.tree.is_reserve[i] or not view.actor.has_scope("policies:write"):
         return False
     if parent < 0:
-        return rules_all(view.actor, Token.Scope.ADMIN)
+        return administers_policies(view.actor, Token.Scope.ADMIN)
     return rights.holds(parent, Verb.MANAGE_USAGE) and rights.holds(parent, Verb.PUBLISH)
 
 

@@ -20,7 +20,7 @@ from apps.core.errors import NotAllowed, NotFound
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.mapping.rules.rule_set import load_rule_set
-from apps.policies.access.scope import rules_all
+from apps.policies.access.scope import administers_policies
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.priorities.job_charge import JobCharge, JobFacts, charge_of
@@ -248,7 +248,7 @@ class _Reader:
 
     @cached_property
     def reads_all(self) -> bool:
-        return rules_all(self.actor, Token.Scope.POLICIES_READ)
+        return administers_policies(self.actor, Token.Scope.POLICIES_READ)
 
     @cached_property
     def own(self) -> dict[int, Account]:

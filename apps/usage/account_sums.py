@@ -81,12 +81,12 @@ class AccountSums:
         if use_cache:
             self._drop_changed()
         every = [span for stretch in wanted for span in stretch]
-        found = {span: self._pieces[span] for span in every if use_cache and span in self._pieces}
-        for batch in _batches([span for span in every if span not in found]):
-            found.update(_read(batch))
+        pieces = {span: self._pieces[span] for span in every if use_cache and span in self._pieces}
+        for batch in _batches([span for span in every if span not in pieces]):
+            pieces.update(_read(batch))
         if use_cache:
-            self._store(found)
-        return [[found[span] for span in stretch] for stretch in wanted]
+            self._store(pieces)
+        return [[pieces[span] for span in stretch] for stretch in wanted]
 
     @property
     def n_bytes(self) -> int:
@@ -105,12 +105,12 @@ class AccountSums:
                     del self._pieces[span]
         self._marks = marks
 
-    def _store(self, found: dict[Span, Piece]) -> None:
+    def _store(self, pieces: dict[Span, Piece]) -> None:
         """Cache the requested pieces, evicting others first and later hours before earlier ones: recent days change
         most.
         """
-        for span in sorted(found, reverse=True):
-            self._pieces[span] = found[span]
+        for span in sorted(pieces, reverse=True):
+            self._pieces[span] = pieces[span]
             self._pieces.move_to_end(span)
         left = self.n_bytes
         while left > _MOST_BYTES:
@@ -124,19 +124,19 @@ def first_full_hour(at: datetime) -> int:
 
 def earliest_hour(before_hour: int) -> int:
     """Number of the first hour with a bucket, at most `before_hour`."""
-    found = fetch_columns(_FIRST, [_at(before_hour)])
-    return int(found[0][0]) // _HOUR_US if found else before_hour
+    columns = fetch_columns(_FIRST, [_at(before_hour)])
+    return int(columns[0][0]) // _HOUR_US if columns else before_hour
 
 
 def split_into_spans(from_hour: int, to_hour: int) -> list[Span]:
     """Split a range of hours into whole months, whole days and the remaining hours at its ends."""
-    found = []
+    spans = []
     while from_hour < to_hour:
         ends = (end for end in (_month_end(from_hour), _day_end(from_hour)) if end is not None and end <= to_hour)
         until = next(ends, min(to_hour, from_hour // 24 * 24 + 24))
-        found.append((from_hour, until))
+        spans.append((from_hour, until))
         from_hour = until
-    return found
+    return spans
 
 
 _numbers = count(1)
@@ -181,9 +181,9 @@ def _read(batch: Sequence[Span]) -> Iterator[tuple[Span, Piece]]:
     """Read adjacent spans; yields them in order."""
     is_held = Overlap.objects.exclude(state=Overlap.State.COUNTED).exists()
     query = _READ.format(unless_held=OF_CURRENT + (NOT_HELD if is_held else ""))
-    found = fetch_columns(query, [_at(batch[0][0]), _at(batch[-1][1])])
+    columns = fetch_columns(query, [_at(batch[0][0]), _at(batch[-1][1])])
     none = np.zeros(0, np.int64)
-    account_id, source_id, hour_us, cpu_s = found or (none, none, none, np.zeros(0))
+    account_id, source_id, hour_us, cpu_s = columns or (none, none, none, np.zeros(0))
     hour = hour_us // _HOUR_US
     index = np.searchsorted(np.array([end for _begin, end in batch]), hour, side="right").astype(np.int16)
     order = np.argsort(index, kind="stable")

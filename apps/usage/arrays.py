@@ -132,21 +132,21 @@ def load_usage(
     amounts = "".join(f", array_agg({name})" for name in (*keys, *wanted))
     is_held = Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists()
     parameters = [list(sources), from_at or _EARLIEST, to_at]
-    found = _columns(_LOAD_USAGE, sites, parameters, amounts=amounts, unless_held=NOT_HELD if is_held else "")
+    arrays = _columns(_LOAD_USAGE, sites, parameters, amounts=amounts, unless_held=NOT_HELD if is_held else "")
     none: list[Any] = [np.zeros(0, np.int64)]
-    columns = found or none * (2 + len(keys)) + [np.zeros(0)] * len(wanted) + none
+    columns = arrays or none * (2 + len(keys)) + [np.zeros(0)] * len(wanted) + none
     account_id, hour_us = columns[:2]
     n = len(account_id)
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "source_id": np.full(n, sources[0] if sources else 0, np.int64),
         "job_class_id": np.zeros(n, np.int64),
         **dict.fromkeys(RESOURCES, np.zeros(n)),
     }
-    given.update(zip((*keys, *wanted), columns[2:], strict=False))
+    values.update(zip((*keys, *wanted), columns[2:], strict=False))
     return UsageArrays(
         account_id=account_id,
         hour_epoch=hour_us // 1_000_000,
-        **given,
+        **values,
         site_code=columns[-1] if sites else None,
         sites=tuple(sites),
         resources=wanted,
@@ -165,12 +165,14 @@ def load_open_records(
     submitted_by: leave out jobs submitted later. parts: load `part_before_epoch`, too. Jobs of a peer's feed are known
     to run until the last contact with the peer: later usage is not estimated here.
     """
-    found = _columns(_LOAD_OPEN, sites, [list(sources), submitted_by or "infinity"], **(_PARTS if parts else _NO_PARTS))
-    if not found:
+    columns = _columns(
+        _LOAD_OPEN, sites, [list(sources), submitted_by or "infinity"], **(_PARTS if parts else _NO_PARTS)
+    )
+    if not columns:
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
         numbers = (nothing, nothing, nothing, nothing, nothing, nothing, nothing)
         return OpenRecords(none, none, none, np.zeros(0, np.bool_), *numbers, none, tuple(sites))
-    account_id, source_id, job_class_id, is_running, start_us, cpus, gpus, mem_mb, nodes, billing, *rest = found
+    account_id, source_id, job_class_id, is_running, start_us, cpus, gpus, mem_mb, nodes, billing, *rest = columns
     running = is_running.astype(np.bool_)
     start_epoch = np.where(running, start_us / 1e6, np.nan)
     return OpenRecords(

@@ -128,8 +128,8 @@ def apply_delta(source_id: int, delta: Delta, *, since_hour: int | None = None) 
     if is_negative.any():
         _update(source_id, delta, np.flatnonzero(is_negative))
     if not is_negative.all():
-        with cursor() as found:
-            found.execute(_UPSERT, [source_id, *_parameters(delta, np.flatnonzero(~is_negative))])
+        with cursor() as db_cursor:
+            db_cursor.execute(_UPSERT, [source_id, *_parameters(delta, np.flatnonzero(~is_negative))])
     fault_point("usage.ingest.after_buckets")
 
 
@@ -172,12 +172,12 @@ def rewrite_wrong_buckets(source_id: int) -> int:
 
     Returns their number.
     """
-    with cursor() as found:
-        n_wrong = found.execute(f"SELECT count(*), min(hour_at) FROM {_WRONG}").fetchone()  # noqa: S608 - constants only
+    with cursor() as db_cursor:
+        n_wrong = db_cursor.execute(f"SELECT count(*), min(hour_at) FROM {_WRONG}").fetchone()  # noqa: S608 - constants only
         if n_wrong and n_wrong[0]:
             changed_hours.note_change(source_id, n_wrong[1])
-        found.execute(_DROP_WRONG, [source_id])
-        found.execute(_WRITE_RIGHT, [source_id])
+        db_cursor.execute(_DROP_WRONG, [source_id])
+        db_cursor.execute(_WRITE_RIGHT, [source_id])
     return int(n_wrong[0]) if n_wrong else 0
 
 
@@ -229,8 +229,8 @@ def _replace_some(source_id: int, reported: ReportedHours, hours: I8) -> I8:
     is_new[at[is_same]] = False
     gone, added = np.flatnonzero(~is_same), rows[is_new]
     if len(gone):
-        with cursor() as found:
-            found.execute("DELETE FROM usage_bucket WHERE id = ANY(%s::int8[])", [Int8Array(stored.id[gone])])
+        with cursor() as db_cursor:
+            db_cursor.execute("DELETE FROM usage_bucket WHERE id = ANY(%s::int8[])", [Int8Array(stored.id[gone])])
     if len(added):
         _copy_sums(source_id, reported, added)
     fault_point("usage.sums.after_buckets")
@@ -247,12 +247,12 @@ class _StoredSums:
 
 
 def _stored_sums(source_id: int, reported: ReportedHours, hours: I8) -> _StoredSums:
-    given = [reported.site, reported.job_class_id, source_id, TimestamptzArray(hours * HOUR_US)]
-    found = fetch_columns(_STORED, given)
-    if not found:
+    parameters = [reported.site, reported.job_class_id, source_id, TimestamptzArray(hours * HOUR_US)]
+    columns = fetch_columns(_STORED, parameters)
+    if not columns:
         none = np.zeros(0, np.int64)
         return _StoredSums(none, none, none, np.zeros(0, np.bool_), np.zeros((0, len(AMOUNTS))))
-    bucket_id, hour_us, account_id, alike, *amounts = found
+    bucket_id, hour_us, account_id, alike, *amounts = columns
     return _StoredSums(bucket_id, hour_us // HOUR_US, account_id, alike.astype(np.bool_), np.stack(amounts, axis=1))
 
 
@@ -274,18 +274,18 @@ def _copy_sums(source_id: int, reported: ReportedHours, rows: I8) -> None:
 
 def delete_source_buckets(source_id: int) -> None:
     """Delete all buckets of a source, in the caller's transaction and under its lock."""
-    with cursor() as found:
-        found.execute("DELETE FROM usage_bucket WHERE source_id = %s", [source_id])
+    with cursor() as db_cursor:
+        db_cursor.execute("DELETE FROM usage_bucket WHERE source_id = %s", [source_id])
 
 
 def _update(source_id: int, delta: Delta, chosen: I8) -> None:
-    with cursor() as found:
-        row = found.execute(_UPDATE, [*_parameters(delta, chosen), source_id]).fetchone()
+    with cursor() as db_cursor:
+        row = db_cursor.execute(_UPDATE, [*_parameters(delta, chosen), source_id]).fetchone()
         n_changed, empty = row if row is not None else (0, None)
         if n_changed != len(chosen):
             raise RuntimeError(f"{len(chosen) - n_changed} buckets of source {source_id} are missing.")
         if empty is not None:
-            found.execute("DELETE FROM usage_bucket WHERE id = ANY(%s)", [empty])
+            db_cursor.execute("DELETE FROM usage_bucket WHERE id = ANY(%s)", [empty])
 
 
 def _parameters(delta: Delta, chosen: I8) -> list[object]:

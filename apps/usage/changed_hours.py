@@ -68,7 +68,7 @@ def earliest_change(watermarks: Mapping[str, int]) -> datetime | None:
     slugs = sorted(watermarks)
     with connection.cursor() as cursor:
         cursor.execute(_EARLIEST, [slugs, [watermarks[slug] for slug in slugs]])
-        found: datetime | None = cursor.fetchone()[0]
+        first_at: datetime | None = cursor.fetchone()[0]
         cursor.execute(_IS_GONE, [slugs])
         is_gone: bool = cursor.fetchone()[0]
-    return _EPOCH if is_gone else found
+    return _EPOCH if is_gone else first_at

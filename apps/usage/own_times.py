@@ -87,7 +87,7 @@ def own_times_since(*, sources: Sequence[int], reach_s: float, to_at: datetime) 
         too_many_at = cursor.fetchone()[0]
     if too_many_at is not None:
         from_at = too_many_at + _HOUR
-    found = {}
+    since_by_source = {}
     for source in Source.all_objects.filter(pk__in=sources).exclude(kind=Source.Kind.PEER):
         since_at = from_at
         if source.sealed_before_at is not None:
@@ -95,16 +95,16 @@ def own_times_since(*, sources: Sequence[int], reach_s: float, to_at: datetime) 
         held = Overlap.objects.filter(held=source).exclude(state=Overlap.State.COUNTED).order_by("-to_at").first()
         if held is not None:
             since_at = max(since_at, held.to_at)
-        found[source.pk] = since_at.timestamp()
-    return found
+        since_by_source[source.pk] = since_at.timestamp()
+    return since_by_source
 
 
 def load_ended_records(*, since: Mapping[int, float], to_at: datetime, sites: Sequence[str] = ()) -> EndedRecords:
     """Load the finished jobs of sources that ended after the instant of each and started before `to_at`."""
     from_at = [datetime.fromtimestamp(at_s, UTC) for at_s in since.values()]
-    found = fetch_columns(_LOAD, [list(since), from_at, list(sites), to_at])
+    arrays = fetch_columns(_LOAD, [list(since), from_at, list(sites), to_at])
     ids, nothing = np.zeros(0, np.int64), np.zeros(0)
-    columns: list[Any] = found or [ids, ids, ids, ids, ids, ids, *[nothing] * 5, ids, ids]
+    columns: list[Any] = arrays or [ids, ids, ids, ids, ids, ids, *[nothing] * 5, ids, ids]
     account_id, source_id, job_class_id, start_us, end_us, from_us, cpus, gpus, mem_mb, nodes, billing, *rest = columns
     return EndedRecords(
         dict(since),

@@ -187,8 +187,8 @@ class _TimestamptzArrayLoader(_NumberArrayLoader):
 def cursor() -> Iterator[psycopg.Cursor[Any]]:
     """A cursor on Django's connection and in its transaction that encodes and decodes these types."""
     connection.ensure_connection()
-    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as found:
-        adapters = found.adapters
+    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as db_cursor:
+        adapters = db_cursor.adapters
         adapters.register_dumper(Int8Array, _Int8Dumper)
         adapters.register_dumper(Float8Array, _Float8Dumper)
         adapters.register_dumper(TextArray, _TextDumper)
@@ -196,19 +196,19 @@ def cursor() -> Iterator[psycopg.Cursor[Any]]:
         adapters.register_loader(_ARRAY_OF[_INT8], _NumberArrayLoader)
         adapters.register_loader(_ARRAY_OF[_FLOAT8], _Float8ArrayLoader)
         adapters.register_loader(_ARRAY_OF[_TIMESTAMPTZ], _TimestamptzArrayLoader)
-        yield found
+        yield db_cursor
 
 
 def fetch_columns(query: str, parameters: Sequence[Any]) -> list[Any]:
     """Fetch the single row of a query of `array_agg`s, each as a numpy array; [] if there were no rows to aggregate."""
-    with cursor() as found:
-        row = found.execute(query, parameters, binary=True).fetchone()
+    with cursor() as db_cursor:
+        row = db_cursor.execute(query, parameters, binary=True).fetchone()
     return [] if row is None or row[0] is None else list(row)
 
 
 def copy_in(query: str, columns: Sequence[Column]) -> None:
     """Run `COPY … FROM STDIN (FORMAT BINARY)` with these columns."""
-    with cursor() as found, found.copy(query) as copy:
+    with cursor() as db_cursor, db_cursor.copy(query) as copy:
         copy.write(copy_payload(columns))
 
 

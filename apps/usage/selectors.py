@@ -76,16 +76,16 @@ def list_source_names(*, actor: Actor) -> list[tuple[str, str]]:
 def list_source_days(*, n_days: int, at: datetime, zone: ZoneInfo, actor: Actor) -> list[SourceDays]:
     """Daily deliveries of each visible source over the last `n_days` days."""
     sources = list_sources(actor=actor)
-    found = list_days(sources=sources, n_days=n_days, at=at, zone=zone, actor=actor)
-    return [SourceDays(source.slug, source.name or source.slug, found[source.pk]) for source in sources]
+    days = list_days(sources=sources, n_days=n_days, at=at, zone=zone, actor=actor)
+    return [SourceDays(source.slug, source.name or source.slug, days[source.pk]) for source in sources]
 
 
 def get_source(*, slug: str, actor: Actor) -> Source:
     """One source, also an archived one: old links keep working, and `archived_at` marks it."""
-    found = _sources_of(actor, also_archived=True).filter(slug=slug)
-    if not found:
+    sources = _sources_of(actor, also_archived=True).filter(slug=slug)
+    if not sources:
         raise NotFound(f"There is no usage source {slug[:64]!r}.")
-    return _counted(found)[0]
+    return _counted(sources)[0]
 
 
 def list_imports(*, actor: Actor, source_slug: str | None = None, limit: int = 20) -> list[Import]:
@@ -97,10 +97,10 @@ def list_imports(*, actor: Actor, source_slug: str | None = None, limit: int = 2
 
 
 def get_import(*, import_id: int, actor: Actor) -> Import:
-    found = _imports_of(actor).filter(pk=import_id).first()
-    if found is None:
+    usage_import = _imports_of(actor).filter(pk=import_id).first()
+    if usage_import is None:
         raise NotFound(f"There is no import {import_id}.")
-    return found
+    return usage_import
 
 
 def list_rejected_lines(*, import_id: int, actor: Actor, after_line: int = 0, limit: int = 100) -> list[RejectedLine]:
@@ -108,18 +108,18 @@ def list_rejected_lines(*, import_id: int, actor: Actor, after_line: int = 0, li
 
     Only the first rejected lines of a file are stored; `count_rejected_lines` counts all.
     """
-    found = get_import(import_id=import_id, actor=actor)
-    lines = RejectedLine.objects.filter(usage_import=found, line__gt=after_line).order_by("line")
+    usage_import = get_import(import_id=import_id, actor=actor)
+    lines = RejectedLine.objects.filter(usage_import=usage_import, line__gt=after_line).order_by("line")
     return list(lines[: min(limit, 1000)])
 
 
 def count_rejected_lines(*, import_id: int, actor: Actor) -> dict[str, int]:
     """Number of rejected lines of an import by reason, including those that were not stored."""
-    found = get_import(import_id=import_id, actor=actor)
-    by_code = found.run.cursor.get("by_code") or found.run.result.get("by_code")
+    usage_import = get_import(import_id=import_id, actor=actor)
+    by_code = usage_import.run.cursor.get("by_code") or usage_import.run.result.get("by_code")
     if by_code is not None:
         return dict(by_code)
-    lines = RejectedLine.objects.filter(usage_import=found)
+    lines = RejectedLine.objects.filter(usage_import=usage_import)
     return dict(lines.values_list("code").annotate(n=Count("id")).order_by("-n", "code"))
 
 
@@ -152,21 +152,21 @@ def list_buckets(query: BucketQuery, *, actor: Actor) -> list[BucketRow]:
     at_column = "hour_at" if query.step == "hour" else "date_trunc('day', hour_at, %(zone)s)"
     columns = [at_column, "source_id", *(["account_id"] if query.by == "account" else []), "site"]
     where = ["source_id = ANY(%(source_ids)s)"]
-    given: dict[str, Any] = {"source_ids": list(source_ids), "zone": settings.TIME_ZONE}
+    parameters: dict[str, Any] = {"source_ids": list(source_ids), "zone": settings.TIME_ZONE}
     if query.account is not None or not _reads_all(query.source, actor):
         where.append("account_id = ANY(%(accounts)s)")
-        given["accounts"] = _readable_accounts(query.account, _reads_all(query.source, actor), actor)
+        parameters["accounts"] = _readable_accounts(query.account, _reads_all(query.source, actor), actor)
     if query.site is not None:
         where.append("site = %(site)s")
-        given["site"] = query.site
+        parameters["site"] = query.site
     if query.from_at is not None:
         where.append("hour_at >= %(from_at)s")
-        given["from_at"] = query.from_at
+        parameters["from_at"] = query.from_at
     if query.to_at is not None:
         where.append("hour_at < %(to_at)s")
-        given["to_at"] = query.to_at
+        parameters["to_at"] = query.to_at
     if query.after is not None:
-        given |= _place_after(query.after, with_account=query.by == "account")
+        parameters |= _place_after(query.after, with_account=query.by == "account")
         names = "%(after_at)s::timestamptz, %(after_source)s, "
         names += "%(after_account)s, %(after_site)s" if query.by == "account" else "%(after_site)s"
         where.append(f"hour_at >= %(after_at)s::timestamptz AND ({', '.join(columns)}) > ({names})")
@@ -176,20 +176,20 @@ def list_buckets(query: BucketQuery, *, actor: Actor) -> list[BucketRow]:
         " LIMIT %(limit)s"
     )
     with connection.cursor() as cursor:
-        cursor.execute(sql, {**given, "limit": min(query.limit, _MOST_ROWS)})
+        cursor.execute(sql, {**parameters, "limit": min(query.limit, _MOST_ROWS)})
         rows = cursor.fetchall()
     return _bucket_rows(rows, source_ids, with_account=query.by == "account")
 
 
 def _bucket_rows(rows: Sequence[tuple[Any, ...]], slugs: Mapping[int, str], *, with_account: bool) -> list[BucketRow]:
     names = _account_names({row[2] for row in rows}) if with_account else {}
-    found = []
+    bucket_rows = []
     for at, source_id, *rest in rows:
         account_id, site, *amounts = rest if with_account else (0, *rest)
         place = [at.isoformat(), source_id, *([account_id] if with_account else []), site]
         sums = dict(zip(AMOUNTS, amounts, strict=True))
-        found.append(BucketRow(slugs[source_id], names.get(account_id), site, at, place=place, **sums))
-    return found
+        bucket_rows.append(BucketRow(slugs[source_id], names.get(account_id), site, at, place=place, **sums))
+    return bucket_rows
 
 
 def _account_names(ids: set[int]) -> dict[int, BucketAccount]:
@@ -246,17 +246,17 @@ JOIN runs_run AS run ON run.id = run_id WHERE NOT dry_run AND source_id = ANY(%s
 
 
 def _counted(sources: QuerySet[Source]) -> list[Source]:
-    found = list(sources)
-    ids = [source.pk for source in found]
+    listed = list(sources)
+    ids = [source.pk for source in listed]
     with connection.cursor() as cursor:
         cursor.execute(_N_ACCOUNTS, [ids])
         n_accounts = dict(cursor.fetchall())
         cursor.execute(_N_REJECTED, [ids])
         n_rejected = dict(cursor.fetchall())
-    for source in found:
+    for source in listed:
         source.n_accounts = n_accounts.get(source.pk, 0)
         source.n_rejected = n_rejected.get(source.pk) or 0
-    return found
+    return listed
 
 
 def _imports_of(actor: Actor) -> QuerySet[Import]:

@@ -91,9 +91,9 @@ def make_source(new: NewSource, *, at: datetime, actor: Actor) -> Source:
 
 def ensure_source(*, slug: str, time_zone: str = "", at: datetime, actor: Actor) -> tuple[Source, bool]:
     """Return the source with this slug, creating it if needed, and whether it was created."""
-    found = Source.all_objects.filter(slug=slug).first()
-    if found is not None:
-        return found, False
+    source = Source.all_objects.filter(slug=slug).first()
+    if source is not None:
+        return source, False
     try:
         return make_source(NewSource(slug=slug, name=slug, time_zone=time_zone), at=at, actor=actor), True
     except Conflict:  # a concurrent request created it
@@ -285,7 +285,7 @@ def push_records(pushed: PushedRecords, *, at: datetime, actor: Actor) -> dict[s
                 return first
         counts = ingest_batch(source=source, rows=batch, at=at, n_rejected=len(records.rejections))
         records.rejections.extend(counts.rejections)
-        records.rejections.sort(key=lambda one: one.line)
+        records.rejections.sort(key=lambda rejection: rejection.line)
         if pushed.atomic and counts.rejections:
             raise _all_rejected(records)
         answer = _answer(counts, records)
@@ -345,14 +345,20 @@ def _answer(counts: Counts, records: Records) -> dict[str, Any]:
         "duplicate": counts.duplicate,
         "corrected": counts.corrected,
         "late": counts.late + counts.too_late,
-        "rejected": [{"line": one.line, "code": one.code, "message": one.message} for one in records.rejections],
+        "rejected": [
+            {"line": rejection.line, "code": rejection.code, "message": rejection.message}
+            for rejection in records.rejections
+        ],
         "account_ids": sorted(counts.account_ids),
     }
 
 
 def _all_rejected(records: Records) -> Invalid:
     bad = records.rejections
-    problems = [FieldProblem(f"line {one.line}", f"{one.code}: {one.message}") for one in bad[:MOST_NAMED]]
+    problems = [
+        FieldProblem(f"line {rejection.line}", f"{rejection.code}: {rejection.message}")
+        for rejection in bad[:MOST_NAMED]
+    ]
     invalid = counted(len(bad), "record is", "records are")
     return Invalid(f"{invalid} invalid, so none was imported.", code="records_rejected", fields=problems)
 
@@ -398,10 +404,10 @@ def _refuse_slug(slug: str) -> None:
 
 
 def _source(slug: str) -> Source:
-    found = Source.all_objects.filter(slug=slug).first()
-    if found is None:
+    source = Source.all_objects.filter(slug=slug).first()
+    if source is None:
         raise NotFound(f"There is no usage source {slug[:64]!r}.")
-    return found
+    return source
 
 
 def _invalid(where: str, message: str) -> Invalid:

@@ -76,7 +76,7 @@ def test_the_pages_of_a_source_are_accessible_in_both_themes_and_widths(
         "command": ["sacct", "-a", "-X", "-P", "-S", "{from}", "-E", "{to}", "--format=" + "JobIDRaw," * 9 + "End"]
     }
     given = {"name": "Abisko", "kind": "command", "collecting": terms, "collect_every_s": 300, "expected_every_s": 3600}
-    set_up_source(slug="abisko", given=given, at=clock.now(), actor=COMMAND)
+    set_up_source(slug="abisko", new_settings=given, at=clock.now(), actor=COMMAND)
     window = visit(theme=theme, width=width)
     window.sign_in("admin")
     page = window.go("/usage/sources/abisko/")

@@ -38,7 +38,7 @@ def run(*arguments: str) -> tuple[str, str]:
 def spool(tmp_path: Path, settings: Any) -> Path:
     settings.FAIRSHARE_COLLECT_FOLDERS = [str(tmp_path)]
     given = {"name": "Logs", "kind": "directory", "collecting": {"folder": str(tmp_path), "settle_s": 0}}
-    set_up_source(slug="logs", given=given, at=clock.now(), actor=COMMAND)
+    set_up_source(slug="logs", new_settings=given, at=clock.now(), actor=COMMAND)
     return tmp_path
 
 

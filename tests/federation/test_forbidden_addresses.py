@@ -197,7 +197,7 @@ def check_refusals(asks: Sequence[tuple[bool, Callable[[str], object]]]) -> None
 
 def test_typed_private_addresses_are_rejected_and_not_stored(subscription: Subscription, connects: list[Any]) -> None:
     person = Actor(user=User.objects.create_user("ada", is_superuser=True), via="page")
-    source = set_up_source(slug="slurm", given=_slurm("https://slurm.example.org"), at=AT, actor=person)
+    source = set_up_source(slug="slurm", new_settings=_slurm("https://slurm.example.org"), at=AT, actor=person)
     common: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": COMMAND}
     mount: dict[str, Any] = {
         "issuer": "vo-b.example",
@@ -211,8 +211,11 @@ def test_typed_private_addresses_are_rejected_and_not_stored(subscription: Subsc
         (True, lambda url: preview_feed(url=url, entry="/vo-a-here", **common)),
         (False, lambda url: make_mount(url=url, entry="/VO-B", **mount, **common)),
         (False, lambda url: subscribe(url=url, entry="/vo-a-here", capacity_cores=1, **feed, **common)),
-        (False, lambda url: set_up_source(slug="other", given=_slurm(url), at=AT, actor=person)),
-        (False, lambda url: change_source(slug="slurm", tag=tag_of(source), given=_slurm(url), at=AT, actor=person)),
+        (False, lambda url: set_up_source(slug="other", new_settings=_slurm(url), at=AT, actor=person)),
+        (
+            False,
+            lambda url: change_source(slug="slurm", tag=tag_of(source), new_settings=_slurm(url), at=AT, actor=person),
+        ),
     ]
     before = _stored()
     check_refusals(asks)
@@ -303,7 +306,7 @@ def test_a_source_with_a_private_address_is_not_fetched(
     token.write_text("secret\n")
     token.chmod(0o600)
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    source = set_up_source(slug="slurm", given=_slurm("https://slurm.example.org"), at=AT, actor=COMMAND)
+    source = set_up_source(slug="slurm", new_settings=_slurm("https://slurm.example.org"), at=AT, actor=COMMAND)
     for url in CHOSEN:
         Source.objects.filter(pk=source.pk).update(collecting={**source.collecting, "address": url})
         run = work_run_now(ask_source(Source.objects.get(pk=source.pk), at=AT).pk)

@@ -149,7 +149,7 @@ def add_source(slug: str, url: str, folder: Path) -> Source:
     file.write_text("token")
     file.chmod(0o600)
     terms = {"address": url.rstrip("/"), "version": "v0.0.38", "accounting": False, "timeout_s": int(LONG_S)}
-    return set_up_source(slug=slug, given={"kind": "slurm-rest", "collecting": terms}, at=AT, actor=COMMAND)
+    return set_up_source(slug=slug, new_settings={"kind": "slurm-rest", "collecting": terms}, at=AT, actor=COMMAND)
 
 
 def others_are_served(callers: Callers, policy: Policy, quick: QuickServer, folder: Path) -> None:
@@ -255,7 +255,11 @@ def test_slow_hosts_share_the_limit_of_the_program_that_calls_them(tmp_path: Pat
     settings.FAIRSHARE_COLLECT_COMMANDS = [str(program)]
     source = set_up_source(
         slug="cluster",
-        given={"kind": "command", "time_zone": "UTC", "collecting": {"command": [str(program)], "format": "auto"}},
+        new_settings={
+            "kind": "command",
+            "time_zone": "UTC",
+            "collecting": {"command": [str(program)], "format": "auto"},
+        },
         at=AT,
         actor=COMMAND,
     )

@@ -168,7 +168,9 @@ def test_current_rules_tree_and_source_origins_are_used(world: Site, read: list[
     assert read == [], "usage by account is the same"
     world.publish(PROJECTS)
     source = Source.objects.get(slug=world.source.slug)
-    change_source(slug=source.slug, tag=tag_of(source), given={"origin": "west.example"}, at=AS_OF, actor=COMMAND)
+    change_source(
+        slug=source.slug, tag=tag_of(source), new_settings={"origin": "west.example"}, at=AS_OF, actor=COMMAND
+    )
     assert by_user(ask(world)) == by_hand()
     assert ("alice", "west.example") in by_user(ask(world))
 

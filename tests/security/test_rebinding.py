@@ -67,7 +67,7 @@ def test_dns_rebinding_reaches_no_private_address(
     token.chmod(0o600)
     settings.FAIRSHARE_SECRETS_DIR = str(tmp_path)
     given = {"name": "S", "kind": "slurm-rest", "collecting": {"address": f"https://{HOST}"}}
-    set_up_source(slug="slurm", given=given, at=AT, actor=COMMAND)
+    set_up_source(slug="slurm", new_settings=given, at=AT, actor=COMMAND)
     found = connection.settings_dict
     login = quote(found["USER"]) + (f":{quote(found['PASSWORD'])}" if found["PASSWORD"] else "")
     place = quote(str(found["HOST"]), safe="") + (f":{found['PORT']}" if found["PORT"] else "")

@@ -165,7 +165,7 @@ def test_an_overlapping_hour_and_its_decision_rebuild_the_day(make_site: Any) ->
 
 def test_another_origin_of_a_source_rebuilds_all_days(built: Site) -> None:
     source = Source.objects.get(pk=built.source.pk)
-    change_source(slug=source.slug, tag=tag_of(source), given={"origin": "peer"}, at=AS_OF, actor=COMMAND)
+    change_source(slug=source.slug, tag=tag_of(source), new_settings={"origin": "peer"}, at=AS_OF, actor=COMMAND)
     assert stale(built) == TODAY - 30 * DAY
     build(built)
     assert read(built, "/physics").used.sum() == 0

@@ -10,7 +10,7 @@ from hashlib import sha256
 from apps.accounts.actor import Actor
 from apps.contrib.allocations.periods import FIRST_DAY, LAST_DAY
 from apps.core.errors import FieldProblem, Invalid
-from apps.policies.access.scope import WRITE, Rights, Verb, Visibility, rules_within
+from apps.policies.access.scope import WRITE, Rights, Verb, Visibility, administers_within_bounds
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
@@ -68,7 +68,7 @@ def deciding(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -
     """
     if not actor.has_scope(WRITE):
         return lambda i: False
-    rules, given_at = rules_within(actor), Rights(policy, actor, at).at(Verb.EDIT_SHARES)
+    rules, given_at = administers_within_bounds(actor), Rights(policy, actor, at).at(Verb.EDIT_SHARES)
 
     def may(i: int) -> bool:
         lineage = [tree.uuid(j) for j in (tree.ancestors(i) or [0])]

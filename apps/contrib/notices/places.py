@@ -9,7 +9,7 @@ from uuid import UUID
 from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
 from apps.mapping.permissions import load_visibility
-from apps.policies.access.scope import WRITE, require_scope, rules_all
+from apps.policies.access.scope import WRITE, administers_policies, require_scope
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
@@ -42,7 +42,7 @@ def may_set(place: Place, at: datetime, actor: Actor) -> bool:
     tree = load_tree(place.policy)
     i = 0 if place.entry_uid is None else tree.index_of_uid(place.entry_uid)
     if i is None:
-        return rules_all(actor)
+        return administers_policies(actor)
     sees = load_visibility(policy=place.policy, tree=tree, at=at, actor=actor)
     return sees.may_see(i) and sees.may_divide(i)
 

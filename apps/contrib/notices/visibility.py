@@ -11,7 +11,7 @@ import numpy as np
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError
 from apps.mapping.permissions import MapRights
-from apps.policies.access.scope import Rights, Verb, require_policy, rules_all, rules_within
+from apps.policies.access.scope import Rights, Verb, administers_policies, administers_within_bounds, require_policy
 from apps.policies.models import Policy
 from apps.policies.requests.inbox import Decider
 from apps.policies.tree.columns import Mask
@@ -24,7 +24,7 @@ class PolicyVisibility:
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
         self.policy, self._actor, self._at = policy, actor, at
         self.rights = Rights(policy, actor, at)
-        self._rules = rules_within(actor, "policies:read")
+        self._rules = administers_within_bounds(actor, "policies:read")
 
     @cached_property
     def view(self) -> PolicyView:
@@ -79,7 +79,7 @@ class PolicyVisibility:
         return i is not None and self._map_rights.may_map(i)
 
     def holds_over_all(self, verb: Verb) -> bool:
-        return rules_all(self._actor, "policies:read") or self.view.tree.uuid(0) in self.rights.at(verb)
+        return administers_policies(self._actor, "policies:read") or self.view.tree.uuid(0) in self.rights.at(verb)
 
 
 class Reader:

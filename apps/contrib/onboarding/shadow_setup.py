@@ -128,7 +128,7 @@ def _go_on_collecting(beginning: FirstPolicyDraft, at: datetime, actor: Actor) -
         raise Invalid(message, fields=[FieldProblem("collects", message)])
     given = {"kind": Source.Kind.COMMAND, "collecting": {"command": COLLECTED.split()}}
     try:
-        change_source(slug=source.slug, tag=tag_of(source), given=given, at=at, actor=actor)
+        change_source(slug=source.slug, tag=tag_of(source), new_settings=given, at=at, actor=actor)
     except Invalid as refusal:
         message = refusal.fields[0].message if refusal.fields else refusal.message
         raise Invalid(message, fields=[FieldProblem("collects", message)]) from refusal

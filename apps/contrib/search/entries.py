@@ -16,7 +16,7 @@ from cachetools import LRUCache
 from apps.accounts.account_ids import AccountKey, canonical
 from apps.contrib.search.name_index import Hits, Match, NameIndex
 from apps.mapping.permissions import own_keys
-from apps.policies.access.scope import Rights, Verb, rules_within
+from apps.policies.access.scope import Rights, Verb, administers_within_bounds
 from apps.policies.tree.columns import Mask
 from apps.priorities.entry_order import State
 from apps.priorities.selectors.rows import PolicyView
@@ -128,7 +128,7 @@ def _entries_with_names(view: PolicyView, snapshot: ServedSnapshot) -> Mask:
     """Mask of the snapshot's entries at which the actor may see the names of all accounts."""
     tree, position = view.tree, view.snapshot_index
     shown = np.zeros(len(tree), dtype=np.bool_)
-    if rules_within(view.actor, "policies:read"):  # the view has no entries outside the bounds of a token
+    if administers_within_bounds(view.actor, "policies:read"):  # the view has no entries outside the bounds of a token
         shown[:] = True
     else:
         for uid in Rights(view.policy, view.actor, view.now).at(Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS):

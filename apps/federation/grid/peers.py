@@ -35,7 +35,14 @@ from apps.federation.staleness import (
     mounts_with_pending_version,
     subscriptions_with_quarantine,
 )
-from apps.policies.access.scope import EVERYBODY, Rights, Verb, held_by, rules_all, rules_within
+from apps.policies.access.scope import (
+    EVERYBODY,
+    Rights,
+    Verb,
+    active_grants_of,
+    administers_policies,
+    administers_within_bounds,
+)
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.revision_diff import compare_targets
@@ -81,8 +88,10 @@ def may_federate(*, at: datetime, actor: Actor) -> bool:
     if not actor.has_scope(SCOPE):
         return False
     if actor.user is None or not actor.user.is_active:
-        return rules_within(actor, SCOPE)
-    return rules_within(actor, SCOPE) or any(Verb.MOUNT in held.verbs for held in held_by(actor.user, at))
+        return administers_within_bounds(actor, SCOPE)
+    return administers_within_bounds(actor, SCOPE) or any(
+        Verb.MOUNT in held.verbs for held in active_grants_of(actor.user, at)
+    )
 
 
 def require_federation(*, at: datetime, actor: Actor) -> None:
@@ -99,7 +108,7 @@ def require_mountable(*, at: datetime, actor: Actor) -> None:
 def list_mountable(*, at: datetime, actor: Actor) -> list[Policy]:
     """Policies in which the actor may mount something."""
     policies = Policy.objects.order_by("name", "slug")
-    if not rules_within(actor, SCOPE):
+    if not administers_within_bounds(actor, SCOPE):
         policies = policies.filter(pk__in=_mount_grants(at, actor).values("policy"))
     return [policy for policy in policies if actor.reaches_policy(policy.slug)]
 
@@ -148,7 +157,7 @@ def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
         _fetched(row, policy, at, Direction.USAGE, what=row.feed, peer_version=row.number, active_version=row.number)
         for row, policy in _decided_rows(taken, policies, at, actor)
     ]
-    if rules_within(actor, SCOPE) and not actor.is_bound:
+    if administers_within_bounds(actor, SCOPE) and not actor.is_bound:
         peers += _readers(policies, at, actor)
     return peers
 
@@ -169,7 +178,7 @@ def count_alarming(*, at: datetime, actor: Actor, has_fetches: bool | None = Non
         return 0
     fetched: list[Mount | Subscription] = [*_mounts(), *_subscriptions()]
     alarming = [row for row in fetched if _condition_of(row, at) in NEEDS_ATTENTION]
-    if rules_within(actor, SCOPE) and not actor.is_bound:
+    if administers_within_bounds(actor, SCOPE) and not actor.is_bound:
         return len(alarming)
     policies: dict[int, MountablePolicy] = {}
     return len(_decided_rows(alarming, policies, at, actor))
@@ -189,7 +198,7 @@ class MountablePolicy:
     def mask(self) -> Mask:
         """Mask of the entries at which the actor decides about mounts."""
         tree, actor = self.tree, self._actor
-        everywhere = rules_within(actor, SCOPE)
+        everywhere = administers_within_bounds(actor, SCOPE)
         mask = np.full(len(tree), everywhere, dtype=np.bool_)
         if not everywhere and actor.has_scope(SCOPE):
             for uid in Rights(self.policy, actor, self._at).at(Verb.MOUNT):
@@ -209,7 +218,7 @@ class MountablePolicy:
         i = self.tree.index_of_uid(uid)
         if i is not None:
             return bool(self.mask[i])
-        return rules_all(self._actor, SCOPE) and self._actor.reaches_policy(self.policy.slug)
+        return administers_policies(self._actor, SCOPE) and self._actor.reaches_policy(self.policy.slug)
 
     def where(self, uid: UUID) -> tuple[str, float | None]:
         """Path and global target of the entry."""

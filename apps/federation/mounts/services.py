@@ -25,7 +25,7 @@ from apps.federation.mounts.application import apply_document
 from apps.federation.publishing import own_name
 from apps.mapping.changes import MOST_ASSIGNED, Assign, make_change
 from apps.mapping.moves import Move, UnmappedUsage, moves_to_unmapped, usage_of_unmapped
-from apps.policies.access.scope import Rights, Verb, rules_all, rules_within
+from apps.policies.access.scope import Rights, Verb, administers_policies, administers_within_bounds
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.selectors import get_policy
@@ -103,7 +103,7 @@ def preview(*, url: str, policy_slug: str, entry: str = "", token: str = "", at:
         NotFound: the actor may not mount anything here.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
-    if not (rules_within(actor) or Rights(policy, actor, at).at(Verb.MOUNT)):
+    if not (administers_within_bounds(actor) or Rights(policy, actor, at).at(Verb.MOUNT)):
         raise NotFound("There is nothing here that you may mount at.")
     place = _load_entry(policy, entry, actor, at) if entry else None
     limits = outbound.Limits(n_bytes=32 * 1024**2, total_s=PREVIEW_S, redirects=3)
@@ -255,14 +255,14 @@ def may_mount_at(policy: Policy, entry_uid: UUID, actor: Actor, at: datetime) ->
     """
     if not actor.has_scope("federation") or not actor.reaches_policy(policy.slug):
         return False
-    if rules_all(actor, "federation"):
+    if administers_policies(actor, "federation"):
         return True
     tree = load_tree(policy)
     i = tree.index_of_uid(entry_uid)
     above: set[UUID] = set() if i is None else {tree.uuid(j) for j in tree.ancestors(i)}
     if not actor.reaches_entry(above | {entry_uid}):
         return False
-    if rules_within(actor, "federation"):
+    if administers_within_bounds(actor, "federation"):
         return True
     return bool(Rights(policy, actor, at).at(Verb.MOUNT) & above)
 

@@ -25,7 +25,7 @@ from apps.federation.fetch_requests import fetch_for_preview, sealed_token
 from apps.federation.models import HeldHour, Mount, Publication, Subscription
 from apps.federation.mounts.services import clean_fingerprint, clean_settings, may_mount_at
 from apps.federation.publishing import own_name
-from apps.policies.access.scope import rules_within
+from apps.policies.access.scope import administers_within_bounds
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import TreeColumns
@@ -246,7 +246,7 @@ def _load_entry(policy_slug: str, entry: str, at: datetime, actor: Actor) -> tup
     if not Publication.objects.filter(policy=policy, entry_uid__in=above).exists():
         message = "Usage can be reported only for entries that are mounted here, or published here"
         raise Invalid(f"{message}.", code="not_shared", fields=[FieldProblem("entry", message)])
-    if not rules_within(actor, "federation"):
+    if not administers_within_bounds(actor, "federation"):
         raise NotAllowed("Only administrators take usage of what this site publishes.")
     return policy, tree, i
 

@@ -16,7 +16,7 @@ from apps.core.errors import FieldProblem, Invalid
 from apps.engine.algorithms import PriorityResult, all_algorithms, read_algorithm
 from apps.engine.analysis.tree_resolution import exact_ahead
 from apps.engine.errors import BadParameter
-from apps.policies.access.scope import rules_all
+from apps.policies.access.scope import administers_policies
 from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.selectors.trials import simulate_view
@@ -103,7 +103,7 @@ def get_algorithm_page(*, policy_slug: str, actor: Actor) -> PolicyAlgorithm:
         as_of=view.as_of,
         settings=view.settings,
         misfits={name: reason for name, reason in reasons.items() if reason},
-        may_change=rules_all(actor),
+        may_change=administers_policies(actor),
     )
 
 

@@ -226,7 +226,7 @@ def new(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         try:
             made = services.set_up_source(
-                slug=form.cleaned_data["slug"], given=form.given(), at=clock.now(), actor=actor
+                slug=form.cleaned_data["slug"], new_settings=form.given(), at=clock.now(), actor=actor
             )
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
@@ -253,7 +253,7 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
     if form.is_valid():
         try:
             tag = read_action(request).tag
-            services.change_source(slug=slug, tag=tag, given=form.given(), at=clock.now(), actor=actor)
+            services.change_source(slug=slug, tag=tag, new_settings=form.given(), at=clock.now(), actor=actor)
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:

@@ -16,14 +16,14 @@ from apps.accounts.models import User
 from apps.core.errors import NotAllowed
 from apps.policies.access.scope import (
     WRITE,
-    HeldGrant,
+    ActiveGrant,
     Rights,
     Verb,
-    held_by,
+    active_grants_of,
+    administers_within_bounds,
     locked_by,
     require_policy,
     require_scope,
-    rules_within,
     visible_entries,
 )
 from apps.policies.models import Entry, Grant, Policy
@@ -77,7 +77,7 @@ FOREVER = datetime.max.replace(tzinfo=UTC)
 _DEEPEST = 64
 
 
-def until_of(grant: Grant | HeldGrant) -> datetime:
+def until_of(grant: Grant | ActiveGrant) -> datetime:
     return grant.expires_at or FOREVER
 
 
@@ -116,10 +116,12 @@ class Lineages:
         return tuple(reversed(below))
 
 
-class HeldRights:
+class GrantedRights:
     """Verbs that a user holds in one policy at one instant, by entry, with their expiry."""
 
-    def __init__(self, grants: Iterable[Grant | HeldGrant], *, rules: bool = False, bound: UUID | None = None) -> None:
+    def __init__(
+        self, grants: Iterable[Grant | ActiveGrant], *, rules: bool = False, bound: UUID | None = None
+    ) -> None:
         self._rules, self._bound = rules, bound
         self._until: dict[tuple[str, UUID], datetime] = {}
         for grant in grants:
@@ -128,11 +130,11 @@ class HeldRights:
                 self._until[key] = max(self._until.get(key, until_of(grant)), until_of(grant))
 
     @classmethod
-    def of_actor(cls, policy: Policy, actor: Actor, at: datetime) -> HeldRights:
+    def of_actor(cls, policy: Policy, actor: Actor, at: datetime) -> GrantedRights:
         """Load the actor's grants; a token restricts them to the subtree that it is bound to."""
-        held = () if actor.user is None else held_by(actor.user, at)
+        held = () if actor.user is None else active_grants_of(actor.user, at)
         grants = [grant for grant in held if grant.policy_id == policy.pk]
-        return cls(grants, rules=rules_within(actor), bound=actor.top_uid)
+        return cls(grants, rules=administers_within_bounds(actor), bound=actor.top_uid)
 
     def until(self, verb: str, lineage: Sequence[UUID]) -> datetime | None:
         """Return until when the verb is held at the last entry of the lineage; None if it isn't held."""
@@ -140,8 +142,8 @@ class HeldRights:
             return None
         if self._rules:
             return FOREVER
-        found = [self._until[verb, uid] for uid in lineage if (verb, uid) in self._until]
-        return max(found, default=None)
+        ends = [self._until[verb, uid] for uid in lineage if (verb, uid) in self._until]
+        return max(ends, default=None)
 
     def limit(self, verbs: Iterable[str], lineage: Sequence[UUID]) -> tuple[datetime, list[str]]:
         """Return until when all these verbs can be delegated there, and the verbs that can't be, DELEGATE included."""
@@ -156,12 +158,12 @@ class GrantDependencies:
     def __init__(self, grants: Collection[Grant], lineages: Lineages) -> None:
         self._all, self._lineages = list(grants), lineages
 
-    def depending_on(self, gone: Grant, instead: Grant | None = None) -> list[Grant]:
-        """Return the grants that would lose their basis if `gone` were removed or replaced by `instead`."""
+    def depending_on(self, gone: Grant, replacement: Grant | None = None) -> list[Grant]:
+        """Return the grants that would lose their basis if `gone` were removed or replaced by `replacement`."""
         adrift = {grant.pk for grant in self._all if not self._is_held(grant, self._all)}
         rest = [grant for grant in self._all if grant.pk != gone.pk]
-        if instead is not None:
-            rest.append(instead)
+        if replacement is not None:
+            rest.append(replacement)
         firm = [grant for grant in rest if grant.pk in adrift or self._is_root(grant)]
         waiting = [grant for grant in rest if grant not in firm]
         while held := [grant for grant in waiting if self._is_held(grant, firm)]:
@@ -178,7 +180,7 @@ class GrantDependencies:
         if self._is_root(grant) or grant.granted_by is None:
             return True
         own = [each for each in among if each.pk != grant.pk and self._is_for(each, grant.granted_by)]
-        end, missing = HeldRights(own).limit(grant.verbs, self._lineages.of(grant.entry_uid))
+        end, missing = GrantedRights(own).limit(grant.verbs, self._lineages.of(grant.entry_uid))
         return not missing and end >= until_of(grant)
 
     def _is_for(self, grant: Grant, person: User) -> bool:
@@ -189,11 +191,11 @@ class GrantDependencies:
     @cached_property
     def _groups(self) -> Mapping[int, frozenset[str]]:
         givers = {grant.granted_by_id for grant in self._all if grant.granted_by_id}
-        found: dict[int, set[str]] = {}
+        names_by_person: dict[int, set[str]] = {}
         rows = Group.objects.filter(user__in=givers).values_list("user", "name")
         for person, name in rows:
-            found.setdefault(person, set()).add(name)
-        return {person: frozenset(names) for person, names in found.items()}
+            names_by_person.setdefault(person, set()).add(name)
+        return {person: frozenset(names) for person, names in names_by_person.items()}
 
 
 _PROPOSE = "Propose the change instead."
@@ -216,8 +218,8 @@ class AuthorGuard(AllowEverything):
 class ActorGuard:
     """Checks each operation against the actor's rights when it is applied.
 
-    only_see: check visibility alone, for drafts, which may contain changes that the author may only request. besides:
-    verbs required in addition to the operation's own. instead: the one verb required in place of the operation's own.
+    only_see: check visibility alone, for drafts, which may contain changes that the author may only request.
+    extra_verbs: required in addition to the operation's own. override_verb: required in place of the operation's own.
     visibility: what the actor's grants show of the tree.
     """
 
@@ -229,18 +231,18 @@ class ActorGuard:
         actor: Actor,
         at: datetime,
         only_see: bool = False,
-        besides: tuple[str, ...] = (),
-        instead: str | None = None,
+        extra_verbs: tuple[str, ...] = (),
+        override_verb: str | None = None,
     ) -> None:
         self._policy, self._actor, self._only_see = policy, actor, only_see
-        self._besides, self._instead, self._at = besides, instead, at
+        self._extra_verbs, self._override_verb, self._at = extra_verbs, override_verb, at
         require_policy(actor, policy.slug)
         require_scope(actor, WRITE)
-        self._rules = rules_within(actor)
+        self._rules = administers_within_bounds(actor)
         self._rights = Rights(policy, actor, at)
         self.visibility = visible_entries(policy=policy, tree=tree, actor=actor, at=at, rights=self._rights)
         self._root = tree.uuid(0)
-        self._mine: set[UUID] | None = None
+        self._own_locks: set[UUID] | None = None
 
     def may_see(self, tree: WorkingTree, node: Node, index: int) -> None:
         """Refuse entries that the actor can't see; an entry added by this change set is as visible as its nearest old
@@ -272,9 +274,9 @@ class ActorGuard:
             above = tree.lineage(_competing_at(tree, above[-1]))
         self._demand(verb, [step.uid for step in above], tree, node, index)
         if node.locked and verb in _OF_THE_TREE and not self._rules and not self._only_see:
-            if self._mine is None:
-                self._mine = locked_by(self._policy, self._actor)
-            if node.uid not in self._mine:
+            if self._own_locks is None:
+                self._own_locks = locked_by(self._policy, self._actor)
+            if node.uid not in self._own_locks:
                 locked = f"operations[{index}]: {tree.path(node)} is locked"
                 raise NotAllowed(f"{locked}; ask the person who locked it, or an administrator.", code="locked")
 
@@ -296,7 +298,7 @@ class ActorGuard:
         return Author(str(node.uid), at)
 
     def _verbs(self, verb: str) -> tuple[str, ...]:
-        return (self._instead,) if self._instead else (verb, *self._besides)
+        return (self._override_verb,) if self._override_verb else (verb, *self._extra_verbs)
 
     def _reaches(self, verb: str, lineage: list[UUID]) -> bool:
         """Return whether the verb is granted at one of these entries."""

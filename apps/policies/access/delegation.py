@@ -28,8 +28,8 @@ from apps.policies.access.authority import (
     VERBS_OF_ROLE,
     GrantChange,
     GrantDependencies,
+    GrantedRights,
     GrantTerms,
-    HeldRights,
     Lineages,
     until_of,
 )
@@ -37,9 +37,9 @@ from apps.policies.access.scope import (
     EVERYBODY,
     WRITE,
     Verb,
+    administers_within_bounds,
     grants_of,
     require_scope,
-    rules_within,
     visible_entries,
 )
 from apps.policies.changesets.change_sets import require_reason
@@ -60,18 +60,18 @@ class GrantContext:
 
     policy: Policy
     lineages: Lineages
-    holding: HeldRights
+    holding: GrantedRights
     actor: Actor
     at: datetime
 
     @classmethod
     def of(cls, policy: Policy, actor: Actor, at: datetime) -> GrantContext:
         lineages = Lineages(policy, load_tree(policy))
-        return cls(policy, lineages, HeldRights.of_actor(policy, actor, at), actor, at)
+        return cls(policy, lineages, GrantedRights.of_actor(policy, actor, at), actor, at)
 
     @property
     def rules(self) -> bool:
-        return rules_within(self.actor)
+        return administers_within_bounds(self.actor)
 
     def may_change(self, grant: Grant) -> bool:
         """Return whether the actor may change the grant: its giver, while still able to give it, or managers above its
@@ -320,13 +320,13 @@ def _refuse_change(setting: GrantContext, before: Grant, after: Grant) -> None:
     after.granted_by = setting.actor.user
 
 
-def _end_or_adopt_dependents(setting: GrantContext, grant: Grant, instead: Grant | None, given_on: GivenOn) -> None:
+def _end_or_adopt_dependents(setting: GrantContext, grant: Grant, replacement: Grant | None, given_on: GivenOn) -> None:
     """End grants that lose their basis, or adopt those that the actor could have given, from the root down."""
-    while resting := _grant_dependencies(setting).depending_on(grant, instead):
+    while resting := _grant_dependencies(setting).depending_on(grant, replacement):
         kept = _adoptable(setting, grant, resting) if given_on == "keep" else None
         if kept is None:
             for each in resting:
-                _end_one(each, setting, f"It depended on another grant that {'changed' if instead else 'ended'}.")
+                _end_one(each, setting, f"It depended on another grant that {'changed' if replacement else 'ended'}.")
             return
         kept.granted_by = setting.actor.user
         kept.save(update_fields=["granted_by"])
@@ -341,7 +341,7 @@ def _adoptable(setting: GrantContext, grant: Grant, resting: Sequence[Grant]) ->
     gone = {grant.pk, *(each.pk for each in resting)}
     actor = setting.actor
     own = [] if actor.user is None else grants_of(setting.policy, actor.user, setting.at).exclude(pk__in=gone)
-    holding = HeldRights(own, rules=setting.rules)
+    holding = GrantedRights(own, rules=setting.rules)
     direct = [each for each in resting if each.granted_by_id == grant.user_id or grant.user_id is None]
     for each in direct:
         end, missing = holding.limit(each.verbs, setting.lineages.of(each.entry_uid))
@@ -356,8 +356,8 @@ def _end_one(grant: Grant, setting: GrantContext, reason: str) -> None:
     grant.delete()
 
 
-def _same_people(one: Grant, other: Grant) -> bool:
-    return (one.user_id, one.people) == (other.user_id, other.people)
+def _same_people(grant: Grant, other: Grant) -> bool:
+    return (grant.user_id, grant.people) == (other.user_id, other.people)
 
 
 def _grant_dependencies(setting: GrantContext) -> GrantDependencies:

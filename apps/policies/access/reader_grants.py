@@ -33,15 +33,15 @@ def grant_owner_read(token: Token, *, at: datetime, actor: Actor) -> list[Policy
     if Token.Scope.PRIORITIES_READ not in token.scopes or owner.is_superuser:
         return []
     policies = Policy.objects.filter(slug=token.policy_slug) if token.policy_slug else Policy.objects.all()
-    found = []
+    granted = []
     for policy in policies.exclude(visibility=Policy.Visibility.TREE).order_by("slug"):
         tree = load_tree(policy)
         top = tree.uuid(0) if token.subtree_uid is None else token.subtree_uid
         i = tree.index_of_uid(top)
         if i is not None and not _sees(policy, token, {tree.uuid(each) for each in (*tree.ancestors(i), i)}, at):
             _give(policy, token, top, at, actor)
-            found.append(policy)
-    return found
+            granted.append(policy)
+    return granted
 
 
 def _sees(policy: Policy, token: Token, lineage: set[UUID], at: datetime) -> bool:

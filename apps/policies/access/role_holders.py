@@ -20,8 +20,8 @@ from apps.policies.access.scope import (
     Rights,
     Verb,
     Visibility,
+    administers_within_bounds,
     grants_of,
-    rules_within,
     visible_entries,
 )
 from apps.policies.models import Grant, Policy
@@ -258,7 +258,7 @@ def _place(setting: GrantContext, uid: UUID) -> tuple[str, str]:
 def may_grant(*, policy_slug: str, at: datetime, actor: Actor) -> bool:
     """Return whether the actor may delegate rights anywhere in the policy."""
     policy = get_policy(slug=policy_slug, actor=actor)
-    return rules_within(actor) or bool(Rights(policy, actor, at).at(Verb.DELEGATE))
+    return administers_within_bounds(actor) or bool(Rights(policy, actor, at).at(Verb.DELEGATE))
 
 
 def longest_end(*, policy_slug: str, entry_uid: UUID, verbs: Sequence[str], at: datetime, actor: Actor) -> datetime:

@@ -64,13 +64,13 @@ def archived_policy(slug: str, at: datetime) -> Archived:
     )
 
 
-def rules_all(actor: Actor, scope: str = WRITE) -> bool:
+def administers_policies(actor: Actor, scope: str = WRITE) -> bool:
     """Return whether the actor is the system or an administrator with the scope, of whole policies: through a token
     only if it isn't bound to a subtree. `require_policy` asks which policy."""
-    return actor.top_uid is None and rules_within(actor, scope)
+    return actor.top_uid is None and administers_within_bounds(actor, scope)
 
 
-def rules_within(actor: Actor, scope: str = WRITE) -> bool:
+def administers_within_bounds(actor: Actor, scope: str = WRITE) -> bool:
     """Return whether the actor rules as an administrator what is within the bounds of the token.
 
     For callers that ask `reaches_entry` for each entry, or mask entries by the subtree.
@@ -90,26 +90,26 @@ class Rights:
     @cached_property
     def _at(self) -> dict[str, set[UUID]]:
         policy, actor, at = self._of
-        found: dict[str, set[UUID]] = {}
-        for held in () if actor.user is None else held_by(actor.user, at):
-            if held.policy_id == policy.pk:
-                for verb in held.verbs:
-                    found.setdefault(verb, set()).add(held.entry_uid)
-        return found
+        uids_by_verb: dict[str, set[UUID]] = {}
+        for grant in () if actor.user is None else active_grants_of(actor.user, at):
+            if grant.policy_id == policy.pk:
+                for verb in grant.verbs:
+                    uids_by_verb.setdefault(verb, set()).add(grant.entry_uid)
+        return uids_by_verb
 
     def at(self, *verbs: str) -> set[UUID]:
         """Return the entries at which one of these verbs is granted."""
-        found: set[UUID] = set()
+        uids: set[UUID] = set()
         for verb in verbs:
-            found |= self._at.get(verb, set())
-        return found
+            uids |= self._at.get(verb, set())
+        return uids
 
     @property
     def anywhere(self) -> set[UUID]:
         return self.at(*self._at)
 
 
-class HeldGrant(NamedTuple):
+class ActiveGrant(NamedTuple):
     """One grant of a user."""
 
     policy_id: int
@@ -120,28 +120,28 @@ class HeldGrant(NamedTuple):
     expires_at: datetime | None
 
 
-def held_by(user: User, at: datetime) -> list[HeldGrant]:
+def active_grants_of(user: User, at: datetime) -> list[ActiveGrant]:
     """Return a user's grants in all policies that are valid at an instant; loaded once per request."""
-    rows = once_per_request(("grants", user.pk), partial(_read_held, user))
-    return [held for held in rows if held.expires_at is None or held.expires_at > at]
+    rows = once_per_request(("grants", user.pk), partial(_read_active, user))
+    return [grant for grant in rows if grant.expires_at is None or grant.expires_at > at]
 
 
 def holds_a_role(*, at: datetime, actor: Actor) -> bool:
     """Return whether the user is an administrator or has a grant, personal or by group; needed on every page."""
-    if rules_all(actor):
+    if administers_policies(actor):
         return True
-    return actor.user is not None and any(held.people != EVERYBODY for held in held_by(actor.user, at))
+    return actor.user is not None and any(grant.people != EVERYBODY for grant in active_grants_of(actor.user, at))
 
 
 def rights_digest(actor: Actor, at: datetime) -> str:
     """A digest of all grants of the actor, personal and by sign-in group, and of whether they administer the site."""
-    held = [] if actor.user is None else held_by(actor.user, at)
-    rows = sorted((one.policy_id, str(one.entry_uid), one.people, sorted(one.verbs)) for one in held)
+    grants = [] if actor.user is None else active_grants_of(actor.user, at)
+    rows = sorted((grant.policy_id, str(grant.entry_uid), grant.people, sorted(grant.verbs)) for grant in grants)
     return hashlib.sha256(repr((actor.administers, rows)).encode()).hexdigest()[:32]
 
 
 def load_policies(user: User | None) -> list[Policy]:
-    """Load the policies that aren't archived, by name; once per request, with the grants of the user for `held_by`."""
+    """Load the policies that aren't archived, by name; once per request, with the grants for `active_grants_of`."""
     return once_per_request(("policies",), partial(_read_policies, user))
 
 
@@ -153,7 +153,7 @@ def _read_policies(user: User | None) -> list[Policy]:
     return policies
 
 
-def _read_held(user: User) -> list[HeldGrant]:
+def _read_active(user: User) -> list[ActiveGrant]:
     """Load a user's grants, with the policies for `load_policies` where they are kept: every page needs both."""
     if is_caching():
         policies, held = _read_policies_and_grants(user)
@@ -161,10 +161,10 @@ def _read_held(user: User) -> list[HeldGrant]:
         return held
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {_HELD} FROM policies_grant AS held WHERE {_IS_HELD}", _holder(user))  # noqa: S608
-        return list(map(HeldGrant._make, cursor.fetchall()))
+        return list(map(ActiveGrant._make, cursor.fetchall()))
 
 
-def _read_policies_and_grants(user: User) -> tuple[list[Policy], list[HeldGrant]]:
+def _read_policies_and_grants(user: User) -> tuple[list[Policy], list[ActiveGrant]]:
     """Raw SQL, because every page needs it, and the ORM takes longer than the query."""
     columns, query = _policies_and_grants()
     with connection.cursor() as cursor:
@@ -172,7 +172,7 @@ def _read_policies_and_grants(user: User) -> tuple[list[Policy], list[HeldGrant]
         rows = cursor.fetchall()
     n = len(columns)
     policies = {row[0]: Policy.from_db(connection.alias, columns, row[:n]) for row in rows}
-    held = [HeldGrant._make(row[n:]) for row in rows if row[n] is not None]
+    held = [ActiveGrant._make(row[n:]) for row in rows if row[n] is not None]
     return [policy for policy in policies.values() if policy.archived_at is None], held
 
 
@@ -180,7 +180,7 @@ def _holder(user: User) -> dict[str, int | str]:
     return {"user": user.pk, "everybody": EVERYBODY}
 
 
-_HELD = ", ".join(f"held.{name}" for name in HeldGrant._fields)
+_HELD = ", ".join(f"held.{name}" for name in ActiveGrant._fields)
 _IS_HELD = """
 (held.user_id = %(user)s OR held.user_id IS NULL AND (held.people = %(everybody)s OR held.people IN (
     SELECT team.name FROM accounts_user_groups belongs JOIN auth_group team ON team.id = belongs.group_id
@@ -261,7 +261,7 @@ def visible_entries(
     """
     require_policy(actor, policy.slug)
     none = np.zeros(len(tree), dtype=np.bool_)
-    rules = rules_within(actor)
+    rules = administers_within_bounds(actor)
     reads = actor.token is None or any(actor.has_scope(scope) for scope in _READS_TREES)
     open_to = actor.administers or policy.visibility == Policy.Visibility.TREE
     everything = reads and open_to
@@ -354,9 +354,9 @@ def _unlocked(policy: Policy, tree: TreeColumns, actor: Actor, divided: Mask, *,
     if rules or not divided.any() or not tree.locked.any():
         return np.ones(len(tree), dtype=np.bool_) if rules else ~tree.locked
     unlocked = ~tree.locked
-    mine = locked_by(policy, actor)
+    own_locks = locked_by(policy, actor)
     for i in np.flatnonzero(tree.locked & divided).tolist():
-        unlocked[i] = tree.uuid(i) in mine
+        unlocked[i] = tree.uuid(i) in own_locks
     return unlocked
 
 

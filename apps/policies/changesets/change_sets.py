@@ -19,11 +19,11 @@ from apps.policies.access.scope import (
     Rights,
     Verb,
     Visibility,
+    administers_policies,
+    administers_within_bounds,
     refuse_archived,
     require_policy,
     require_scope,
-    rules_all,
-    rules_within,
     visible_entries,
 )
 from apps.policies.changesets.conflicts import (
@@ -71,13 +71,15 @@ def register_account_moves(moves: MovesOf) -> None:
 
 def account_moves(outcome: Outcome, *, policy: Policy, actor: Actor, at: datetime) -> AccountMoves:
     """Return the effects of a change now, with the refusal of a later step if only its dates cause one."""
-    found = AccountMoves()
+    effects = AccountMoves()
     for moves in _known:
         for after in [outcome.tree, *future_trees(outcome.tree, outcome.changes)]:
             if after is not outcome.tree or any(_places(*each) for each in outcome.changes.values()):
                 planned = moves(policy, outcome.base, after, actor, at)
-                found = planned if after is outcome.tree else found._replace(refusal=found.refusal or planned.refusal)
-    return found
+                effects = (
+                    planned if after is outcome.tree else effects._replace(refusal=effects.refusal or planned.refusal)
+                )
+    return effects
 
 
 def refuse_account_moves(outcome: Outcome, *, policy: Policy, actor: Actor, at: datetime) -> None:
@@ -86,7 +88,7 @@ def refuse_account_moves(outcome: Outcome, *, policy: Policy, actor: Actor, at: 
 
     Administrators may move all accounts, unless their token is bound to a subtree.
     """
-    if rules_all(actor):
+    if administers_policies(actor):
         return
     refusal = account_moves(outcome, policy=policy, actor=actor, at=at).refusal
     if refusal:
@@ -104,17 +106,17 @@ Operations = Sequence[Mapping[str, Any]]
 
 def anchors(before: Operations, after: Operations) -> dict[int, int | None]:
     """Map each old index to a new one: the same operation, or the first one of the same kind on the same entry."""
-    found: dict[int, int | None] = {}
+    new_by_old: dict[int, int | None] = {}
     taken: set[int] = set()
     for is_same in (_is_equal, _is_about_the_same):
         for old, operation in enumerate(before):
-            if found.get(old) is not None:
+            if new_by_old.get(old) is not None:
                 continue
             new = next((i for i, each in enumerate(after) if i not in taken and is_same(operation, each)), None)
-            found[old] = new
+            new_by_old[old] = new
             if new is not None:
                 taken.add(new)
-    return found
+    return new_by_old
 
 
 def reanchor(change_set: ChangeSet, after: Operations) -> None:
@@ -140,12 +142,12 @@ def move_anchors(change_set: ChangeSet, places: Mapping[int, int | None]) -> Non
             comment.save(update_fields=["operation"])
 
 
-def _is_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return one == other
+def _is_equal(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    return left == right
 
 
-def _is_about_the_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return one.get("op") == other.get("op") and _subject(one) == _subject(other)
+def _is_about_the_same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    return left.get("op") == right.get("op") and _subject(left) == _subject(right)
 
 
 def _subject(operation: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -190,8 +192,8 @@ class ChangeSetAccess:
 
     def is_of(self, change_set: ChangeSet) -> bool:
         """Return whether the actor is its author or an administrator, and all that it names is within the bounds."""
-        mine = self._actor.user is not None and change_set.author_id == self._actor.user.pk
-        return (mine or self._rules) and self._is_within_bounds(change_set)
+        is_author = self._actor.user is not None and change_set.author_id == self._actor.user.pk
+        return (is_author or self._rules) and self._is_within_bounds(change_set)
 
     def may_see(self, change_set: ChangeSet) -> bool:
         """Return whether the actor may see it: also managers, unless it is a draft, if they see all entries that it
@@ -202,11 +204,11 @@ class ChangeSetAccess:
 
     @cached_property
     def _rules(self) -> bool:
-        return rules_within(self._actor, "policies:read") or rules_within(self._actor)
+        return administers_within_bounds(self._actor, "policies:read") or administers_within_bounds(self._actor)
 
     @cached_property
     def _has_authority(self) -> bool:
-        return rules_within(self._actor) or bool(Rights(self._policy, self._actor, self._at).at(*_DECIDE))
+        return administers_within_bounds(self._actor) or bool(Rights(self._policy, self._actor, self._at).at(*_DECIDE))
 
     @cached_property
     def _shapes_all(self) -> bool:
@@ -215,7 +217,7 @@ class ChangeSetAccess:
         if not self._actor.reaches_entry([root]):
             return False
         rights = Rights(self._policy, self._actor, self._at)
-        return rules_within(self._actor) or root in rights.at(Verb.EDIT_STRUCTURE, Verb.APPROVE)
+        return administers_within_bounds(self._actor) or root in rights.at(Verb.EDIT_STRUCTURE, Verb.APPROVE)
 
     @cached_property
     def _visible(self) -> Visibility:
@@ -338,7 +340,7 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
         return load_archived(policy, uid)
 
     head = load_tree(policy)
-    guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, besides=(Verb.PUBLISH,))
+    guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, extra_verbs=(Verb.PUBLISH,))
     if is_document(change_set):
         _require_document(guard, change_set, head)
         outcome = document_outcome(change_set, policy, head, policy.head_number)
@@ -350,10 +352,10 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
         return apply_operations(head, change_set.operations, settings=head_settings, guard=guard, archived=archived)
 
     if change_set.base_number != policy.head_number:
-        found = conflicts_with_head(change_set, policy)
-        if found:
+        field_conflicts = conflicts_with_head(change_set, policy)
+        if field_conflicts:
             base = load_tree(policy, change_set.base_number)
-            shown = shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at)
+            shown = shown_conflicts(field_conflicts, policy=policy, base=base, head=head, actor=actor, at=at)
             refuse_hidden(shown, work)
             raise EditConflict(shown, base_number=change_set.base_number, head_number=policy.head_number)
     outcome = work()
@@ -397,13 +399,13 @@ def conflicts_to_show(change_set: ChangeSet, *, actor: Actor, at: datetime) -> l
     if not is_open or change_set.base_number == policy.head_number or is_document(change_set):
         return []
     try:
-        found = conflicts_with_head(change_set, policy)
+        field_conflicts = conflicts_with_head(change_set, policy)
     except DomainError:  # invalid on its own base, which publishing reports
         return []
-    if not found:
+    if not field_conflicts:
         return []
     base, head = load_tree(policy, change_set.base_number), load_tree(policy)
-    shown = shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at)
+    shown = shown_conflicts(field_conflicts, policy=policy, base=base, head=head, actor=actor, at=at)
     return [conflict for conflict in shown if conflict is not HIDDEN]
 
 
@@ -413,9 +415,9 @@ def outcome_on_head(change_set: ChangeSet, policy: Policy) -> Outcome:
     if is_document(change_set):
         return document_outcome(change_set, policy, head, policy.head_number)
     if change_set.base_number != policy.head_number:
-        found = conflicts_with_head(change_set, policy)
-        if found:
-            raise EditConflict(found, base_number=change_set.base_number, head_number=policy.head_number)
+        field_conflicts = conflicts_with_head(change_set, policy)
+        if field_conflicts:
+            raise EditConflict(field_conflicts, base_number=change_set.base_number, head_number=policy.head_number)
     guard = AuthorGuard(policy=policy, tree=head, user=change_set.author, at=change_set.updated_at)
     return apply_operations(
         head,

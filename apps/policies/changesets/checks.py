@@ -45,11 +45,11 @@ def list_checks(review: Review, *, sees: Mask, actor: Actor) -> list[Check]:
             return [_unfit(review)]
         empty = _("This change set is empty")
         return [Check("edits", "block", empty, remedy=_("Edit the draft, or discard it."))]
-    found = [_shape(review), _base(review), _algorithm(review, sees), _sums(review, sees), _locks(review, actor, sees)]
-    found += _confusable_names(review, sees)
+    checks = [_shape(review), _base(review), _algorithm(review, sees), _sums(review, sees), _locks(review, actor, sees)]
+    checks += _confusable_names(review, sees)
     if review.is_open:
-        found += [_delegation(review), _accounts(review, actor), _size(review, actor, sees)]
-    return found
+        checks += [_delegation(review), _accounts(review, actor), _size(review, actor, sees)]
+    return checks
 
 
 def _unfit(review: Review) -> Check:
@@ -293,7 +293,7 @@ def confusable_form(name: str) -> str:
 
 def find_confusable_names(tree: TreeColumns, entries: Collection[int]) -> list[tuple[int, int]]:
     """Return (entry, sibling) for each of `entries` that looks like a differently named sibling; one sibling each."""
-    found = []
+    pairs = []
     wanted = set(entries)
     for parent in sorted({int(tree.parent[i]) for i in wanted if tree.parent[i] >= 0}):
         first: dict[str, int] = {}
@@ -302,5 +302,5 @@ def find_confusable_names(tree: TreeColumns, entries: Collection[int]) -> list[t
         for child in children:
             same = first.setdefault(confusable_form(tree.name[child]), child)
             if same != child and child in wanted:
-                found.append((child, same))
-    return found
+                pairs.append((child, same))
+    return pairs

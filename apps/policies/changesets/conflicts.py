@@ -95,32 +95,32 @@ def conflicts(
 
     archived: archived entries as of the head; archived_at_base: as of the base, if that differs.
     """
-    mine = apply_operations(
+    outcome = apply_operations(
         base, operations, settings=base_settings, archived=archived_at_base or archived, limited=limited
     )
-    each = (*_field_conflicts(base, head, mine), *_settings_conflicts(mine, base_settings, head_settings))
-    found = {(conflict.entry, conflict.field): conflict for conflict in each}
-    if found:
-        return list(found.values())
+    each = (*_field_conflicts(base, head, outcome), *_settings_conflicts(outcome, base_settings, head_settings))
+    by_field = {(conflict.entry, conflict.field): conflict for conflict in each}
+    if by_field:
+        return list(by_field.values())
     try:
-        apply_operations(head, mine.operations, settings=head_settings, archived=archived, limited=limited)
+        apply_operations(head, outcome.operations, settings=head_settings, archived=archived, limited=limited)
     except DomainError as error:
-        return [shape_conflict(base, head, mine, error)]
+        return [shape_conflict(base, head, outcome, error)]
     return []
 
 
-def _field_conflicts(base: TreeColumns, head: TreeColumns, mine: Outcome) -> Iterator[FieldConflict]:
-    for at, uid, field in mine.touches:
+def _field_conflicts(base: TreeColumns, head: TreeColumns, outcome: Outcome) -> Iterator[FieldConflict]:
+    for at, uid, field in outcome.touches:
         i = None if uid is None else base.index_of_uid(uid)
         # Settings, or an entry that the change set itself adds.
         if uid is None or i is None:
             k = None if uid is None or field != _ARCHIVED else head.index_of_uid(uid)
-            if k is not None and str(uid) == mine.operations[at].get("entry"):
+            if k is not None and str(uid) == outcome.operations[at].get("entry"):
                 yield FieldConflict(uid, head.path(k), field, _ARCHIVED, _BACK, _BACK, operation=at, can_keep=False)
             continue
         before, path = base.node(i), base.path(i)
         j = head.index_of_uid(uid)
-        changed = mine.changes.get(uid)
+        changed = outcome.changes.get(uid)
         after = changed[1] if changed else before
         if j is None:
             if after is not None:
@@ -132,17 +132,17 @@ def _field_conflicts(base: TreeColumns, head: TreeColumns, mine: Outcome) -> Ite
         elif field == _ARCHIVED:
             yield from _archive_conflicts(base, head, i, j)
         else:
-            theirs = head.node(j)
-            was, is_now, wanted = (None if n is None else _value(n, field) for n in (before, theirs, after))
+            head_node = head.node(j)
+            was, is_now, wanted = (None if n is None else _value(n, field) for n in (before, head_node, after))
             if is_now not in (was, wanted):
                 yield FieldConflict(uid, path, field, was, wanted, is_now)
 
 
 def _archive_conflicts(base: TreeColumns, head: TreeColumns, i: int, j: int) -> Iterator[FieldConflict]:
     """Yield conflicts of an archived entry: fields that the head changed, and children that it added or removed."""
-    before, theirs = base.node(i), head.node(j)
+    before, after = base.node(i), head.node(j)
     for field in FIELDS:
-        was, is_now = _value(before, field), _value(theirs, field)
+        was, is_now = _value(before, field), _value(after, field)
         if was != is_now:
             yield FieldConflict(before.uid, base.path(i), field, was, _ARCHIVED, is_now)
     yield from (replace(c, mine=_ARCHIVED) for c in _member_conflict(base, head, i, j))
@@ -157,10 +157,10 @@ def _member_conflict(base: TreeColumns, head: TreeColumns, i: int, j: int) -> It
 
 
 def _settings_conflicts(
-    mine: Outcome, base: PolicySettings | None, head: PolicySettings | None
+    outcome: Outcome, base: PolicySettings | None, head: PolicySettings | None
 ) -> Iterator[FieldConflict]:
-    was, is_now, wanted = ((s or PolicySettings()).to_json() for s in (base, head, mine.settings))
-    for _, uid, field in mine.touches:
+    was, is_now, wanted = ((s or PolicySettings()).to_json() for s in (base, head, outcome.settings))
+    for _, uid, field in outcome.touches:
         part = field.removeprefix("settings.")
         if uid is None and is_now[part] not in (was[part], wanted[part]):
             yield FieldConflict(None, "the policy", field, was[part], wanted[part], is_now[part])
@@ -173,18 +173,18 @@ def index_in(error: DomainError) -> int:
     return int(number) if number.isdecimal() else 0
 
 
-def shape_conflict(base: TreeColumns, head: TreeColumns, mine: Outcome, error: DomainError) -> FieldConflict:
+def shape_conflict(base: TreeColumns, head: TreeColumns, outcome: Outcome, error: DomainError) -> FieldConflict:
     """Return the conflict of sides that are valid alone but not together: a duplicate name, a cycle, an archived
     parent."""
     where = error.fields[0].where if error.fields else "operations[0]"
     index = index_in(error)
-    operation = mine.operations[index]
+    operation = outcome.operations[index]
     known = {"name_taken": "name", "cycle": "parent_uid", "not_found": _ARCHIVED}
     part = where.rpartition(".")[2]
     field = known.get(error.code, part)
     is_parent_missing = error.code == "not_found" and part == "parent"
     named = operation.get("parent") if is_parent_missing else operation.get("entry") or operation.get("parent")
-    touch = next((t for t in mine.touches if t.at == index), Touch(index, None, field))
+    touch = next((t for t in outcome.touches if t.at == index), Touch(index, None, field))
     uid = UUID(named) if named else touch.uid
     i = None if uid is None else base.index_of_uid(uid)
     before = None if i is None or field not in FIELDS else _value(base.node(i), field)
@@ -193,7 +193,7 @@ def shape_conflict(base: TreeColumns, head: TreeColumns, mine: Outcome, error: D
     reason = error.fields[0].message if error.fields else error.message
     return FieldConflict(
         uid,
-        _path_of(uid, base, mine.tree),
+        _path_of(uid, base, outcome.tree),
         field,
         before,
         operation.get("name") or operation.get("parent"),
@@ -230,12 +230,18 @@ HIDDEN = FieldConflict(None, "an entry outside your view", "entry", None, None, 
 
 
 def shown_conflicts(
-    found: Sequence[FieldConflict], *, policy: Policy, base: TreeColumns, head: TreeColumns, actor: Actor, at: datetime
+    field_conflicts: Sequence[FieldConflict],
+    *,
+    policy: Policy,
+    base: TreeColumns,
+    head: TreeColumns,
+    actor: Actor,
+    at: datetime,
 ) -> list[FieldConflict]:
     """Return conflicts that the actor may now read; if there is none of them, one that reveals nothing."""
     seen = [visible_entries(policy=policy, tree=tree, actor=actor, at=at) for tree in (base, head)]
     access = _BothSides(*seen)
-    return [access.without_hidden_names(each) for each in found if access.shows(each)] or [HIDDEN]
+    return [access.without_hidden_names(each) for each in field_conflicts if access.shows(each)] or [HIDDEN]
 
 
 def refuse_hidden(shown: Sequence[FieldConflict], work: Callable[[], object]) -> None:
@@ -276,12 +282,12 @@ class _BothSides:
         """Remove hidden entries from lists of children."""
         if conflict.field != "children" or conflict.entry is None:
             return conflict
-        was, mine, is_now = conflict.base, conflict.mine, conflict.theirs
+        was, wanted, is_now = conflict.base, conflict.mine, conflict.theirs
         uid = conflict.entry
         return replace(
             conflict,
             base=_seen_children(self.base, uid, was),
-            mine=_seen_children(self.base, uid, mine),
+            mine=_seen_children(self.base, uid, wanted),
             theirs=_seen_children(self.head, uid, is_now),
         )
 
@@ -351,22 +357,24 @@ def resolve_conflicts(
     while kept:
         standing = ResolvedConflicts(kept, [])
         try:
-            mine = sides.on_base(standing.operations)
+            outcome = sides.on_base(standing.operations)
         except DomainError as error:  # depends on a dropped operation
             kept = _without(kept, {index_in(error)})
             continue
-        found = sides.conflicts(standing.operations)
-        waiting = [conflict for conflict in found if conflict.key not in choices]
+        field_conflicts = sides.conflicts(standing.operations)
+        waiting = [conflict for conflict in field_conflicts if conflict.key not in choices]
         if waiting:
             return ResolvedConflicts(kept, waiting)
-        shorter = _dropped(kept, mine, [conflict for conflict in found if choices[conflict.key] == "theirs"])
+        shorter = _dropped(
+            kept, outcome, [conflict for conflict in field_conflicts if choices[conflict.key] == "theirs"]
+        )
         if shorter != kept:
             kept = shorter
             continue
         try:
             sides.on_head(standing.operations)
         except DomainError as error:
-            conflict = shape_conflict(sides.base, sides.head, mine, error)
+            conflict = shape_conflict(sides.base, sides.head, outcome, error)
             if choices.get(conflict.key) != "theirs" or conflict.operation is None:
                 return ResolvedConflicts(kept, [conflict])
             kept = _without(kept, {conflict.operation})
@@ -376,12 +384,12 @@ def resolve_conflicts(
 
 
 def _dropped(
-    kept: list[tuple[int, Mapping[str, Any]]], mine: Outcome, theirs: Sequence[FieldConflict]
+    kept: list[tuple[int, Mapping[str, Any]]], outcome: Outcome, field_conflicts: Sequence[FieldConflict]
 ) -> list[tuple[int, Mapping[str, Any]]]:
-    fields = {(conflict.entry, conflict.field) for conflict in theirs}
-    gone = {touch.at for touch in mine.touches if touch.uid is not None and (touch.uid, touch.field) in fields}
-    gone |= {conflict.operation for conflict in theirs if conflict.operation is not None}
-    parts = {conflict.field.removeprefix(_SETTINGS) for conflict in theirs if conflict.entry is None}
+    fields = {(conflict.entry, conflict.field) for conflict in field_conflicts}
+    gone = {touch.at for touch in outcome.touches if touch.uid is not None and (touch.uid, touch.field) in fields}
+    gone |= {conflict.operation for conflict in field_conflicts if conflict.operation is not None}
+    parts = {conflict.field.removeprefix(_SETTINGS) for conflict in field_conflicts if conflict.entry is None}
     return [(index, each) for index, each in _without_parts(_without(kept, gone), parts) if each]
 
 
@@ -391,11 +399,11 @@ def _without(kept: list[tuple[int, Mapping[str, Any]]], gone: set[int]) -> list[
 
 def _without_parts(kept: list[tuple[int, Mapping[str, Any]]], parts: set[str]) -> list[tuple[int, Mapping[str, Any]]]:
     """Drop these parts of settings; other parts that the same operation sets stay."""
-    found: list[tuple[int, Mapping[str, Any]]] = []
+    operations: list[tuple[int, Mapping[str, Any]]] = []
     for index, operation in kept:
         if operation["op"] == "set_policy" and parts & set(operation["settings"]):
             left = {part: value for part, value in operation["settings"].items() if part not in parts}
-            found.append((index, {**operation, "settings": left} if left else {}))
+            operations.append((index, {**operation, "settings": left} if left else {}))
         else:
-            found.append((index, operation))
-    return found
+            operations.append((index, operation))
+    return operations

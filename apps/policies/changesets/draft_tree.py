@@ -72,12 +72,12 @@ class DraftTree:
 
     def lineage(self, node: Node) -> list[Node]:
         """Return the ancestors and the entry itself, root first."""
-        found = [node]
-        while found[-1].parent_uid is not None:
-            above = self.get(found[-1].parent_uid)
+        lineage = [node]
+        while lineage[-1].parent_uid is not None:
+            above = self.get(lineage[-1].parent_uid)
             assert above is not None, "an entry's parent is in the tree"  # noqa: S101 - an invariant, not input
-            found.append(above)
-        return found[::-1]
+            lineage.append(above)
+        return lineage[::-1]
 
     def path(self, node: Node) -> str:
         return "/" + "/".join(step.name for step in self.lineage(node)[1:])
@@ -104,17 +104,17 @@ class DraftTree:
 
     def places(self, uid: UUID, mask: Mask | None = None) -> Sequence[Place]:
         """List all children by name; `mask` hides rows of the revision."""
-        found = self._all_places(uid)
-        return found if mask is None else [each for each in found if each.row is None or mask[each.row]]
+        places = self._all_places(uid)
+        return places if mask is None else [each for each in places if each.row is None or mask[each.row]]
 
     def node_at(self, place: Place) -> Node:
         if place.uid is None and place.row is not None:
             uid = self.base.uuid(place.row)
             if uid not in self.changes and uid not in self._nodes:
                 self._nodes[uid] = self.base.node(place.row)
-            found = self.get(uid)
-            assert found is not None, "a child is in the tree"  # noqa: S101 - an invariant, not input
-            return found
+            node = self.get(uid)
+            assert node is not None, "a child is in the tree"  # noqa: S101 - an invariant, not input
+            return node
         node = self.get(place.uid) if place.uid else None
         assert node is not None, "a child is in the tree"  # noqa: S101 - an invariant, not input
         return node
@@ -144,19 +144,19 @@ class DraftTree:
                 left.add(row)
             if after is not None and after.parent_uid == uid:
                 joined.append(Place(after.name, None, after.uid))
-        found = [Place(self.base.name[row], row, None) for row in rows if row not in left]
+        places = [Place(self.base.name[row], row, None) for row in rows if row not in left]
         for place in joined:
-            insort(found, place, key=lambda each: each.name)
-        return found
+            insort(places, place, key=lambda each: each.name)
+        return places
 
     @cached_property
     def _by_parent(self) -> dict[UUID, list[tuple[Node | None, Node | None]]]:
         """Changes by the uid of the parent, both the old and the new one."""
-        found: dict[UUID, list[tuple[Node | None, Node | None]]] = {}
+        changes_by_parent: dict[UUID, list[tuple[Node | None, Node | None]]] = {}
         for change in self.changes.values():
             for uid in {node.parent_uid for node in change if node is not None and node.parent_uid is not None}:
-                found.setdefault(uid, []).append(change)
-        return found
+                changes_by_parent.setdefault(uid, []).append(change)
+        return changes_by_parent
 
     @cached_property
     def _moved_parents(self) -> set[UUID]:
@@ -247,17 +247,17 @@ class DraftTree:
     def _passing_on(self, uid: UUID) -> list[UUID]:
         """List the children that inherit."""
         i = self.base.index_of_uid(uid)
-        found: dict[UUID, None] = {}
+        uids: dict[UUID, None] = {}
         if i is not None:
             here = self.base.children(i)
             rows = here.start + np.flatnonzero(self.base.inherit[here.start : here.stop])
-            found = dict.fromkeys(self.base.uuid(row) for row in rows.tolist())
+            uids = dict.fromkeys(self.base.uuid(row) for row in rows.tolist())
         for before, after in self._by_parent.get(uid, ()):
             if before is not None:
-                found.pop(before.uid, None)
+                uids.pop(before.uid, None)
             if after is not None and after.parent_uid == uid and after.shares is None:
-                found[after.uid] = None
-        return list(found)
+                uids[after.uid] = None
+        return list(uids)
 
 
 def _part(shares: float, total: float) -> float:

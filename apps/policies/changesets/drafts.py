@@ -19,7 +19,7 @@ from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAl
 from apps.engine.algorithms import get_algorithm, package_of
 from apps.engine.errors import BadParameter
 from apps.policies.access.authority import ActorGuard
-from apps.policies.access.scope import Verb, Visibility, rules_all, visible_entries
+from apps.policies.access.scope import Verb, Visibility, administers_policies, visible_entries
 from apps.policies.changesets.change_sets import (
     clean_reason,
     get_change_set_for_write,
@@ -53,14 +53,14 @@ def list_drafts(*, policy: Policy, at: datetime, actor: Actor) -> list[ChangeSet
     """
     if actor.user is None or not may_edit(policy, actor, at):
         return []
-    mine = ChangeSet.objects.filter(policy=policy, author=actor.user, state__in=_OPEN).select_related("policy")
-    return [each for each in mine.order_by("-updated_at", "-pk")[:50] if not _is_whole(each.operations)]
+    change_sets = ChangeSet.objects.filter(policy=policy, author=actor.user, state__in=_OPEN).select_related("policy")
+    return [each for each in change_sets.order_by("-updated_at", "-pk")[:50] if not _is_whole(each.operations)]
 
 
 def find_draft(*, policy: Policy, at: datetime, actor: Actor) -> ChangeSet | None:
     """Return the actor's most recently edited draft, or None."""
-    mine = list_drafts(policy=policy, at=at, actor=actor)
-    return next((each for each in mine if each.state == ChangeSet.State.DRAFT), None)
+    drafts = list_drafts(policy=policy, at=at, actor=actor)
+    return next((each for each in drafts if each.state == ChangeSet.State.DRAFT), None)
 
 
 def find_draft_of(*, policy_slug: str, at: datetime, actor: Actor) -> ChangeSet | None:
@@ -180,11 +180,11 @@ def drop_operation(*, id: int, version: int, index: int, at: datetime, actor: Ac
         gone = draft.operations[index]
         left = [*draft.operations[:index], *draft.operations[index + 1 :]]
         try:
-            found = check(draft, left, actor, at).operations
+            operations = check(draft, left, actor, at).operations
         except (Invalid, NotFound) as error:
             raise Conflict(f"A later edit depends on this one: {error.message}", code="rested_on") from None
-        reanchor(draft, found)
-        draft.operations = found
+        reanchor(draft, operations)
+        draft.operations = operations
         draft.undone = [*draft.undone, gone][-MOST_UNDONE:]
         return _moved_on(draft, actor, at)
 
@@ -236,11 +236,11 @@ def may_publish(draft: ChangeSet, actor: Actor, at: datetime) -> bool:
     """Return whether the actor could publish the draft on its base."""
     if not draft.operations or _is_whole(draft.operations):
         return False
-    if rules_all(actor) and actor.token is None:
+    if administers_policies(actor) and actor.token is None:
         return True
     policy = draft.policy
     base, settings = load_revision(policy, draft.base_number)
-    guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, besides=(Verb.PUBLISH,))
+    guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, extra_verbs=(Verb.PUBLISH,))
     try:
         outcome = apply_operations(base, draft.operations, settings=settings, guard=guard, archived=_archived(draft))
         refuse_account_moves(outcome, policy=policy, actor=actor, at=at)
@@ -267,13 +267,13 @@ def named_uids(operations: Sequence[Mapping[str, Any]]) -> set[str]:
 
 def list_neighbours(draft: ChangeSet, *, since: datetime) -> list[ChangeSet]:
     """List open change sets of others that touch some of the same entries, last edited first."""
-    mine = named_uids(draft.operations)
+    uids = named_uids(draft.operations)
     others = ChangeSet.objects.filter(policy=draft.policy_id, state__in=_OPEN, updated_at__gte=since)
     others = others.exclude(pk=draft.pk).exclude(author=draft.author_id) if draft.author_id else others
     return [
         each
         for each in others.select_related("policy").order_by("-updated_at")[:50]
-        if mine & named_uids(each.operations)
+        if uids & named_uids(each.operations)
     ]
 
 

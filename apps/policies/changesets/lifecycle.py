@@ -40,7 +40,7 @@ from apps.policies.operations.whole_trees import is_document
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.publishing.size_guard import ProposedChange, require_approver, require_second_person
 from apps.policies.selectors import get_change_set
-from apps.policies.services import move_on, publish_locked
+from apps.policies.services import merge_and_publish, move_on
 from apps.policies.tree.stored import load_archived, load_tree
 
 State = ChangeSet.State
@@ -120,20 +120,20 @@ def publish_due(*, at: datetime) -> list[Revision]:
     due = due.order_by("effective_at", "pk")
     published = []
     for pk, policy_id in due.values_list("pk", "policy_id"):
-        revision = _publish_one(pk, policy_id, at)
+        revision = _publish_if_due(pk, policy_id, at)
         if revision is not None:
             published.append(revision)
     return published
 
 
-def _publish_one(pk: int, policy_id: int, at: datetime) -> Revision | None:
+def _publish_if_due(pk: int, policy_id: int, at: datetime) -> Revision | None:
     try:
         with transaction.atomic():
             lock_policy(policy_id)
             change_set = _still_due(pk, at)
             if change_set is not None and not change_set.decided_name:
                 raise Conflict("It was due, but no decision was made.", code="undecided")
-            return None if change_set is None else publish_locked(change_set, _decider(change_set), at)
+            return None if change_set is None else merge_and_publish(change_set, _decider(change_set), at)
     except DomainError as error:
         with transaction.atomic():
             change_set = _still_due(pk, at)
@@ -144,8 +144,8 @@ def _publish_one(pk: int, policy_id: int, at: datetime) -> Revision | None:
 
 
 def _still_due(pk: int, at: datetime) -> ChangeSet | None:
-    found = ChangeSet.objects.select_for_update(of=("self",), no_key=True).select_related("policy", "decided_by")
-    return found.filter(pk=pk, state=State.APPROVED, effective_at__lte=at).first()
+    change_sets = ChangeSet.objects.select_for_update(of=("self",), no_key=True).select_related("policy", "decided_by")
+    return change_sets.filter(pk=pk, state=State.APPROVED, effective_at__lte=at).first()
 
 
 def _decider(change_set: ChangeSet) -> Actor:
@@ -204,11 +204,11 @@ def open_conflicts(change_set: ChangeSet, *, at: datetime, actor: Actor) -> list
     policy = Policy.all_objects.get(pk=change_set.policy_id)
     if is_document(change_set) or change_set.base_number == policy.head_number:
         return []
-    found = conflicts_with_head(change_set, policy)
-    if not found:
+    conflicts = conflicts_with_head(change_set, policy)
+    if not conflicts:
         return []
     base, head = load_tree(policy, change_set.base_number), load_tree(policy)
-    shown = shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at)
+    shown = shown_conflicts(conflicts, policy=policy, base=base, head=head, actor=actor, at=at)
     guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, only_see=True)
     settings, archived = settings_of(policy, policy.head_number), partial(load_archived, policy)
     try:

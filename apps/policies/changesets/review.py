@@ -190,20 +190,20 @@ class Review:
         """
         changes: Changes = {} if self.outcome is None else self.outcome.changes
         operations = self.change_set.operations
-        listed, found = {str(each.get("entry")) for each in operations}, {}
+        listed, siblings = {str(each.get("entry")) for each in operations}, {}
         for index, operation in enumerate(operations):
             shares = operation.get("shares")
             if operation["op"] != "set_shares" or not isinstance(shares, dict) or "from" not in shares:
                 continue
             edited = changes.get(UUID(str(operation["entry"])), (None, None))[1]
-            found[index] = [
+            siblings[index] = [
                 after
                 for before, after in changes.values()
                 if edited and before and after and after.parent_uid == edited.parent_uid
                 if after.shares != before.shares and str(after.uid) not in listed
             ]
-            listed |= {str(each.uid) for each in found[index]}
-        return found
+            listed |= {str(each.uid) for each in siblings[index]}
+        return siblings
 
     @cached_property
     def moves(self) -> TargetChanges:
@@ -221,40 +221,47 @@ class Review:
 
     def why_not_publish(self, actor: Actor) -> NotAllowed | None:
         """Return the error that the actor would get for lack of a right on publishing, or None."""
-        return self._refusal(actor, besides=(Verb.PUBLISH,))
+        return self._refusal(actor, extra_verbs=(Verb.PUBLISH,))
 
     def why_not_approve(self, actor: Actor) -> NotAllowed | None:
         """Return the error that the actor would get on approving, or None."""
         if actor.user is not None and actor.user.pk == self.change_set.author_id:
             return NotAllowed("You can't approve your own change set: ask a second person.", code="own_change_set")
-        return self._refusal(actor, instead=Verb.APPROVE)
+        return self._refusal(actor, override_verb=Verb.APPROVE)
 
     def people_who_may(self, verb: str) -> list[User]:
         """Return up to MOST_PEOPLE users, without the author, with the rights to publish or approve all of it."""
         if len(self.change_set.operations) > _MOST_OPERATIONS:
             return []
         ask = self.why_not_publish if verb == Verb.PUBLISH else self.why_not_approve
-        found = []
+        people = []
         for user in _candidates(self.policy, verb, self.at)[: 6 * MOST_PEOPLE]:
             if user.pk == self.change_set.author_id:
                 continue
 
             if ask(Actor(user=user, via="worker")) is None:
-                found.append(user)
-            if len(found) == MOST_PEOPLE:
+                people.append(user)
+            if len(people) == MOST_PEOPLE:
                 break
-        return found
+        return people
 
-    def _refusal(self, actor: Actor, *, besides: tuple[str, ...] = (), instead: str | None = None) -> NotAllowed | None:
+    def _refusal(
+        self, actor: Actor, *, extra_verbs: tuple[str, ...] = (), override_verb: str | None = None
+    ) -> NotAllowed | None:
         try:
             guard = ActorGuard(
-                policy=self.policy, tree=self.before, actor=actor, at=self.at, besides=besides, instead=instead
+                policy=self.policy,
+                tree=self.before,
+                actor=actor,
+                at=self.at,
+                extra_verbs=extra_verbs,
+                override_verb=override_verb,
             )
             if self.is_whole:
                 guard.may_set_policy(0)
             elif self.change_set.operations:
                 outcome = self._compute_outcome(guard)
-                if instead is None:
+                if override_verb is None:
                     refuse_account_moves(outcome, policy=self.policy, actor=actor, at=self.at)
         except NotAllowed as error:
             return error
@@ -318,9 +325,9 @@ def _place(change_set: ChangeSet, policy: Policy) -> tuple[int, str, Sequence[Fi
     if is_document(change_set):
         moved = f"It replaces the tree of revision {change_set.base_number}, and {policy.head_number} is current now."
         return change_set.base_number, moved, ()
-    found = conflicts_with_head(change_set, policy)
-    if found:
-        return change_set.base_number, "", found
+    conflicts = conflicts_with_head(change_set, policy)
+    if conflicts:
+        return change_set.base_number, "", conflicts
     return policy.head_number, "", ()
 
 
@@ -364,10 +371,10 @@ def list_of_change_sets(*, policy: Policy, which: Which, actor: Actor, at: datet
     if which == "waiting":
         asked = list_change_sets(policy=policy, actor=actor, at=at, states=_REQUESTED)
         return [change_set for change_set in asked if waits_for(change_set, actor=actor, at=at)]
-    found = list_change_sets(policy=policy, actor=actor, at=at, states=_UNDECIDED)
+    change_sets = list_change_sets(policy=policy, actor=actor, at=at, states=_UNDECIDED)
     if which == "mine":
-        return [each for each in found if actor.user is not None and each.author_id == actor.user.pk]
-    return found
+        return [each for each in change_sets if actor.user is not None and each.author_id == actor.user.pk]
+    return change_sets
 
 
 def waits_for(change_set: ChangeSet, *, actor: Actor, at: datetime) -> bool:

@@ -24,7 +24,7 @@ from django.db.models.functions import Coalesce
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
-from apps.policies.access.scope import Rights, rules_all, visible_entries
+from apps.policies.access.scope import Rights, administers_policies, visible_entries
 from apps.policies.formats import gridengine
 from apps.policies.formats.base import Difference, Format, LastImport
 from apps.policies.formats.registry import FORMATS, dropped, get_format, text_of, write_file
@@ -45,14 +45,14 @@ _READ, _WRITE = "policies:read", "policies:write"
 
 def last_import_of(policy: Policy, tree: TreeColumns, *, at: datetime, actor: Actor) -> LastImport | None:
     """Return the active import file; its text only if the actor may publish the whole policy."""
-    found = _active(policy).first()
-    if found is None:
+    row = _active(policy).first()
+    if row is None:
         return None
-    if not found.text or not _may_publish_all(policy, tree, actor, at, _READ):
-        return LastImport(found.cluster)
-    text = decompress_text(bytes(found.text))
-    number = found.number if found.change_set is None else found.change_set.revision.number
-    return LastImport(found.cluster, text, load_tree(policy, number))
+    if not row.text or not _may_publish_all(policy, tree, actor, at, _READ):
+        return LastImport(row.cluster)
+    text = decompress_text(bytes(row.text))
+    number = row.number if row.change_set is None else row.change_set.revision.number
+    return LastImport(row.cluster, text, load_tree(policy, number))
 
 
 def store_import_file(
@@ -108,7 +108,7 @@ def _active(policy: Policy) -> QuerySet[ImportedFile]:
 
 
 def _may_publish_all(policy: Policy, tree: TreeColumns, actor: Actor, at: datetime, scope: str) -> bool:
-    return rules_all(actor, scope) or tree.uuid(0) in Rights(policy, actor, at).at(Grant.Verb.PUBLISH)
+    return administers_policies(actor, scope) or tree.uuid(0) in Rights(policy, actor, at).at(Grant.Verb.PUBLISH)
 
 
 _LONGEST_CLUSTER = 128
@@ -146,16 +146,16 @@ class Export:
         """The difference to the current state in `against`; None if there is none or the format can't compare."""
         if self.against is None or self.format.against is None:
             return None
-        found = self.format.against(self.tree, self.against)
+        difference = self.format.against(self.tree, self.against)
         cluster = "" if self.remembered is None else self.remembered.cluster
-        if cluster and cluster != found.cluster:
+        if cluster and cluster != difference.cluster:
             raise Invalid(
-                f"The dump is of the cluster {found.cluster}, and the policy of {cluster}: send the dump of {cluster}, "
-                f"or name the cluster {found.cluster}.",
+                f"The dump is of the cluster {difference.cluster}, and the policy of {cluster}: "
+                f"send the dump of {cluster}, or name the cluster {difference.cluster}.",
                 code="other_cluster",
-                fields=[FieldProblem("cluster", f"is {found.cluster} in the dump")],
+                fields=[FieldProblem("cluster", f"is {difference.cluster} in the dump")],
             )
-        return found
+        return difference
 
     @property
     def lacks_cluster(self) -> bool:
@@ -196,7 +196,7 @@ def export_policy(
     moment: revision number or instant; None for the head. against: a file with the current state, of which everything
     except shares is preserved. cluster: its name in the file, by default that of the last import.
     """
-    found = get_format(format)
+    file_format = get_format(format)
     policy = get_policy(slug=policy_slug, actor=actor)
     revision = get_revision(policy=policy, at=moment)
     tree = load_tree(policy, revision.number)
@@ -204,7 +204,7 @@ def export_policy(
         raise NotAllowed("You see only a part of this policy: request the tree of that part.", code="partial_view")
     settings = PolicySettings.from_stored(revision.settings)
     return make_export(
-        policy, found, tree, settings, options=ExportOptions(against=against, cluster=cluster), at=at, actor=actor
+        policy, file_format, tree, settings, options=ExportOptions(against=against, cluster=cluster), at=at, actor=actor
     )
 
 
@@ -283,7 +283,8 @@ def shares_for_slurm(tree: TreeColumns, cluster: str, listed: Iterable[ListedAss
     dump = Dump(cluster, list(_dump_lines(listed)))
     compared = Compared(dump, tree, fit_to(tree, dump))
     wanted = {
-        (one.key.account, one.key.user): (one.shares, one.row) for one in associations_of(compared.fitted).values()
+        (association.key.account, association.key.user): (association.shares, association.row)
+        for association in associations_of(compared.fitted).values()
     }
     return WantedShares(compared.fitted, wanted, compared.notes)
 

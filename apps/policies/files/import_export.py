@@ -184,23 +184,23 @@ def plan_import(*, file: FileImport, at: datetime, actor: Actor) -> ImportPlan:
 
     The actor must see the whole tree: entries that the file leaves out could be hidden from its author.
     """
-    found = get_format(file.format)
+    file_format = get_format(file.format)
     policy = get_policy(slug=file.policy_slug, actor=actor, scope="policies:write")
     head, present = load_revision(policy, policy.head_number)
     if not visible_entries(policy=policy, tree=head, actor=actor, at=at).all_visible:
         raise NotAllowed(
             "You see only a part of this policy, and a file is compared with the whole tree.", code="partial_view"
         )
-    declared = read_file(found, file.content)
+    declared = read_file(file_format, file.content)
     tree = merge_document(
         declared,
         head,
-        fitted=found.fit(head),
+        fitted=file_format.fit(head),
         keep_missing=file.keep_missing,
         was_here=lambda uids: _known_uids(policy, uids),
     )
     refuse_new_names(declared, head, tree)
-    left = None if found.remembers is None else found.remembers(text_of(file.content), declared)
+    left = None if file_format.remembers is None else file_format.remembers(text_of(file.content), declared)
     if left is not None and left.text:
         _refuse_cut_off(head, tree)
     wanted = _settings({**declared.settings, **(file.settings or {})}, present)
@@ -208,7 +208,7 @@ def plan_import(*, file: FileImport, at: datetime, actor: Actor) -> ImportPlan:
     changed = tuple(part for part in after if after[part] != before[part])
     return ImportPlan(
         policy=policy,
-        format=found,
+        format=file_format,
         head=head,
         tree=tree,
         head_settings=present,
@@ -299,17 +299,17 @@ def _operations(
     changed, _ = changed_entries(head, tree)
     if int(np.count_nonzero(changed)) > MOST_OPERATIONS:
         return None
-    found = operations_between(head, tree, archived=lambda uid: load_archived(policy, uid))
+    operations = operations_between(head, tree, archived=lambda uid: load_archived(policy, uid))
     if settings:
-        found.append({"op": "set_policy", "settings": settings})
-    return None if len(found) > MOST_OPERATIONS else found
+        operations.append({"op": "set_policy", "settings": settings})
+    return None if len(operations) > MOST_OPERATIONS else operations
 
 
-def _settings(given: Mapping[str, Any], present: PolicySettings) -> PolicySettings:
-    if not given:
+def _settings(values: Mapping[str, Any], present: PolicySettings) -> PolicySettings:
+    if not values:
         return present
     try:
-        return PolicySettings.from_json(given, base=present)
+        return PolicySettings.from_json(values, base=present)
     except Invalid as error:
         fields = [FieldProblem(problem.where, problem.message) for problem in error.fields]
         raise Invalid(error.message, code="bad_document", fields=fields) from None

@@ -226,8 +226,8 @@ class DocumentBuilder:
         if not self.problems:
             return
         self.find_lines()
-        found = sorted(self.problems, key=lambda problem: problem.line)[:MOST_PROBLEMS]
-        fields = [FieldProblem(self.where(p.row, p.key, p.line), p.message) for p in found]
+        problems = sorted(self.problems, key=lambda problem: problem.line)[:MOST_PROBLEMS]
+        fields = [FieldProblem(self.where(p.row, p.key, p.line), p.message) for p in problems]
         raise Invalid(f"{fields[0].where} {fields[0].message}.", code="bad_document", fields=fields)
 
     def find_lines(self) -> None:

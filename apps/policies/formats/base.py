@@ -162,11 +162,11 @@ def line_finder(places: Callable[[], Iterable[tuple[Address, int]]]) -> Callable
 
     def find(addresses: Sequence[Address]) -> list[int]:
         wanted = {address[:n] for address in addresses for n in range(len(address) + 1)}
-        found = {address: line for address, line in places() if address in wanted}
-        return [_nearest(found, address) for address in addresses]
+        line_of = {address: line for address, line in places() if address in wanted}
+        return [_nearest(line_of, address) for address in addresses]
 
     return find
 
 
-def _nearest(found: dict[Address, int], address: Address) -> int:
-    return next((found[address[:n]] for n in range(len(address), -1, -1) if address[:n] in found), 1)
+def _nearest(line_of: dict[Address, int], address: Address) -> int:
+    return next((line_of[address[:n]] for n in range(len(address), -1, -1) if address[:n] in line_of), 1)

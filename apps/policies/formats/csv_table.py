@@ -228,22 +228,22 @@ class _TableEntries(DocumentBuilder):
     def check_percentages(self) -> None:
         """Check that percentages are given for a whole group and add up to 100."""
         for parent, names in list(self._children.items()):
-            given = [child for child in names.values() if child in self._percent]
-            if not given:
+            rows = [child for child in names.values() if child in self._percent]
+            if not rows:
                 continue
-            total = sum(self._percent[child] for child in given)
+            total = sum(self._percent[child] for child in rows)
             missing = [child for child in names.values() if child not in self._percent and self.says[child]]
             if missing:
                 self.problem(missing[0], "shares", "has no percentage, but siblings have")
             elif total > 100 + 1e-6:
                 self.problem(
-                    given[0],
+                    rows[0],
                     "shares",
                     f"the entries below {self.path(parent)} have {total:.6g} % together, more than 100",
                 )
             elif total < 100 - 0.1:
                 message = f"the entries below {self.path(parent)} have only {total:.6g} % together"
-                self.problem(given[0], "shares", f"{message}; add one of kind {RESERVE} with the rest")
+                self.problem(rows[0], "shares", f"{message}; add one of kind {RESERVE} with the rest")
 
 
 def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:

@@ -39,4 +39,4 @@ def plain_line(raw: str) -> str:
     if "#" not in raw and "\\" not in raw:
         return raw
     match = _WITH_COMMENT.match(raw)
-    return _ESCAPE.sub(lambda found: found[1] or "", match[1] if match else raw)
+    return _ESCAPE.sub(lambda escape: escape[1] or "", match[1] if match else raw)

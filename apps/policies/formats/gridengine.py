@@ -32,23 +32,25 @@ class _Node(NamedTuple):
 
 def read(text: str) -> ParsedDocument:
     nodes = _nodes(text)
-    found = DocumentBuilder()
-    children = {id: _children(found, node) for id, node in nodes.items()}
-    top = _root(found, nodes, children)
-    found.add(-1, "root", line=nodes[top].line)
+    builder = DocumentBuilder()
+    children = {id: _children(builder, node) for id, node in nodes.items()}
+    top = _root(builder, nodes, children)
+    builder.add(-1, "root", line=nodes[top].line)
     level = [(0, child) for child in children[top]]
     reached = {top}
     while level:
         following = []
         for parent, id in level:
-            row = _add_node(found, parent, nodes[id], is_group=bool(children[id]))
+            row = _add_node(builder, parent, nodes[id], is_group=bool(children[id]))
             reached.add(id)
             following += [(row, child) for child in children[id]] if row >= 0 else []
         level = following
-    if not found.problems:
+    if not builder.problems:
         for id in sorted(set(nodes) - reached):
-            found.problem(-1, f"id={id}", "isn't reached from the root: it is in a cycle below itself", nodes[id].line)
-    return found.finish(carries=frozenset({"kind", "shares"}))
+            builder.problem(
+                -1, f"id={id}", "isn't reached from the root: it is in a cycle below itself", nodes[id].line
+            )
+    return builder.finish(carries=frozenset({"kind", "shares"}))
 
 
 def _nodes(text: str) -> dict[int, _Node]:
@@ -78,14 +80,14 @@ def _nodes(text: str) -> dict[int, _Node]:
     return nodes
 
 
-def _children(found: DocumentBuilder, node: _Node) -> list[int]:
+def _children(builder: DocumentBuilder, node: _Node) -> list[int]:
     value, line = node.values.get("childnodes", ("NONE", node.line))
     if value.upper() == "NONE" or not value:
         return []
     return [_whole(part.strip(), line, "childnodes") for part in value.split(",")]
 
 
-def _root(found: DocumentBuilder, nodes: dict[int, _Node], children: dict[int, list[int]]) -> int:
+def _root(builder: DocumentBuilder, nodes: dict[int, _Node], children: dict[int, list[int]]) -> int:
     """Return the only node that is no child; all others must be a child of exactly one node."""
     parent: dict[int, int] = {}
     for id, below in children.items():
@@ -109,21 +111,21 @@ def _root(found: DocumentBuilder, nodes: dict[int, _Node], children: dict[int, l
     return tops[0]
 
 
-def _add_node(found: DocumentBuilder, parent: int, node: _Node, *, is_group: bool) -> int:
+def _add_node(builder: DocumentBuilder, parent: int, node: _Node, *, is_group: bool) -> int:
     name, line = node.values.get("name", (None, node.line))
-    row = found.add(parent, name, line=line, is_group=is_group)
+    row = builder.add(parent, name, line=line, is_group=is_group)
     if row < 0:
         return row
     kind, line = node.values.get("type", ("0", node.line))
     if kind not in ("0", "1"):
-        found.problem(row, "type", f"{kind[:20]!r} is neither 0 (user) nor 1 (project)", line)
+        builder.problem(row, "type", f"{kind[:20]!r} is neither 0 (user) nor 1 (project)", line)
     elif kind == "1":
-        found.kind[row] = found._kind(row, PROJECT)
+        builder.kind[row] = builder._kind(row, PROJECT)
     shares, line = node.values.get("shares", ("1", node.line))
     if not re.fullmatch(r"[0-9]{1,10}", shares) or int(shares) > MOST_SHARES:
-        found.problem(row, "shares", f"{shares[:40]!r} is not a whole number from 0 to {MOST_SHARES:,}", line)
+        builder.problem(row, "shares", f"{shares[:40]!r} is not a whole number from 0 to {MOST_SHARES:,}", line)
     else:
-        found.shares[row] = float(shares)
+        builder.shares[row] = float(shares)
     return row
 
 

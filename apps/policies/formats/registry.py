@@ -31,19 +31,19 @@ def load_package_formats(ours: tuple[str, ...]) -> Installed[Format]:
     return load_installed(ENTRY_POINT_GROUP, _check, is_taken=lambda name: name in ours)
 
 
-def _check(name: str, given: Any) -> Format:
+def _check(name: str, candidate: Any) -> Format:
     """Return a package's format with guarded functions; raise ValueError if it can't read or write its sample."""
-    if type(given) is not Format:
-        raise ValueError(f"it must be a Format, not a {type(given).__name__}")
-    require_name(given, name)
+    if type(candidate) is not Format:
+        raise ValueError(f"it must be a Format, not a {type(candidate).__name__}")
+    require_name(candidate, name)
     if not _NAME.fullmatch(name):
         raise ValueError("its name must be 1–40 of a–z, 0–9 and -, beginning with a letter")
-    require_texts(given, ("label", "reference", "sample", "media_type", "suffix"))
-    carries: object = given.carries
+    require_texts(candidate, ("label", "reference", "sample", "media_type", "suffix"))
+    carries: object = candidate.carries
     if not isinstance(carries, tuple) or not all(isinstance(each, str) for each in carries):
         raise ValueError("its carries must be a tuple of texts")
-    checked = _guarded(given)
-    if not checked.looks_like(given.sample) or checked.looks_like(""):
+    checked = _guarded(candidate)
+    if not checked.looks_like(candidate.sample) or checked.looks_like(""):
         raise ValueError("its looks_like must recognise its sample, and no empty text")
     try:
         # Raise ValueError unless the sample, written and read again, yields the same tree.
@@ -63,48 +63,48 @@ def _comparable_rows(tree: TreeColumns) -> set[tuple[str, float, bool]]:
     return {(tree.path(i), float(tree.shares[i]), bool(tree.inherit[i])) for i in rows}
 
 
-def _guarded(given: Format) -> Format:
+def _guarded(policy_format: Format) -> Format:
     """Wrap the functions of a package's format, so that their failures become Invalid with the format's name."""
 
     def called(function: Callable[..., Any], kind: type, *arguments: Any) -> Any:
         try:
-            found = function(*arguments)
+            result = function(*arguments)
         except DomainError:
             raise
         except Exception as error:  # whatever a package does in its functions
-            raise _failed(given, f"failed: {type(error).__name__}: {error}") from error
-        if not isinstance(found, kind):
-            raise _failed(given, f"gave a {type(found).__name__} in place of a {kind.__name__}")
-        return found
+            raise _failed(policy_format, f"failed: {type(error).__name__}: {error}") from error
+        if not isinstance(result, kind):
+            raise _failed(policy_format, f"gave a {type(result).__name__} in place of a {kind.__name__}")
+        return result
 
     def read(text: str) -> ParsedDocument:
-        found: ParsedDocument = called(given.read, ParsedDocument, text)
-        return found
+        result: ParsedDocument = called(policy_format.read, ParsedDocument, text)
+        return result
 
     def fit(tree: TreeColumns) -> TreeColumns:
-        found: TreeColumns = called(given.fit, TreeColumns, tree)
-        if len(found) != len(tree) or (found.uid is not tree.uid and (found.uid != tree.uid).any()):
-            raise _failed(given, "gave a tree of other entries")
-        return found
+        result: TreeColumns = called(policy_format.fit, TreeColumns, tree)
+        if len(result) != len(tree) or (result.uid is not tree.uid and (result.uid != tree.uid).any()):
+            raise _failed(policy_format, "gave a tree of other entries")
+        return result
 
     def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
-        pieces = iter(called(given.write, object, tree, settings))
+        pieces = iter(called(policy_format.write, object, tree, settings))
         while (piece := called(next, object, pieces, None)) is not None:
             if not isinstance(piece, str):
-                raise _failed(given, f"gave a {type(piece).__name__} in place of text")
+                raise _failed(policy_format, f"gave a {type(piece).__name__} in place of text")
             yield piece
 
     def looks_like(text: str) -> bool:
         try:
-            return given.looks_like(text) is True
+            return policy_format.looks_like(text) is True
         except Exception:  # a failure means that it doesn't recognise the text
             return False
 
-    return replace(given, read=read, write=write, looks_like=looks_like, fit=fit)
+    return replace(policy_format, read=read, write=write, looks_like=looks_like, fit=fit)
 
 
-def _failed(given: Format, what: str) -> Invalid:
-    return Invalid(f"The package of the policy format {given.name} {what}.", code="package_failed")
+def _failed(policy_format: Format, what: str) -> Invalid:
+    return Invalid(f"The package of the policy format {policy_format.name} {what}.", code="package_failed")
 
 
 _BUILT_IN: dict[str, Format] = {
@@ -222,22 +222,22 @@ def _unreadable(message: str, line: int) -> Invalid:
 def dropped(format: Format, tree: TreeColumns) -> list[str]:
     """Describe what an export in the format drops of this tree, with the number of entries and the first of them."""
     fitted = format.fit(tree)
-    found = [] if format.has_settings else ["the policy's settings"]
+    losses = [] if format.has_settings else ["the policy's settings"]
     if fitted is tree:
-        return found
+        return losses
     if "uid" not in format.carries:
-        found.append("uids: moved and renamed entries are read back as one entry removed and another one added")
+        losses.append("uids: moved and renamed entries are read back as one entry removed and another one added")
     for column in ("shares", "inherit", "is_group", "scope_code", "locked"):
         differs = np.flatnonzero(getattr(fitted, column) != getattr(tree, column))
         if column == "shares":
             differs = np.flatnonzero((fitted.shares != tree.shares) & ~tree.inherit)
-        found += _describe(tree, column, differs.tolist())
+        losses += _describe(tree, column, differs.tolist())
     for sparse in SPARSE:
-        found += _describe(tree, sparse, [i for i in getattr(tree, sparse) if i not in getattr(fitted, sparse)])
+        losses += _describe(tree, sparse, [i for i in getattr(tree, sparse) if i not in getattr(fitted, sparse)])
     for texts in ("kind", "name"):
         pairs = zip(getattr(fitted, texts), getattr(tree, texts), strict=True)
-        found += _describe(tree, texts, [i for i, (a, b) in enumerate(pairs) if a != b and (i or texts == "kind")])
-    return found
+        losses += _describe(tree, texts, [i for i, (a, b) in enumerate(pairs) if a != b and (i or texts == "kind")])
+    return losses
 
 
 def _describe(tree: TreeColumns, column: str, entries: list[int]) -> list[str]:

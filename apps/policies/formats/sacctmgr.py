@@ -57,13 +57,13 @@ class _DumpUpdate:
     def __init__(self, compared: Compared, then: TreeColumns, cluster: str) -> None:
         self._dump, self._now, self._cluster = compared.dump, compared, cluster
         row_now = {uid.tobytes(): i for i, uid in enumerate(compared.given.uid)}
-        by_row = {one.row: one for one in compared.wanted.values()}
+        by_row = {association.row: association for association in compared.wanted.values()}
         fitted = fit(then)
         self._before: dict[Key, Association | None] = {
             key: by_row.get(row_now.get(then.uid[old.row].tobytes(), -1))
             for key, old in associations_of(fitted).items()
         }
-        self._claimed = {one.row for one in self._before.values() if one is not None}
+        self._claimed = {association.row for association in self._before.values() if association is not None}
         self._gone: list[Line] = []
         self._fresh_heads: set[int] = set()
 
@@ -76,20 +76,20 @@ class _DumpUpdate:
 
     def _entry(self, line: Line) -> Association | None:
         """Return the current association of a line; None if its entry was archived or never existed."""
-        one = self._before.get(line.key)
-        if one is None:
-            one = self._now.wanted.get(line.key)
-            return None if one is None or one.row in self._claimed else one
-        return one
+        association = self._before.get(line.key)
+        if association is None:
+            association = self._now.wanted.get(line.key)
+            return None if association is None or association.row in self._claimed else association
+        return association
 
     @cached_property
     def _account_names(self) -> dict[str, str]:
         """Current account names by their names in the dump, without archived ones."""
-        found = {ROOT: ROOT}
+        names = {ROOT: ROOT}
         for line in self._dump.lines:
-            if line.word == "Account" and (one := self._entry(line)) is not None:
-                found[line.name.lower()] = one.name
-        return found
+            if line.word == "Account" and (association := self._entry(line)) is not None:
+                names[line.name.lower()] = association.name
+        return names
 
     def _keeps(self, line: Line) -> bool:
         """Return whether to copy a line without entry: Slurm's user root, and associations of one partition."""
@@ -98,17 +98,20 @@ class _DumpUpdate:
         return is_kept and self._entry(line) is None and line.above.lower() in self._account_names
 
     def _is_moved(self, line: Line) -> bool:
-        one = self._entry(line)
-        return one is not None and one.above.lower() != self._account_names.get(line.above.lower(), "").lower()
+        association = self._entry(line)
+        return (
+            association is not None
+            and association.above.lower() != self._account_names.get(line.above.lower(), "").lower()
+        )
 
     def _sections(self) -> list[_Section]:
-        found = [_Section(None)]
+        sections = [_Section(None)]
         for line in self._dump.lines:
             if line.word == "Parent":
-                found.append(_Section(line))
+                sections.append(_Section(line))
             else:
-                found[-1].lines.append(line)
-        return found
+                sections[-1].lines.append(line)
+        return sections
 
     def _place_moved_and_new(self, sections: list[_Section]) -> None:
         last = {self._parent(section): section for section in sections if section.head is not None}
@@ -124,15 +127,19 @@ class _DumpUpdate:
 
         known = set()
         for line in self._dump.lines:
-            one = self._entry(line) if line.word in ("Account", "User") else None
-            if one is None:
+            association = self._entry(line) if line.word in ("Account", "User") else None
+            if association is None:
                 continue
-            known.add(one.key)
+            known.add(association.key)
             if self._is_moved(line):
-                place(one.above, f"{self._rewritten(line, one)}\n", "" if one.key.user else one.key.account)
-        for key, one in self._now.wanted.items():
+                place(
+                    association.above,
+                    f"{self._rewritten(line, association)}\n",
+                    "" if association.key.user else association.key.account,
+                )
+        for key, association in self._now.wanted.items():
             if key not in known:
-                place(one.above, new_line(one), "" if key.user else key.account)
+                place(association.above, new_line(association), "" if key.user else key.account)
 
     def _parent(self, section: _Section) -> str:
         """Return the current name of the section's account in lower case, or "" if it was archived."""
@@ -148,21 +155,21 @@ class _DumpUpdate:
         for section in sections:
             ready = [section]
             while ready:
-                one = ready.pop(0)
-                parent = self._parent(one)
-                if one.head is not None and parent and parent not in declared:
-                    waiting.setdefault(parent, []).append(one)
+                part = ready.pop(0)
+                parent = self._parent(part)
+                if part.head is not None and parent and parent not in declared:
+                    waiting.setdefault(parent, []).append(part)
                     continue
-                yield one
-                new = self._declared_by(one)
+                yield part
+                new = self._declared_by(part)
                 declared |= new
                 ready += [each for name in sorted(new) for each in waiting.pop(name, [])]
 
     def _declared_by(self, section: _Section) -> set[str]:
         stay = {
-            one.key.account
+            association.key.account
             for line in section.lines
-            if line.word == "Account" and (one := self._entry(line)) is not None and not self._is_moved(line)
+            if line.word == "Account" and (association := self._entry(line)) is not None and not self._is_moved(line)
         }
         return stay | section.declares
 
@@ -184,33 +191,33 @@ class _DumpUpdate:
                 yield f"{line.text}\n"
         elif self._keeps(line):
             yield f"{line.text}\n"
-        elif (one := self._entry(line)) is None:
+        elif (association := self._entry(line)) is None:
             self._gone.append(line)
         elif not self._is_moved(line):
-            yield f"{self._rewritten(line, one)}\n"
+            yield f"{self._rewritten(line, association)}\n"
 
-    def _rewritten(self, line: Line, one: Association) -> str:
+    def _rewritten(self, line: Line, association: Association) -> str:
         """Return the line with the current shares, name, and account names.
 
         Slurm renames no accounts and moves no users: after a load, the previous association exists as well.
         """
-        if one.key != line.key:
+        if association.key != line.key:
             self._gone.append(line)
-        values = {} if line.partition else with_shares(line, one.shares)
-        renamed = one.name if one.name.lower() != line.name.lower() or one.key.user else ""
-        return line.with_values({**values, **self._accounts_named(line, one)}, renamed)
+        values = {} if line.partition else with_shares(line, association.shares)
+        renamed = association.name if association.name.lower() != line.name.lower() or association.key.user else ""
+        return line.with_values({**values, **self._accounts_named(line, association)}, renamed)
 
-    def _accounts_named(self, line: Line, one: Association) -> dict[str, str]:
+    def _accounts_named(self, line: Line, association: Association) -> dict[str, str]:
         """Return changed values of the default account and coordinated accounts that were renamed or archived."""
-        options, found = line.options or {}, dict[str, str]()
+        options, values = line.options or {}, dict[str, str]()
         default = options.get("defaultaccount", "")
         if default != self._renamed(default):
-            found["defaultaccount"] = f"'{self._renamed(default) or one.above}'"
+            values["defaultaccount"] = f"'{self._renamed(default) or association.above}'"
         coordinated = options.get("coordinator", "").split(",")
         names = [self._renamed(name) for name in coordinated]
         if names != coordinated:
-            found["coordinator"] = f"'{','.join(filter(None, names))}'"
-        return found
+            values["coordinator"] = f"'{','.join(filter(None, names))}'"
+        return values
 
     def _renamed(self, account: str) -> str:
         """Return an account's current name: as in the dump if unchanged, or "" if it was archived."""

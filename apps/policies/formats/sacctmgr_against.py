@@ -57,14 +57,14 @@ def shares_text(shares: float | str) -> str:
 def associations_of(tree: TreeColumns) -> dict[Key, Association]:
     """Return the associations of a fitted tree, accounts before what is below them."""
     shares, inherit, accounts = tree.shares.tolist(), tree.inherit.tolist(), tree.is_group.tolist()
-    found = {}
+    associations = {}
     for parent in np.flatnonzero(tree.n_children).tolist():
         above = tree.name[parent] if parent else ROOT
         for i in tree.listed_children(parent):
             name = tree.name[i]
             key = Key(name.lower()) if accounts[i] else Key(above.lower(), name)
-            found[key] = Association(key, name, above, shares_text(PARENT if inherit[i] else shares[i]), i)
-    return found
+            associations[key] = Association(key, name, above, shares_text(PARENT if inherit[i] else shares[i]), i)
+    return associations
 
 
 def fit_to(tree: TreeColumns, dump: Dump) -> TreeColumns:
@@ -95,12 +95,14 @@ class Compared:
     def changed(self) -> list[Association]:
         there = self.dump.associations
         return [
-            one for key, one in self.wanted.items() if key in there and shares_text(there[key].shares) != one.shares
+            association
+            for key, association in self.wanted.items()
+            if key in there and shares_text(there[key].shares) != association.shares
         ]
 
     @cached_property
     def new(self) -> list[Association]:
-        return [one for key, one in self.wanted.items() if key not in self.dump.associations]
+        return [association for key, association in self.wanted.items() if key not in self.dump.associations]
 
     @cached_property
     def gone(self) -> list[Line]:
@@ -126,7 +128,7 @@ class Compared:
         """Yield notes on groups with fractions where many lines change, perhaps only by another scale."""
         above = competitors(self.given)
         has_fractions: Mask = (self.given.shares != np.rint(self.given.shares)) & ~self.given.inherit
-        changed = {one.row for one in self.changed}
+        changed = {association.row for association in self.changed}
         for group, members in members_of(above, np.unique(above[has_fractions])):
             rows = members[(members > 0) & (self.given.shares[members] > 0)].tolist()
             n = len(changed.intersection(rows))
@@ -142,7 +144,11 @@ class Compared:
         """Yield notes on accounts only in Slurm whose users equal those of an account only in the policy: probably
         renamed."""
         users_here, users_there = _users(self.wanted), _users(self.dump.associations)
-        here = {users_here[one.key.account]: one.name for one in self.new if not one.key.user}
+        here = {
+            users_here[association.key.account]: association.name
+            for association in self.new
+            if not association.key.user
+        }
         for line in self.gone:
             users = frozenset() if line.key.user else users_there[line.key.account]
             if users and users in here:
@@ -154,27 +160,28 @@ class Compared:
 
 def _users(keys: Iterable[Key]) -> defaultdict[str, frozenset[str]]:
     """Return the users of each account."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    users_by_account: defaultdict[str, set[str]] = defaultdict(set)
     for key in keys:
         if key.user:
-            found[key.account].add(key.user)
-    return defaultdict(frozenset, {account: frozenset(users) for account, users in found.items()})
+            users_by_account[key.account].add(key.user)
+    return defaultdict(frozenset, {account: frozenset(users) for account, users in users_by_account.items()})
 
 
 def _compare(tree: TreeColumns, text: str) -> Compared:
     dump = dump_of(text)
-    found = Compared(dump, tree, fit_to(tree, dump))
-    _refuse_cut_off(found)
-    return found
+    compared = Compared(dump, tree, fit_to(tree, dump))
+    _refuse_cut_off(compared)
+    return compared
 
 
-def _refuse_cut_off(found: Compared) -> None:
+def _refuse_cut_off(compared: Compared) -> None:
     """Refuse a dump that seems cut off: it lacks most associations, and some of its accounts are empty."""
-    n, lacks = len(found.wanted), len(found.new)
+    n, lacks = len(compared.wanted), len(compared.new)
     empty = {
-        one.above
-        for one in found.new
-        if Key(one.above.lower()) in found.dump.associations and one.above.lower() not in found.dump.divided
+        association.above
+        for association in compared.new
+        if Key(association.above.lower()) in compared.dump.associations
+        and association.above.lower() not in compared.dump.divided
     }
     if empty and 2 * lacks > n:
         raise Invalid(
@@ -187,36 +194,44 @@ def _refuse_cut_off(found: Compared) -> None:
 
 def dump_against(tree: TreeColumns, text: str) -> Difference:
     """Write the dump line for line with the tree's shares; new associations are added at the end."""
-    found = _compare(tree, text)
-    return _difference(found, lambda: _dump_pieces(found), (*_of_partitions(found), *_unquoted_types(found.dump)))
+    compared = _compare(tree, text)
+    return _difference(
+        compared, lambda: _dump_pieces(compared), (*_of_partitions(compared), *_unquoted_types(compared.dump))
+    )
 
 
 def script_against(tree: TreeColumns, text: str) -> Difference:
     """Write commands for associations whose shares differ from the tree's, and for new ones."""
-    found = _compare(tree, text)
-    return _difference(found, lambda: _script_pieces(found))
+    compared = _compare(tree, text)
+    return _difference(compared, lambda: _script_pieces(compared))
 
 
-def _difference(found: Compared, pieces: Callable[[], Iterator[str]], more_notes: tuple[str, ...] = ()) -> Difference:
-    there = found.dump.associations
+def _difference(
+    compared: Compared, pieces: Callable[[], Iterator[str]], more_notes: tuple[str, ...] = ()
+) -> Difference:
+    there = compared.dump.associations
     return Difference(
-        cluster=found.dump.cluster,
-        changed=[_change(one, shares_text(there[one.key].shares)) for one in found.changed],
-        new=[_change(one, "") for one in found.new],
-        gone=[AssociationChange(line.key.account, line.key.user, shares_text(line.shares), "") for line in found.gone],
-        notes=(*found.notes, *more_notes),
+        cluster=compared.dump.cluster,
+        changed=[_change(association, shares_text(there[association.key].shares)) for association in compared.changed],
+        new=[_change(association, "") for association in compared.new],
+        gone=[
+            AssociationChange(line.key.account, line.key.user, shares_text(line.shares), "") for line in compared.gone
+        ],
+        notes=(*compared.notes, *more_notes),
         pieces=pieces,
     )
 
 
-def _change(one: Association, before: str) -> AssociationChange:
-    return AssociationChange(one.key.account, one.key.user, before, one.shares)
+def _change(association: Association, before: str) -> AssociationChange:
+    return AssociationChange(association.key.account, association.key.user, before, association.shares)
 
 
-def _of_partitions(found: Compared) -> Iterator[str]:
-    users = [one for one in found.changed if one.key in found.dump.in_partitions]
+def _of_partitions(compared: Compared) -> Iterator[str]:
+    users = [association for association in compared.changed if association.key in compared.dump.in_partitions]
     if users:
-        first = ", ".join(f"{one.name} in {one.above}" for one in users[:3]) + (", …" if len(users) > 3 else "")
+        first = ", ".join(f"{association.name} in {association.above}" for association in users[:3]) + (
+            ", …" if len(users) > 3 else ""
+        )
         yield (
             f"load the file twice, because of associations of one partition ({first}): the first time Slurm changes "
             "these together with the user's own, the second time it sets them back"
@@ -232,18 +247,18 @@ def _unquoted_types(dump: Dump) -> Iterator[str]:
         )
 
 
-def _dump_pieces(found: Compared) -> Iterator[str]:
-    for line in found.dump.lines:
-        wanted = found.wanted.get(line.key) if line.is_association else None
+def _dump_pieces(compared: Compared) -> Iterator[str]:
+    for line in compared.dump.lines:
+        wanted = compared.wanted.get(line.key) if line.is_association else None
         yield f"{line.text if wanted is None else line.with_values(with_shares(line, wanted.shares))}\n"
     parent = None
-    for new in found.new:
+    for new in compared.new:
         if new.above != parent:
             parent = new.above
             yield f"Parent - '{parent}'\n"
         yield new_line(new)
-    yield from _comments(found)
-    for note in _of_partitions(found):
+    yield from _comments(compared)
+    for note in _of_partitions(compared):
         yield f"# {note}\n"
 
 
@@ -251,18 +266,18 @@ def new_line(new: Association) -> str:
     return f"{'User' if new.key.user else 'Account'} - '{new.name}':Fairshare={dump_shares(new.shares)}\n"
 
 
-def _script_pieces(found: Compared) -> Iterator[str]:
-    tree, cluster = found.fitted, found.dump.cluster
+def _script_pieces(compared: Compared) -> Iterator[str]:
+    tree, cluster = compared.fitted, compared.dump.cluster
     yield f"# {tree.policy_slug} revision {tree.number}, against the dump of {cluster}; {HOW_TO_RUN}\n"
-    for each in found.wanted.values():
-        there = found.dump.associations.get(each.key)
+    for each in compared.wanted.values():
+        there = compared.dump.associations.get(each.key)
         if there is None:
             yield _add(each, cluster)
         elif shares_text(there.shares) != each.shares:
             # Without a partition, a command also changes the associations of each partition (Slurm 22.05.8).
-            of_none = " partition=''" if each.key in found.dump.in_partitions else ""
+            of_none = " partition=''" if each.key in compared.dump.in_partitions else ""
             yield f"modify {_selector(each.key, cluster)}{of_none} set fairshare={each.shares}\n"
-    yield from _comments(found)
+    yield from _comments(compared)
 
 
 def _selector(key: Key, cluster: str) -> str:
@@ -290,7 +305,7 @@ def removals(lines: list[Line], cluster: str) -> Iterator[str]:
         yield removal(line, cluster)
 
 
-def _comments(found: Compared) -> Iterator[str]:
-    yield from removals(found.gone, found.dump.cluster)
-    for note in found.notes:
+def _comments(compared: Compared) -> Iterator[str]:
+    yield from removals(compared.gone, compared.dump.cluster)
+    for note in compared.notes:
         yield f"# {note}\n"

@@ -116,13 +116,13 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _shell_commands(text: str) -> list[_Shell]:
     """Split a line into its commands, without prompt, comments, redirections and quotes."""
-    found = [_Shell()]
+    commands = [_Shell()]
     for token in _TOKEN.finditer(text, prompt.end() if (prompt := _PROMPT.match(text)) else 0):
-        now = found[-1]
+        now = commands[-1]
         if token["comment"]:
             break
         if token["operator"]:
-            found.append(_Shell(reads_from=token["operator"] if token["operator"] == "|" else ""))
+            commands.append(_Shell(reads_from=token["operator"] if token["operator"] == "|" else ""))
         elif token["redirect"]:
             if "<" in token["redirect"]:
                 now.reads_from = token["redirect"]
@@ -133,16 +133,16 @@ def _shell_commands(text: str) -> list[_Shell]:
                 now.unread = f"{token['word'][:60]!r} is filled in by the shell: write its value"
         else:
             now.unread = f"{text[token.start() : token.start() + 60].strip()!r} has a quote that isn't closed"
-    return [one for one in found if one.words or one.unread]
+    return [command for command in commands if command.words or command.unread]
 
 
 def _unquoted(word: str) -> tuple[str, bool]:
     """Return a word without the quotes of the shell and of Slurm, and whether the shell would expand it."""
-    found, is_expanded = "", False
-    for one, two, escaped, plain in _PIECE.findall(word):
-        is_expanded |= bool(re.search(r"[$`]", two + plain)) or bool(re.search(r"\{[^}]*,[^}]*\}", plain))
-        found += one + two.replace('\\"', '"') + escaped + plain
-    return found.replace("'", "").replace('"', ""), is_expanded
+    text, is_expanded = "", False
+    for single, double, escaped, plain in _PIECE.findall(word):
+        is_expanded |= bool(re.search(r"[$`]", double + plain)) or bool(re.search(r"\{[^}]*,[^}]*\}", plain))
+        text += single + double.replace('\\"', '"') + escaped + plain
+    return text.replace("'", "").replace('"', ""), is_expanded
 
 
 def _without_program(command: list[str]) -> tuple[list[str], bool]:
@@ -191,12 +191,12 @@ def read(text: str) -> ParsedDocument:
     Raises:
         Invalid: it is no script, or has commands that can't be read, which are all listed.
     """
-    found = Associations()
-    commands = list(_commands(text, found))
+    associations = Associations()
+    commands = list(_commands(text, associations))
     if not commands:
         raise wrong_format(LABEL, 1, "it contains no command")
-    _Applied(found, commands, keeps_case=bool(_SAYS_CASE.search(text))).apply()
-    return found.declared()
+    _Applied(associations, commands, keeps_case=bool(_SAYS_CASE.search(text))).apply()
+    return associations.declared()
 
 
 def looks_like(text: str) -> bool:
@@ -214,7 +214,7 @@ def looks_like(text: str) -> bool:
     return False
 
 
-def _commands(text: str, found: Associations) -> Iterator[_Command | None]:
+def _commands(text: str, associations: Associations) -> Iterator[_Command | None]:
     """Yield the commands that concern accounts and users, and None for each other one."""
     ends_at, is_begun = "", False
     for line, content in _logical_lines(text):
@@ -236,10 +236,10 @@ def _commands(text: str, found: Associations) -> Iterator[_Command | None]:
                 message = shell.unread or _unread(words, is_named, shell)
                 if not is_begun and not is_named:
                     raise wrong_format(LABEL, line, message)
-                found.problem("", message, line)
+                associations.problem("", message, line)
                 continue
             is_begun = True
-            yield _command(verb, words[1:], line, found)
+            yield _command(verb, words[1:], line, associations)
 
 
 def _unread(words: Sequence[str], is_named: bool, shell: _Shell) -> str:
@@ -248,25 +248,25 @@ def _unread(words: Sequence[str], is_named: bool, shell: _Shell) -> str:
     return f"{' '.join(words)[:60]!r} isn't a command of sacctmgr such as add account"
 
 
-def _command(verb: str, words: Sequence[str], line: int, found: Associations) -> _Command | None:
+def _command(verb: str, words: Sequence[str], line: int, associations: Associations) -> _Command | None:
     verb = _SAME.get(verb, verb)
     if verb in _ONLY_SHOWN:
         return None
     kind = key_of(words[0], _KINDS) if words else None
     kind = "accounts" if kind == "acct" else kind
     if verb in ("load", "clear"):
-        found.problem(verb, "changes the tree by what the script doesn't contain: import that instead", line)
+        associations.problem(verb, "changes the tree by what the script doesn't contain: import that instead", line)
         return None
     if kind == "clusters" and verb == "add":
-        which = _split_options(words[1:], _KEYS["add", "clusters"], line, found)[0]
+        which = _split_options(words[1:], _KEYS["add", "clusters"], line, associations)[0]
         return _Command(verb, kind, which, _Words(line))
     if kind not in ("accounts", "users") or verb not in ("add", "modify", "delete"):
         name = (kind or (words[0].lower() if words else "")).removesuffix("s")
-        found.unread(f"{verb} {'qos' if kind == 'qos' else name}")
+        associations.unread(f"{verb} {'qos' if kind == 'qos' else name}")
         if kind == "clusters" and verb == "delete":
-            found.problem("delete cluster", "removes its whole tree: remove it from the script", line)
+            associations.problem("delete cluster", "removes its whole tree: remove it from the script", line)
         return None
-    which, changes = _split_options(words[1:], _KEYS[verb, kind], line, found, _CHANGES.get((verb, kind), ()))
+    which, changes = _split_options(words[1:], _KEYS[verb, kind], line, associations, _CHANGES.get((verb, kind), ()))
     return _Command(verb, kind, which, changes)
 
 
@@ -286,12 +286,12 @@ _CHANGES: dict[tuple[str, str], Keys] = {
 
 
 def _split_options(
-    given: Sequence[str], keys: Keys, line: int, found: Associations, changes: Keys = ()
+    arguments: Sequence[str], keys: Keys, line: int, associations: Associations, changes: Keys = ()
 ) -> tuple[_Words, _Words]:
     """Return the words before and after *set*; *where* and *set* come in any order, and repeated."""
     which, to_set = _Words(line), _Words(line)
     now = which
-    for word in given:
+    for word in arguments:
         if word.lower() in ("where", "set"):
             now = to_set if word.lower() == "set" and changes else which
             continue
@@ -301,12 +301,12 @@ def _split_options(
             continue
         key = key_of(typed.rstrip("+-"), keys if now is which else changes) if equals else None
         if key is None:
-            found.problem(word[:60], "isn't a word of this command: Slurm would do nothing", line)
+            associations.problem(word[:60], "isn't a word of this command: Slurm would do nothing", line)
             continue
         if typed[-1:] in ("+", "-") and key in SHARE_KEYS:
-            found.note(f"line {line}: {typed}= is read as =; Slurm 25.11 and later refuse it")
+            associations.note(f"line {line}: {typed}= is read as =; Slurm 25.11 and later refuse it")
         if key in SHARE_KEYS and not value:
-            found.note(f"line {line}: {typed}= without a value sets 0")
+            associations.note(f"line {line}: {typed}= without a value sets 0")
         now.by_key[key] = value or ("0" if key in SHARE_KEYS else "")
     return which, to_set
 
@@ -314,10 +314,10 @@ def _split_options(
 class _Applied:
     """Applies commands to an empty cluster."""
 
-    def __init__(self, found: Associations, commands: Sequence[_Command | None], *, keeps_case: bool) -> None:
-        self._found = found
-        self._commands = [one for one in commands if one is not None]
-        self._keeps_case = keeps_case or _keeps_case(self._commands, found)
+    def __init__(self, associations: Associations, commands: Sequence[_Command | None], *, keeps_case: bool) -> None:
+        self._found = associations
+        self._commands = [command for command in commands if command is not None]
+        self._keeps_case = keeps_case or _keeps_case(self._commands, associations)
 
     def apply(self) -> None:
         self._read_clusters()
@@ -354,43 +354,43 @@ class _Applied:
         self._found.cluster = next(iter(known)) if len(known) == 1 else ""
 
     def _add_accounts(self, command: _Command) -> None:
-        found, given, line = self._found, command.which, command.which.line
-        names = [*given.bare, *(given.names("accounts", "acct", "names") or ())]
-        shares = found.shares_of(given.by_key, line, ", ".join(names)[:140])
-        self._count_unread(given, "accounts", "acct", "names", "clusters", "parent", "description", "organization")
+        associations, which, line = self._found, command.which, command.which.line
+        names = [*which.bare, *(which.names("accounts", "acct", "names") or ())]
+        shares = associations.shares_of(which.by_key, line, ", ".join(names)[:140])
+        self._count_unread(which, "accounts", "acct", "names", "clusters", "parent", "description", "organization")
         if not names:
-            found.problem(command.what, "has no names", line)
-        parent = (given.names("parent") or [ROOT])[0]
+            associations.problem(command.what, "has no names", line)
+        parent = (which.names("parent") or [ROOT])[0]
         for name in names:
-            if name.lower() in found.accounts:
+            if name.lower() in associations.accounts:
                 self._is_there_already(f"account {name}", line)
             else:
-                found.account(name, parent, DEFAULT_SHARES if shares is None else shares, line)
+                associations.account(name, parent, DEFAULT_SHARES if shares is None else shares, line)
 
     def _add_users(self, command: _Command) -> None:
-        found, given, line = self._found, command.which, command.which.line
-        names = self._users([*given.bare, *(given.names("users", "names") or ())])
-        accounts = given.names("accounts", "acct") or given.names("defaultaccount") or []
-        shares = found.shares_of(given.by_key, line, ", ".join(names)[:140])
+        associations, which, line = self._found, command.which, command.which.line
+        names = self._users([*which.bare, *(which.names("users", "names") or ())])
+        accounts = which.names("accounts", "acct") or which.names("defaultaccount") or []
+        shares = associations.shares_of(which.by_key, line, ", ".join(names)[:140])
         known = ("accounts", "acct", "users", "names", "clusters", "partitions", "defaultaccount")
-        self._count_unread(given, *known)
+        self._count_unread(which, *known)
         if not names:
-            found.problem(command.what, "has no names", line)
-        partitions = given.names("partitions") or []
+            associations.problem(command.what, "has no names", line)
+        partitions = which.names("partitions") or []
         if len(names) * len(accounts) * max(len(partitions), 1) > MOST_ENTRIES:
             raise TooLarge(f"line {line}: a policy has at most {MOST_ENTRIES:,} entries.")
         if partitions:
             for name, account, partition in product(names, accounts or [ROOT], partitions):
-                found.of_partition(name, account.lower(), partition)
+                associations.of_partition(name, account.lower(), partition)
             return
         for name in names if not accounts else ():
-            found.problem(name, "is added without an account", line)
+            associations.problem(name, "is added without an account", line)
         for name, account in product(names, accounts):
-            there = found.accounts.get(account.lower())
+            there = associations.accounts.get(account.lower())
             if there is not None and name in there.users:
                 self._is_there_already(f"user {name} in {account}", line)
             else:
-                found.user(name, account, DEFAULT_SHARES if shares is None else shares, line)
+                associations.user(name, account, DEFAULT_SHARES if shares is None else shares, line)
 
     def _is_there_already(self, who: str, line: int) -> None:
         self._found.note(f"line {line}: {who} is there already, and stays as it is")
@@ -398,11 +398,11 @@ class _Applied:
     def _users(self, names: Sequence[str]) -> list[str]:
         return list(dict.fromkeys(name if self._keeps_case else name.lower() for name in names))
 
-    def _count_unread(self, given: _Words, *known: str) -> None:
-        self._found.unread(*(_typed(key) for key in given.by_key if key not in known and key not in SHARE_KEYS))
+    def _count_unread(self, which: _Words, *known: str) -> None:
+        self._found.unread(*(_typed(key) for key in which.by_key if key not in known and key not in SHARE_KEYS))
 
     def _change_accounts(self, command: _Command) -> None:
-        found, which, line = self._found, command.which, command.which.line
+        associations, which, line = self._found, command.which, command.which.line
         shares, parents = self._changes(command)
         if command.verb == "modify" and shares is None and not parents:
             return
@@ -411,25 +411,25 @@ class _Applied:
         names = _of(which, "accounts", "acct", "names")
         above = which.names("parents")
         accounts = [
-            one
-            for name, one in found.accounts.items()
+            account
+            for name, account in associations.accounts.items()
             if name != ROOT
             and (names is None or name in {each.lower() for each in names})
-            and (above is None or one.parent in {each.lower() for each in above})
+            and (above is None or account.parent in {each.lower() for each in above})
         ]
         self._require_match(command, accounts, names)
         for account in accounts:
             if command.verb == "delete":
-                if account.name in found.accounts:
-                    found.remove_account(account)
+                if account.name in associations.accounts:
+                    associations.remove_account(account)
                 continue
             if shares is not None:
                 account.shares = shares
             if parents and not (names is None and account.name == parents[0].lower()):
-                found.move(account, parents[0], line)
+                associations.move(account, parents[0], line)
 
     def _change_users(self, command: _Command) -> None:
-        found, which = self._found, command.which
+        associations, which = self._found, command.which
         shares, _parents = self._changes(command)
         new_name = next(iter(command.set.names("newname") or ()), "")
         if command.verb == "modify" and shares is None and not new_name:
@@ -439,11 +439,11 @@ class _Applied:
         names = _of(which, "users", "names")
         named = None if names is None else self._users(names)
         if which.names("partitions"):
-            found.note(f"line {which.line}: {command.what} for associations of one partition")
+            associations.note(f"line {which.line}: {command.what} for associations of one partition")
             return
         among = which.names("accounts", "acct")
-        if (named, among) == ([ROOT], [ROOT]) and ROOT not in found.accounts[ROOT].users:
-            found.user(ROOT, ROOT, DEFAULT_SHARES, which.line)  # Slurm makes it together with the cluster
+        if (named, among) == ([ROOT], [ROOT]) and ROOT not in associations.accounts[ROOT].users:
+            associations.user(ROOT, ROOT, DEFAULT_SHARES, which.line)  # Slurm makes it together with the cluster
         users = [
             (account, account.users[name])
             for account in self._among(among)
@@ -463,7 +463,7 @@ class _Applied:
         known = self._found.accounts
         if accounts is None:
             return list(known.values())
-        return [known[name] for one in dict.fromkeys(accounts) if (name := one.lower()) in known]
+        return [known[name] for account in dict.fromkeys(accounts) if (name := account.lower()) in known]
 
     def _rename(self, account: Account, user: User, name: str) -> None:
         new = self._users([name])[0]
@@ -502,7 +502,7 @@ def _typed(key: str) -> str:
     return "qos" if key == "qoslevel" else key
 
 
-def _keeps_case(commands: Sequence[_Command], found: Associations) -> bool:
+def _keeps_case(commands: Sequence[_Command], associations: Associations) -> bool:
     """Return whether the site distinguishes user names by letter case: one account gets both JDoe and jdoe.
 
     Otherwise Slurm stores user names in lower case.
@@ -518,6 +518,6 @@ def _keeps_case(commands: Sequence[_Command], found: Associations) -> bool:
         for name, account in product(names, accounts):
             first = seen.setdefault((account.lower(), name.lower()), name)
             if first != name:
-                found.note(f"{first} and {name} are two users, as slurmdbd with {KEEPS_CASE} has them")
+                associations.note(f"{first} and {name} are two users, as slurmdbd with {KEEPS_CASE} has them")
                 return True
     return False

@@ -56,80 +56,82 @@ def read_dump(text: str) -> ParsedDocument:
     Raises:
         Invalid: it isn't a dump of one cluster, or has invalid lines, which are all listed.
     """
-    found = Associations()
-    work = _Reader(found)
+    associations = Associations()
+    work = _Reader(associations)
     n_lines = text.count("\n") + 1
     for line, raw in logical_lines(text):
         if not raw.strip() or raw.lstrip().startswith("#"):
             continue
-        if found.cluster and line + raw.count("\n") == n_lines:
+        if associations.cluster and line + raw.count("\n") == n_lines:
             message = "has no line end: the dump is cut off there (write it again), or was edited (end the line)"
-            found.problem("", message, line)
+            associations.problem("", message, line)
             break
         work.read(raw, line)
-    if not found.cluster:
+    if not associations.cluster:
         raise wrong_format(LABEL, 1, "there is no line Cluster - 'name'")
-    return found.declared()
+    return associations.declared()
 
 
 class _Reader:
     """Reads the lines of a dump one by one."""
 
-    def __init__(self, found: Associations) -> None:
-        self._found = found
+    def __init__(self, associations: Associations) -> None:
+        self._found = associations
         self._parent = ROOT
 
     def read(self, raw: str, line: int) -> None:
-        found = self._found
-        statement = read_line(raw, found, line)
+        associations = self._found
+        statement = read_line(raw, associations, line)
         if statement is None:
             _refuse_error_text(raw.strip(), line)
-            if not found.cluster:
+            if not associations.cluster:
                 raise wrong_format(LABEL, line, f"{raw.strip()[:60]!r} isn't a line such as Cluster - 'name'")
             if "-" not in raw:
-                found.note(f"line {line}: {raw.strip()[:60]!r}, which Slurm skips, because it has no -")
+                associations.note(f"line {line}: {raw.strip()[:60]!r}, which Slurm skips, because it has no -")
             else:
-                found.problem("", f"{raw.strip()[:60]!r} is none of Cluster, Parent, Account, User and QOS", line)
+                associations.problem(
+                    "", f"{raw.strip()[:60]!r} is none of Cluster, Parent, Account, User and QOS", line
+                )
             return
         word, name = statement.word, statement.name
         if word == "QOS":
-            found.unread("QOS lines")
+            associations.unread("QOS lines")
         elif word == "Cluster":
-            if found.cluster:
+            if associations.cluster:
                 raise invalid_line(line, f"a second cluster, {name!r:.140}, begins; import each one separately")
-            found.cluster = name.lower()
-            _count_unread(found, statement)
-        elif not found.cluster:
+            associations.cluster = name.lower()
+            _count_unread(associations, statement)
+        elif not associations.cluster:
             raise wrong_format(LABEL, line, "a dump begins with a line Cluster - 'name'")
         elif word == "Parent":
             self._parent = name
-            if name.lower() not in found.accounts:
-                found.problem("Parent", f"{name!r:.140} isn't declared before it", line)
+            if name.lower() not in associations.accounts:
+                associations.problem("Parent", f"{name!r:.140} isn't declared before it", line)
         else:
             self._add(statement, line)
 
     def _add(self, statement: Statement, line: int) -> None:
-        found, options, name = self._found, statement.options, statement.name
+        associations, options, name = self._found, statement.options, statement.name
         above = options.get("parent", "")
         if above and above.lower() != self._parent.lower():
             message = f"{above!r:.140} isn't the account of the line Parent above it: put the line below {above!r:.140}"
-            found.problem(f"Parent of {name}", message, line)
+            associations.problem(f"Parent of {name}", message, line)
         if options.get("partition"):
-            found.of_partition(name, self._parent, options["partition"])
+            associations.of_partition(name, self._parent, options["partition"])
             return
-        _count_unread(found, statement)
+        _count_unread(associations, statement)
         if statement.word == "Account" and name.lower() == ROOT:
             return
-        if self._parent.lower() not in found.accounts:
+        if self._parent.lower() not in associations.accounts:
             return  # reported at the line of the parent
-        shares = found.shares_of(options, line, name)
-        add = found.account if statement.word == "Account" else found.user
+        shares = associations.shares_of(options, line, name)
+        add = associations.account if statement.word == "Account" else associations.user
         add(name, self._parent, DEFAULT_SHARES if shares is None else shares, line)
 
 
-def _count_unread(found: Associations, statement: Statement) -> None:
+def _count_unread(associations: Associations, statement: Statement) -> None:
     known = (*_LINE_KEYS[statement.word], *SHARE_KEYS, "parent", "partition")
-    found.unread(*(word for key, word in statement.typed.items() if key not in known))
+    associations.unread(*(word for key, word in statement.typed.items() if key not in known))
 
 
 def _refuse_error_text(content: str, line: int) -> None:
@@ -151,28 +153,28 @@ def _without_comment(raw: str) -> tuple[str, bool]:
     """
     if "#" not in raw and "\\" not in raw:
         return raw, False
-    found, quote, in_value, at = list(raw), "", False, 0
+    chars, quote, in_value, at = list(raw), "", False, 0
     while at < len(raw):
-        one = raw[at]
-        if one == "\\" and at + 1 < len(raw):
-            found[at] = _HIDDEN
+        char = raw[at]
+        if char == "\\" and at + 1 < len(raw):
+            chars[at] = _HIDDEN
             if raw[at + 1].isspace() and not raw[at + 1 :].split("\n", 1)[0].strip():
                 blank = raw.index("\n", at) if "\n" in raw[at:] else len(raw) - 1
-                found[at : blank + 1] = _HIDDEN * (blank + 1 - at)
+                chars[at : blank + 1] = _HIDDEN * (blank + 1 - at)
                 at = blank
             else:
                 at += 1
-        elif one == "#":
+        elif char == "#":
             if quote and quote in raw[at:]:
                 in_value = True
             else:
                 end = raw.find("\n", at) if "\n" in raw[at:] else len(raw)
-                found[at:end] = _HIDDEN * (end - at)
+                chars[at:end] = _HIDDEN * (end - at)
                 at = end - 1
-        elif one in "'\"" and quote in ("", one):
-            quote = "" if quote else one
+        elif char in "'\"" and quote in ("", char):
+            quote = "" if quote else char
         at += 1
-    return "".join(found), in_value
+    return "".join(chars), in_value
 
 
 Span = tuple[int, int]  # begin, end
@@ -193,9 +195,9 @@ class Statement(NamedTuple):
     end: int
 
 
-def read_line(raw: str, found: Associations, line: int) -> Statement | None:
+def read_line(raw: str, associations: Associations, line: int) -> Statement | None:
     """Parse `Word - 'name':Option=value:Option='value'`; None if it is no such line."""
-    return _read_plain_line(raw) or _read_any_line(raw, found, line)
+    return _read_plain_line(raw) or _read_any_line(raw, associations, line)
 
 
 def _read_plain_line(raw: str) -> Statement | None:
@@ -220,14 +222,14 @@ def _file_key(word: str) -> str | None:
     return key_of(word, FILE_KEYS)
 
 
-def _read_any_line(raw: str, found: Associations, line: int) -> Statement | None:
+def _read_any_line(raw: str, associations: Associations, line: int) -> Statement | None:
     text, has_hash = _without_comment(raw)
     begin = _DASH.match(text)
     word = _WORDS.get(_clean(begin[1]).lower(), "") if begin else ""
     if begin is None or not word:
         return None
     if has_hash:
-        found.note(f"line {line}: sacctmgr load ends it at #; to load it, write \\#")
+        associations.note(f"line {line}: sacctmgr load ends it at #; to load it, write \\#")
     name, name_at = None, (begin.end(), begin.end())
     options, typed, values_at = dict[str, str](), dict[str, str](), dict[str, Span]()
     at, last, end = begin.end(), "", begin.end()
@@ -236,7 +238,7 @@ def _read_any_line(raw: str, found: Associations, line: int) -> Statement | None
         after = part.end() if part else at
         piece = text[at:after]
         if after < len(text) and text[after] != ":":
-            found.problem(name or "", f"{raw[at : at + 60]!r} has a quote that isn't closed", line)
+            associations.problem(name or "", f"{raw[at : at + 60]!r} has a quote that isn't closed", line)
             break
         if _clean(piece):
             end = at + len(piece.rstrip(_BLANK))
@@ -245,21 +247,21 @@ def _read_any_line(raw: str, found: Associations, line: int) -> Statement | None
                 options[last] += ":" + _clean(piece)
                 values_at[last] = values_at[last][0], end
             elif option is not None:
-                last = _read_option(option, at, found, line, (word, name or ""), options, typed, values_at)
+                last = _read_option(option, at, associations, line, (word, name or ""), options, typed, values_at)
             elif name is None:
-                name, name_at = _read_name(piece, at, found, line)
+                name, name_at = _read_name(piece, at, associations, line)
             else:
-                found.problem(name, f"{_clean(piece)[:60]!r} isn't an option such as :Fairshare=1", line)
+                associations.problem(name, f"{_clean(piece)[:60]!r} isn't an option such as :Fairshare=1", line)
         at = after + 1
     if name is None:
-        found.problem("", f"{raw[begin.end() : begin.end() + 60]!r} doesn't begin with a name in quotes", line)
+        associations.problem("", f"{raw[begin.end() : begin.end() + 60]!r} doesn't begin with a name in quotes", line)
     return Statement(word, "?" if name is None else name, options, typed, name_at, values_at, end)
 
 
 def _read_option(
     option: re.Match[str],
     at: int,
-    found: Associations,
+    associations: Associations,
     line: int,
     what: tuple[str, str],
     options: dict[str, str],
@@ -273,16 +275,16 @@ def _read_option(
     if key is None:
         key = option[1].lower()
         if could_be_shares(key):
-            found.problem(name, f"{option[1]!r:.60} is no option of Slurm: write it in full", line)
+            associations.problem(name, f"{option[1]!r:.60} is no option of Slurm: write it in full", line)
         else:
-            found.note(f"line {line}: option {option[1][:40]}, which Slurm doesn't know")
+            associations.note(f"line {line}: option {option[1][:40]}, which Slurm doesn't know")
     if value is None:
         return key
     rest = _clean(option[3][value.end() :])
     if rest and value[3] is None:
-        found.problem(name, f"{rest[:60]!r} follows the closing quote of {option[1]}", line)
+        associations.problem(name, f"{rest[:60]!r} follows the closing quote of {option[1]}", line)
     if option[2] and key in SHARE_KEYS:
-        found.note(f"line {line}: {option[1]}{option[2]}= is read as =; Slurm 25.11 and later refuse it")
+        associations.note(f"line {line}: {option[1]}{option[2]}= is read as =; Slurm 25.11 and later refuse it")
     content = next((part for part in value.groups() if part is not None), "")
     if value[3] is not None:
         content = option[3]
@@ -293,7 +295,7 @@ def _read_option(
     return key
 
 
-def _read_name(piece: str, at: int, found: Associations, line: int) -> tuple[str, Span]:
+def _read_name(piece: str, at: int, associations: Associations, line: int) -> tuple[str, Span]:
     content = piece.strip(_BLANK)
     begin = at + piece.index(content)
     value = _VALUE.match(content)
@@ -301,7 +303,9 @@ def _read_name(piece: str, at: int, found: Associations, line: int) -> tuple[str
         return _clean(content).replace("'", "").replace('"', ""), (begin, begin + len(content))
     name = _clean(value[1] if value[1] is not None else value[2])
     if content[value.end() :]:
-        found.problem(name, f"{_clean(content[value.end() :])[:60]!r} follows the closing quote of the name", line)
+        associations.problem(
+            name, f"{_clean(content[value.end() :])[:60]!r} follows the closing quote of the name", line
+        )
     return name, (begin, begin + value.end())
 
 

@@ -187,7 +187,9 @@ def _expanded(name: str, most: int) -> Iterator[str]:
             if n > most:
                 raise TooLarge(f"{name[:60]!r} is a list of too many names: at most {MOST_ENTRIES:,} are allowed.")
             widths = [len(span[1]) for span in spans if span]
-            choices.append([f"{one:0{w}d}" for one_span, w in zip(numbers, widths, strict=True) for one in one_span])
+            choices.append(
+                [f"{number:0{w}d}" for one_span, w in zip(numbers, widths, strict=True) for number in one_span]
+            )
         else:
             choices.append([f"[{text}]" if i % 2 else text])
     return ("".join(parts) for parts in product(*choices))

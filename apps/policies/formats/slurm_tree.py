@@ -112,12 +112,12 @@ class Associations:
 
     def remove_account(self, account: Account) -> None:
         """Remove an account with all that is below it."""
-        gone = [one for one in self.accounts if one == account.name or account.name in self._ancestors(one)]
-        users = sorted({user for one in gone for user in self.accounts[one].users})
-        for one in gone:
-            del self.accounts[one]
+        gone = [name for name in self.accounts if name == account.name or account.name in self._ancestors(name)]
+        users = sorted({user for name in gone for user in self.accounts[name].users})
+        for name in gone:
+            del self.accounts[name]
         if len(gone) > 1 or users:
-            more = [f"account {one}" for one in gone if one != account.name] + [f"user {user}" for user in users]
+            more = [f"account {name}" for name in gone if name != account.name] + [f"user {user}" for user in users]
             self.note(f"removed with account {account.name}: {_first_of(more)}")
 
     def _ancestors(self, name: str) -> Iterator[str]:
@@ -126,7 +126,7 @@ class Associations:
             yield name
 
     def _path(self, name: str) -> str:
-        above = [one for one in self._ancestors(name) if one != ROOT]
+        above = [ancestor for ancestor in self._ancestors(name) if ancestor != ROOT]
         return "/" + "/".join([*reversed(above), *([name] if name != ROOT else [])])
 
     def problem(self, key: str, message: str, line: int) -> None:
@@ -172,7 +172,7 @@ class Associations:
             below.setdefault(account.name, []).extend(account.users.values())
         waiting = [(ROOT, self._tree.add(-1, ROOT, is_group=True))]
         for name, row in waiting:
-            for child in sorted(below[name], key=lambda one: one.place):
+            for child in sorted(below[name], key=lambda each: each.place):
                 is_account = isinstance(child, Account)
                 added = self._tree.add(
                     row,

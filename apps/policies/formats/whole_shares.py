@@ -90,12 +90,12 @@ def whole_shares(tree: TreeColumns, most: float, now: F8 | None = None) -> F8:
     now: the whole numbers in a file (nan: none). A group with fractions keeps the scale that most of its numbers have
     in the file, if all its shares are whole at that scale.
     """
-    above, given = competitors(tree), tree.shares.copy()
-    given[0] = 0  # the root has no siblings
+    above, raw_shares = competitors(tree), tree.shares.copy()
+    raw_shares[0] = 0  # the root has no siblings
     largest = np.zeros(len(tree))
-    np.maximum.at(largest, above, given)
+    np.maximum.at(largest, above, raw_shares)
     power = np.ones(len(tree))
-    fractional = np.unique(above[given != np.rint(given)])
+    fractional = np.unique(above[raw_shares != np.rint(raw_shares)])
     open_ = np.zeros(len(tree), dtype=np.bool_)
     open_[fractional] = True
     for digits in range(1, _MOST_DIGITS + 1):
@@ -103,7 +103,7 @@ def whole_shares(tree: TreeColumns, most: float, now: F8 | None = None) -> F8:
         if not members.any():
             break
         power[open_ & (largest * 10.0**digits <= most)] = 10.0**digits
-        scaled = given[members] * 10.0**digits
+        scaled = raw_shares[members] * 10.0**digits
         unfinished = np.abs(scaled - np.rint(scaled)) > 1e-9 * np.maximum(scaled, 1)
         still = np.zeros(len(tree), dtype=np.bool_)
         still[above[members][unfinished]] = True
@@ -111,20 +111,20 @@ def whole_shares(tree: TreeColumns, most: float, now: F8 | None = None) -> F8:
     power = np.where(largest * power > most, most / np.maximum(largest, 1), power)
     if now is not None:
         for group, rows in members_of(above, fractional):
-            power[group] = _scale_of_now(given[rows], now[rows], most) or power[group]
-    shares = np.rint(given * power[above])
-    shares = np.where((given > 0) & (shares < 1), 1.0, shares)
+            power[group] = _scale_of_now(raw_shares[rows], now[rows], most) or power[group]
+    shares = np.rint(raw_shares * power[above])
+    shares = np.where((raw_shares > 0) & (shares < 1), 1.0, shares)
     shares[0] = tree.shares[0]
     return shares
 
 
-def _scale_of_now(given: F8, now: F8, most: float) -> float | None:
-    """Return the factor from `given` to `now` that is the most frequent and makes all of `given` whole; None if none
+def _scale_of_now(shares: F8, now: F8, most: float) -> float | None:
+    """Return the factor from `shares` to `now` that is the most frequent and makes all of `shares` whole; None if none
     does."""
-    counts = np.isfinite(now) & (now > 0) & (given > 0)
-    scales, times = np.unique((now[counts] / given[counts]).round(9), return_counts=True)
+    counts = np.isfinite(now) & (now > 0) & (shares > 0)
+    scales, times = np.unique((now[counts] / shares[counts]).round(9), return_counts=True)
     for scale in scales[np.argsort(-times, kind="stable")].tolist():
-        scaled = given * scale
+        scaled = shares * scale
         is_whole = np.abs(scaled - np.rint(scaled)) <= 1e-9 * np.maximum(scaled, 1)
         if is_whole.all() and scaled.max() <= most:
             return float(scale)

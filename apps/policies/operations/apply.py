@@ -353,19 +353,19 @@ def _adjust_usage(edit: Edit, operation: Mapping[str, Any]) -> Operation:
 
 def _set_policy(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     edit.guard.may_set_policy(edit.index)
-    given = operation.get("settings")
-    if not isinstance(given, Mapping) or not given:
+    changes = operation.get("settings")
+    if not isinstance(changes, Mapping) or not changes:
         raise edit.refusal("settings", "must be an object with the settings to change")
     try:
         read = PolicySettings.from_operation if edit.is_stored else PolicySettings.from_json
-        edit.settings = read(given, base=edit.settings)
+        edit.settings = read(changes, base=edit.settings)
     except Invalid as error:
         here = f"operations[{edit.index}]"
         fields = [FieldProblem(f"{here}.{problem.where}", problem.message) for problem in error.fields]
         raise Invalid(f"{here}.{error.message}", code=error.code, fields=fields) from None
-    for part in given:
+    for part in changes:
         edit.touch(None, f"settings.{part}")
-    return {"settings": dict(given)}
+    return {"settings": dict(changes)}
 
 
 class _Kind(NamedTuple):

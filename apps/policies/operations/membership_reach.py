@@ -41,12 +41,12 @@ def narrow_reach(
 
 def record_reach_of_tree(tree: TreeColumns, head: TreeColumns, at: datetime) -> TreeColumns:
     """Give new rules of a whole tree, which only administrators publish, the reach of the whole policy."""
-    author, found = Author(WHOLE_POLICY, at.astimezone(UTC).isoformat()), {}
+    author, members = Author(WHOLE_POLICY, at.astimezone(UTC).isoformat()), {}
     for i, rules in tree.members.items():
         before = head.index_of_uid(tree.uuid(i))
         standing = () if before is None else head.members.get(before, ())
-        found[i] = record_reach(rules, standing=standing, author=author, tree=WorkingTree(tree))
-    return replace(tree, members=found, digest="")
+        members[i] = record_reach(rules, standing=standing, author=author, tree=WorkingTree(tree))
+    return replace(tree, members=members, digest="")
 
 
 def _with_reach(rule: MembershipRule, author: Author | None, tree: WorkingTree) -> MembershipRule:

@@ -78,11 +78,11 @@ def _published(change_set: ChangeSet, policy: Policy, base: TreeColumns) -> Outc
 def _changes(before: TreeColumns, after: TreeColumns) -> Changes:
     changed, gone = changed_entries(before, after)
     in_before = indexes_of(after.uid, before)
-    found: dict[Any, Any] = {}
+    changes: dict[Any, Any] = {}
     for i in np.flatnonzero(gone).tolist():
         node = before.node(i)
-        found[node.uid] = (node, None)
+        changes[node.uid] = (node, None)
     for i in np.flatnonzero(changed).tolist():
         node, j = after.node(i), int(in_before[i])
-        found[node.uid] = (before.node(j) if j >= 0 else None, node)
-    return found
+        changes[node.uid] = (before.node(j) if j >= 0 else None, node)
+    return changes

@@ -28,15 +28,15 @@ from apps.policies.operations.apply import apply_operations
 from apps.policies.operations.membership_reach import record_reach_of_tree
 from apps.policies.operations.tree_edits import Archived
 from apps.policies.operations.whole_trees import document_operation, store_proposed_tree
-from apps.policies.publishing.revisions import NextRevision, lock_policy, publish
+from apps.policies.publishing.revisions import NextRevision, lock_policy, publish_revision
 from apps.policies.records import NewChangeSet, NewTree
 from apps.policies.selectors import get_policy
 from apps.policies.services import (
     make_change_set,
+    merge_and_publish,
     move_on,
     new_change_set,
     publish_change_set,
-    publish_locked,
     replace_tree,
     require_admin,
     slug_problems,
@@ -100,7 +100,7 @@ def create_policy_from_tree(
             operations=document_operation(following), base_revision=0, reason=reason, origin=ChangeSet.Origin.IMPORT
         )
         change_set = new_change_set(policy, new, actor, at)
-        publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=reason, at=at)
+        publish_revision(policy=policy, change_set=change_set, following=following, actor=actor, reason=reason, at=at)
         return policy
 
 
@@ -205,7 +205,7 @@ def publish_automatic(
             return None
         new = NewChangeSet(operations=outcome.operations, reason=reason, origin=origin)
         change_set = new_change_set(policy, new, SYSTEM, at)
-        return publish_locked(change_set, SYSTEM, at)
+        return merge_and_publish(change_set, SYSTEM, at)
 
 
 def _split_applicable(

@@ -144,7 +144,7 @@ def _on_head(way: _RevisionStep, actor: Actor, at: datetime) -> tuple[TreeColumn
 
     base, head = load_tree(policy, way.start), load_tree(policy)
     head_settings = settings_of(policy, policy.head_number)
-    found = conflicts(
+    field_conflicts = conflicts(
         base,
         head,
         way.operations,
@@ -154,8 +154,8 @@ def _on_head(way: _RevisionStep, actor: Actor, at: datetime) -> tuple[TreeColumn
         archived_at_base=_archived_between(way.tree, base),
         limited=False,
     )
-    if found:
-        shown = shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at)
+    if field_conflicts:
+        shown = shown_conflicts(field_conflicts, policy=policy, base=base, head=head, actor=actor, at=at)
         raise EditConflict(shown, base_number=way.start, head_number=policy.head_number)
     outcome = apply_operations(head, way.operations, settings=head_settings, archived=archived, limited=False)
     return outcome.tree, outcome.settings
@@ -223,5 +223,7 @@ def _require_all_visible(
 
 def revisions_reverted(policy: Policy, numbers: Sequence[int]) -> dict[int, int]:
     """Return, for these revisions, the number of the later revision that undid each, if any."""
-    found = Revision.objects.filter(policy=policy, change_set__reverts_number__in=numbers).order_by("number")
-    return {undone: number for undone, number in found.values_list("change_set__reverts_number", "number") if undone}
+    revisions = Revision.objects.filter(policy=policy, change_set__reverts_number__in=numbers).order_by("number")
+    return {
+        undone: number for undone, number in revisions.values_list("change_set__reverts_number", "number") if undone
+    }

@@ -107,10 +107,11 @@ def lock_policy(policy_id: int, *, also_archived: bool = False, to_remove: bool 
     return policy
 
 
-def publish(
+def publish_revision(
     *, policy: Policy, change_set: ChangeSet, following: NextRevision, actor: Actor, reason: str, at: datetime
 ) -> Revision:
-    """Write the next revision. The caller has locked the policy and checked all rights."""
+    """Write the next revision; everything that publishes ends here. The caller has locked the policy and checked all
+    rights."""
     refuse_unsuitable_tree(following.tree, following.settings.algorithm, policy)
     number = policy.head_number + 1
     tree = replace(following.tree, policy_slug=policy.slug, number=number)

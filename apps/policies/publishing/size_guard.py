@@ -86,16 +86,16 @@ class Size:
     def reasons(self) -> list[str]:
         """Sentences on why a second person is needed; empty if not."""
         points, users = self.limits["points"], self.limits["users"]
-        found = []
+        reasons = []
         if points is not None and self.n_beyond:
             moved = counted(self.n_beyond, "entry moves", "entries move") if self.shows_numbers else "Entries move"
-            found.append(f"{moved} more than {points:g} points.")
+            reasons.append(f"{moved} more than {points:g} points.")
         if users is not None and self.users is not None and self.users > users:
             moved = counted(self.users, "leaf changes", "leaves change") if self.shows_numbers else "More leaves change"
-            found.append(f"{moved} rank; one person may change {users:,}.")
+            reasons.append(f"{moved} rank; one person may change {users:,}.")
         if self.loosens:
-            found.append("It raises the limit above which a second person is needed.")
-        return found
+            reasons.append("It raises the limit above which a second person is needed.")
+        return reasons
 
 
 def measure(
@@ -114,13 +114,15 @@ def measure(
     could move what others don't see, but no figure or count of them is shown.
     """
     limits = settings.review
-    found = [compare_targets(before, tree) for tree in (proposed.tree, *future_trees(proposed.tree, proposed.changes))]
+    comparisons = [
+        compare_targets(before, tree) for tree in (proposed.tree, *future_trees(proposed.tree, proposed.changes))
+    ]
     points = limits["points"]
-    ranks = None if limits["users"] is None else _rank_moves(policy, proposed, found[0], actor, at)
+    ranks = None if limits["users"] is None else _rank_moves(policy, proposed, comparisons[0], actor, at)
     sees = visible_entries(policy=policy, tree=before, actor=actor, at=at)
     return Size(
-        points=max(moves.furthest_seen(sees.mask) for moves in found),
-        n_beyond=0 if points is None else max(moves.count_beyond(points) for moves in found),
+        points=max(moves.furthest_seen(sees.mask) for moves in comparisons),
+        n_beyond=0 if points is None else max(moves.count_beyond(points) for moves in comparisons),
         users=None if ranks is None else ranks.n,
         loosens=_loosens(limits, proposed.settings.review),
         limits=limits,
@@ -170,7 +172,7 @@ def require_approver(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
     """Raise NotAllowed unless the actor may now approve each operation of the change set."""
     policy = change_set.policy
     base = load_tree(policy, change_set.base_number)
-    guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, instead=Verb.APPROVE)
+    guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, override_verb=Verb.APPROVE)
     if is_document(change_set):
         guard.may_set_policy(0)
         return

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, problem_sentence
-from apps.policies.access.scope import EVERYBODY, WRITE, Rights, Verb, held_by, require_scope, visible_entries
+from apps.policies.access.scope import EVERYBODY, WRITE, Rights, Verb, active_grants_of, require_scope, visible_entries
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.operations.apply import Operation
@@ -25,7 +25,7 @@ from apps.policies.publishing.revert import revert_revision
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_policy, list_policies
-from apps.policies.services import make_change_set, propose_change_set, publish_change_set, publish_locked
+from apps.policies.services import make_change_set, merge_and_publish, propose_change_set, publish_change_set
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import MOST_SHARES, RESERVE
 from apps.policies.tree.stored import load_tree
@@ -81,7 +81,7 @@ class ManagedGroup:
 def list_managed_groups(*, at: datetime, actor: Actor) -> list[ManagedGroup]:
     """List entries where the actor has a grant to change shares, by policy and path; administrators' rights don't
     count."""
-    found = []
+    groups = []
     for policy in list_policies(actor=actor):
         led = Rights(policy, actor, at).at(Verb.EDIT_SHARES)
         tree = load_tree(policy) if led else None
@@ -90,15 +90,15 @@ def list_managed_groups(*, at: datetime, actor: Actor) -> list[ManagedGroup]:
             if tree is None or i is None:
                 continue  # archived
             if actor.reaches_entry({tree.uuid(j) for j in (*tree.ancestors(i), i)}):
-                found.append(ManagedGroup(policy.slug, policy.name, uid, tree.name[i], tree.path(i)))
-    return sorted(found, key=lambda group: (group.policy_name, group.path))
+                groups.append(ManagedGroup(policy.slug, policy.name, uid, tree.name[i], tree.path(i)))
+    return sorted(groups, key=lambda group: (group.policy_name, group.path))
 
 
 def manages_any_group(*, at: datetime, actor: Actor) -> bool:
     """Return whether the user, or a group of theirs, has a grant to change shares; needed on every page."""
     if actor.user is None or not actor.user.is_active:
         return False
-    return any(Verb.EDIT_SHARES in held.verbs and held.people != EVERYBODY for held in held_by(actor.user, at))
+    return any(Verb.EDIT_SHARES in held.verbs and held.people != EVERYBODY for held in active_grants_of(actor.user, at))
 
 
 def equal_terms(members: Sequence[Node]) -> dict[UUID, MemberTerms]:
@@ -136,16 +136,16 @@ class Members(Mapping[UUID, Node]):
 def operations_of(group: TreeColumns, i: int, division: Division, today: date) -> list[Operation]:
     """Return the operations of a division, after checking that all concern children of the entry."""
     members = Members(group, i)
-    found: list[Operation] = []
+    operations: list[Operation] = []
     for uid, terms in division.terms.items():
         node = _member(members, uid)
         if uid in division.leaves:
             continue
         _check(node, terms, today)
-        found += shares_operations(node, terms.shares, terms.until, where=f"until-{uid}")
-    found += ({"op": "archive", "entry": str(_member(members, uid).uid)} for uid in division.leaves)
-    found += _joins(group.uuid(i), division.joins)
-    return found
+        operations += shares_operations(node, terms.shares, terms.until, where=f"until-{uid}")
+    operations += ({"op": "archive", "entry": str(_member(members, uid).uid)} for uid in division.leaves)
+    operations += _joins(group.uuid(i), division.joins)
+    return operations
 
 
 def plan_division(
@@ -186,7 +186,7 @@ def divide_group(
         )
         try:
             with transaction.atomic():
-                return Divided(change_set, publish_locked(change_set, actor, at))
+                return Divided(change_set, merge_and_publish(change_set, actor, at))
         except NotAllowed as error:
             why = error.message
         except Conflict as error:

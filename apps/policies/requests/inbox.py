@@ -21,7 +21,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.role_holders import GrantLine, ending_soon, list_grants
-from apps.policies.access.scope import Rights, Verb, Visibility, rules_within, visible_entries
+from apps.policies.access.scope import Rights, Verb, Visibility, administers_within_bounds, visible_entries
 from apps.policies.changesets.change_sets import ChangeSetAccess, refuse_account_moves, settings_of
 from apps.policies.models import ChangeSet, Comment, Policy
 from apps.policies.operations.apply import Operation, apply_operations
@@ -48,7 +48,7 @@ class Decider:
     @cached_property
     def may_decide_at_all(self) -> bool:
         """Whether the actor may publish or approve anywhere: a cheap test, which fails for most users."""
-        return rules_within(self._actor) or bool(
+        return administers_within_bounds(self._actor) or bool(
             Rights(self._policy, self._actor, self._at).at(Verb.PUBLISH, Verb.APPROVE)
         )
 
@@ -77,11 +77,15 @@ class Decider:
 
     @cached_property
     def _publishes(self) -> ActorGuard:
-        return ActorGuard(policy=self._policy, tree=self.tree, actor=self._actor, at=self._at, besides=(Verb.PUBLISH,))
+        return ActorGuard(
+            policy=self._policy, tree=self.tree, actor=self._actor, at=self._at, extra_verbs=(Verb.PUBLISH,)
+        )
 
     @cached_property
     def _approves(self) -> ActorGuard:
-        return ActorGuard(policy=self._policy, tree=self.tree, actor=self._actor, at=self._at, instead=Verb.APPROVE)
+        return ActorGuard(
+            policy=self._policy, tree=self.tree, actor=self._actor, at=self._at, override_verb=Verb.APPROVE
+        )
 
     @cached_property
     def _settings(self) -> PolicySettings:
@@ -107,7 +111,7 @@ class Decider:
         except (NotAllowed, NotFound):
             return False
         except DomainError:
-            return rules_within(self._actor)
+            return administers_within_bounds(self._actor)
         return True
 
 
@@ -134,7 +138,7 @@ def leads(policy: Policy, tree: TreeColumns, uid: UUID, actor: Actor, at: dateti
     lineage = {tree.uuid(j) for j in (*tree.ancestors(i), i)}
     if not actor.reaches_entry(lineage):
         return False
-    return rules_within(actor) or not Rights(policy, actor, at).at(Verb.EDIT_SHARES).isdisjoint(lineage)
+    return administers_within_bounds(actor) or not Rights(policy, actor, at).at(Verb.EDIT_SHARES).isdisjoint(lineage)
 
 
 def require_request(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
@@ -285,7 +289,7 @@ class Inbox:
 
 def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
     """Collect the inbox over all policies that the actor may know of."""
-    found = Inbox()
+    inbox = Inbox()
     deciders: dict[int, Decider] = {}
     policies = list_policies(actor=actor)
     undecided, scheduled, with_ending_grants = _policies_with_matters(at) if policies else ((), (), ())
@@ -293,21 +297,21 @@ def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
         decider = deciders[policy.pk] = Decider(policy, actor, at)
         if policy.pk in undecided:
             for change_set in _waiting(policy, decider, actor):
-                (found.requests if change_set.origin == REQUEST else found.reviews).append(change_set)
+                (inbox.requests if change_set.origin == REQUEST else inbox.reviews).append(change_set)
         if policy.pk in scheduled:
-            found.scheduled += [each for each in _open(policy, scheduled=True)[:MOST] if decider.access.may_see(each)]
+            inbox.scheduled += [each for each in _open(policy, scheduled=True)[:MOST] if decider.access.may_see(each)]
         if policy.pk in with_ending_grants:
-            found.grants += _ending_grants(policy, actor, at)
-        found.shares += _ending_shares(policy, decider, actor, at)
-    found.drafts, sent = _own(actor)
+            inbox.grants += _ending_grants(policy, actor, at)
+        inbox.shares += _ending_shares(policy, decider, actor, at)
+    inbox.drafts, sent = _own(actor)
     if actor.is_bound:
-        found.drafts, sent = (
+        inbox.drafts, sent = (
             [each for each in own if each.policy_id in deciders and deciders[each.policy_id].access.may_see(each)]
-            for own in (found.drafts, sent)
+            for own in (inbox.drafts, sent)
         )
-    found.sent = [each for each in sent if each not in found.requests and each not in found.reviews]
-    found.scheduled = [each for each in found.scheduled if each not in found.sent]
-    return found
+    inbox.sent = [each for each in sent if each not in inbox.requests and each not in inbox.reviews]
+    inbox.scheduled = [each for each in inbox.scheduled if each not in inbox.sent]
+    return inbox
 
 
 # Ids of policies with undecided change sets, as `_open` finds them.
@@ -351,9 +355,11 @@ def last_comments(change_sets: Iterable[ChangeSet]) -> dict[int, Comment]:
 def _open(policy: Policy | None = None, *, scheduled: bool = False) -> QuerySet[ChangeSet]:
     """Query change sets that are sent and undecided, or scheduled."""
     when = Q(state=State.APPROVED, effective_at__isnull=False)
-    found = ChangeSet.objects.filter(when) if scheduled else ChangeSet.objects.filter(state__in=OPEN).exclude(when)
-    found = found.select_related("policy").order_by("-pk")
-    return found if policy is None else found.filter(policy=policy)
+    change_sets = (
+        ChangeSet.objects.filter(when) if scheduled else ChangeSet.objects.filter(state__in=OPEN).exclude(when)
+    )
+    change_sets = change_sets.select_related("policy").order_by("-pk")
+    return change_sets if policy is None else change_sets.filter(policy=policy)
 
 
 def _waiting(policy: Policy, decider: Decider, actor: Actor) -> Iterator[ChangeSet]:
@@ -395,8 +401,8 @@ def _ending_grants(policy: Policy, actor: Actor, at: datetime) -> list[EndingGra
         lines = list_grants(policy_slug=policy.slug, at=at, actor=actor)
     except NotFound:
         return []
-    mine = [line for line in lines if line.is_own or line.may_change]
-    return [EndingGrant(policy, line) for line in ending_soon(mine)]
+    own_lines = [line for line in lines if line.is_own or line.may_change]
+    return [EndingGrant(policy, line) for line in ending_soon(own_lines)]
 
 
 def _ending_shares(policy: Policy, decider: Decider, actor: Actor, at: datetime) -> Sequence[EndingShares]:
@@ -405,14 +411,14 @@ def _ending_shares(policy: Policy, decider: Decider, actor: Actor, at: datetime)
     if not due:
         return []
     sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
-    found = [
+    endings = [
         EndingShares(
             policy, tree.uuid(i), tree.name[i], tree.path(i), None if tree.inherit[i] else float(tree.shares[i]), dates
         )
         for i, dates in due
         if _concerns(sees, i)
     ]
-    return sorted(found, key=lambda each: (each.dates.ends_on or date.max, each.path))
+    return sorted(endings, key=lambda each: (each.dates.ends_on or date.max, each.path))
 
 
 def _concerns(sees: Visibility, i: int) -> bool:

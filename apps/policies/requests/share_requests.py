@@ -34,7 +34,7 @@ from apps.policies.publishing.size_guard import require_approver
 from apps.policies.records import NewChangeSet
 from apps.policies.requests.inbox import OPEN, Decider, node_of_request, parse_requested_shares, shares_for_target
 from apps.policies.selectors import get_policy
-from apps.policies.services import make_change_set, move_on, propose_change_set, publish_locked
+from apps.policies.services import make_change_set, merge_and_publish, move_on, propose_change_set
 from apps.policies.tree.columns import Node
 from apps.policies.tree.names import clean_shares
 from apps.policies.tree.stored import load_tree
@@ -141,7 +141,7 @@ def grant_request(
             _approve(change_set, actor, at)
         change_set.decided_by, change_set.decided_name, change_set.effective_at = actor.user, actor.name, None
         change_set.save(update_fields=["decided_by", "decided_name", "effective_at"])
-        return publish_locked(change_set, actor, at)
+        return merge_and_publish(change_set, actor, at)
 
 
 def decline_request(*, id: int, version: int, text: str, at: datetime, actor: Actor) -> ChangeSet:
@@ -176,9 +176,9 @@ def offer_of(change_set: ChangeSet) -> RequestedShares:
 
 def requests_for(*, policy: Policy, entry_uid: UUID, at: datetime, actor: Actor, limit: int) -> list[ChangeSet]:
     """List requests for one entry that the actor may see, newest first."""
-    found = ChangeSet.objects.filter(policy=policy, asks_entry_uid=entry_uid, origin=ChangeSet.Origin.REQUEST)
+    change_sets = ChangeSet.objects.filter(policy=policy, asks_entry_uid=entry_uid, origin=ChangeSet.Origin.REQUEST)
     access = Decider(policy, actor, at).access
-    newest = found.select_related("policy").order_by("-pk")[: 4 * limit]
+    newest = change_sets.select_related("policy").order_by("-pk")[: 4 * limit]
     return [each for each in newest if access.may_see(each)][:limit]
 
 

@@ -129,8 +129,8 @@ class TreeColumns:
     def listed_children(self, i: int) -> list[int]:
         """Return the children in the order of their creation: files list them so, which lets an import preserve it."""
         here = self.children(i)
-        found: list[int] = self.listed[here.start : here.stop].tolist()
-        return found
+        children: list[int] = self.listed[here.start : here.stop].tolist()
+        return children
 
     def subtree(self, i: int) -> list[range]:
         """Return the entry and its descendants as one contiguous range of indices per level."""
@@ -148,10 +148,10 @@ class TreeColumns:
 
     def ancestors(self, i: int) -> list[int]:
         """Return the ancestors, root first, without the entry itself."""
-        found = []
+        ancestors = []
         while (i := int(self.parent[i])) >= 0:
-            found.append(i)
-        return found[::-1]
+            ancestors.append(i)
+        return ancestors[::-1]
 
     @cached_property
     def kind(self) -> list[str]:
@@ -168,8 +168,8 @@ class TreeColumns:
     @cached_property
     def takes_members(self) -> Mask:
         """Mask of entries that may have children: all except users without children and reserves."""
-        found: Mask = self.is_group | (self.n_children > 0) | ~(self._is_kind("user") | self.is_reserve)
-        return found
+        takes_members: Mask = self.is_group | (self.n_children > 0) | ~(self._is_kind("user") | self.is_reserve)
+        return takes_members
 
     def _is_kind(self, kind: str) -> Mask:
         if kind not in self.kind_names:
@@ -197,18 +197,18 @@ class TreeColumns:
     @cached_property
     def groups_by_name(self) -> Mapping[str, tuple[int, ...]]:
         """Indices of entries below the root that may have children, by name, at any level."""
-        found: dict[str, tuple[int, ...]] = {}
+        by_name: dict[str, tuple[int, ...]] = {}
         for i in (1 + np.flatnonzero(self.takes_members[1:])).tolist():
-            found[self.name[i]] = (*found.get(self.name[i], ()), i)
-        return found
+            by_name[self.name[i]] = (*by_name.get(self.name[i], ()), i)
+        return by_name
 
     @cached_property
     def groups_by_lower_name(self) -> Mapping[str, tuple[int, ...]]:
         """As `groups_by_name`, by the name in lower case."""
-        found: dict[str, tuple[int, ...]] = {}
+        by_name: dict[str, tuple[int, ...]] = {}
         for name, places in self.groups_by_name.items():
-            found[name.lower()] = (*found.get(name.lower(), ()), *places)
-        return found
+            by_name[name.lower()] = (*by_name.get(name.lower(), ()), *places)
+        return by_name
 
     @cached_property
     def has_capitals_in_leaves(self) -> bool:
@@ -400,9 +400,9 @@ def unpack_tree(blob: bytes | memoryview, digest: str) -> TreeColumns:
         scope_code=columns["scope_code"],
         scope_sources={i: tuple(sources) for i, sources in meta["scope_sources"]},
         locked=(flags & 4).astype(np.bool_),
-        dates={i: dates for i, given in meta.get("dates", ()) if (dates := read_dates(given))},
-        members={i: read_members(given, stored=True) for i, given in meta.get("members", ())},
-        mount={i: mounted for i, given in meta.get("mount", ()) if (mounted := read_mounted(given))},
+        dates={i: dates for i, raw in meta.get("dates", ()) if (dates := read_dates(raw))},
+        members={i: read_members(raw, stored=True) for i, raw in meta.get("members", ())},
+        mount={i: mounted for i, raw in meta.get("mount", ()) if (mounted := read_mounted(raw))},
         policy_slug=meta["policy"],
         number=meta["number"],
         digest=digest,

@@ -96,43 +96,45 @@ def differs(tree: TreeColumns, head: TreeColumns, in_head: IndexArray) -> Mask:
     """Mask of entries that differ from their entry in the head; undefined where `in_head` is −1."""
     there = np.maximum(in_head, 0)
     root_or_parent = np.maximum(tree.parent, 0), np.maximum(head.parent[there], 0)
-    found = (tree.uid[root_or_parent[0]] != head.uid[root_or_parent[1]]).any(axis=1)
-    found |= (tree.parent < 0) != (head.parent[there] < 0)
+    is_different = (tree.uid[root_or_parent[0]] != head.uid[root_or_parent[1]]).any(axis=1)
+    is_different |= (tree.parent < 0) != (head.parent[there] < 0)
     for column in ("shares", "inherit", "is_group", "scope_code", "locked"):
-        found |= getattr(tree, column) != getattr(head, column)[there]
+        is_different |= getattr(tree, column) != getattr(head, column)[there]
     codes = {kind: code for code, kind in enumerate(head.kind_names)}
     code_in_head = np.array([codes.get(kind, -1) for kind in tree.kind_names], dtype=np.int64)
-    found |= code_in_head[tree.kind_code] != head.kind_code[there]
+    is_different |= code_in_head[tree.kind_code] != head.kind_code[there]
     names = head.name
-    found |= np.array([name != names[j] for name, j in zip(tree.name, there.tolist(), strict=True)], dtype=np.bool_)
+    is_different |= np.array(
+        [name != names[j] for name, j in zip(tree.name, there.tolist(), strict=True)], dtype=np.bool_
+    )
     for sparse in SPARSE:
-        ours, theirs = getattr(tree, sparse), getattr(head, sparse)
-        for i in {*ours, *np.flatnonzero(np.isin(there, list(theirs))).tolist()}:
-            found[i] |= ours.get(i) != theirs.get(int(there[i]))
-    return np.asarray(found, dtype=np.bool_)
+        own_values, head_values = getattr(tree, sparse), getattr(head, sparse)
+        for i in {*own_values, *np.flatnonzero(np.isin(there, list(head_values))).tolist()}:
+            is_different[i] |= own_values.get(i) != head_values.get(int(there[i]))
+    return np.asarray(is_different, dtype=np.bool_)
 
 
 def _match_entries(declared: ParsedDocument, head: TreeColumns, fitted: TreeColumns, was_here: WasHere) -> IndexArray:
     read = declared.tree
-    found = indexes_of(read.uid, head)
-    given: Mask = np.asarray(read.uid.any(axis=1), dtype=np.bool_)
-    foreign = np.flatnonzero(given & (found < 0))
+    indexes = indexes_of(read.uid, head)
+    has_uid: Mask = np.asarray(read.uid.any(axis=1), dtype=np.bool_)
+    foreign = np.flatnonzero(has_uid & (indexes < 0))
     if len(foreign):
         old = {uid.bytes for uid in was_here([read.uuid(i) for i in foreign.tolist()])}
-        given[[i for i in foreign.tolist() if read.uid[i].tobytes() not in old]] = False
-    lower = np.flatnonzero(found[1:] == 0) + 1
+        has_uid[[i for i in foreign.tolist() if read.uid[i].tobytes() not in old]] = False
+    lower = np.flatnonzero(indexes[1:] == 0) + 1
     _refuse(declared, lower.tolist(), "has the uid of the policy's root")
-    found[0] = 0
-    claimed = set(found[found >= 0].tolist())
+    indexes[0] = 0
+    claimed = set(indexes[indexes >= 0].tolist())
     by_place = {place: i for i, place in enumerate(zip(fitted.parent.tolist(), fitted.name, strict=True))}
     parents, names = read.parent.tolist(), read.name
-    for i in np.flatnonzero(~given).tolist():
+    for i in np.flatnonzero(~has_uid).tolist():
         if i:
-            above = int(found[parents[i]])
+            above = int(indexes[parents[i]])
             same = by_place.get((above, names[i])) if above >= 0 else None
             if same is not None and same not in claimed:
-                found[i] = same
-    return found
+                indexes[i] = same
+    return indexes
 
 
 def _refuse_unknown_ancestors(met: _MatchedDocument) -> None:
@@ -159,11 +161,13 @@ def refuse_new_names(declared: ParsedDocument, head: TreeColumns, tree: TreeColu
 
 def new_name_problems(tree: TreeColumns, head: TreeColumns) -> dict[int, str]:
     """Return, by index in `tree`, why a name is invalid for an entry that didn't have it in `head`."""
-    found = {i: problem for i, name in enumerate(tree.name) if (problem := new_name_problem(name))}
-    if not found:
+    problems = {i: problem for i, name in enumerate(tree.name) if (problem := new_name_problem(name))}
+    if not problems:
         return {}
     in_head = indexes_of(tree.uid, head)
-    return {i: problem for i, problem in found.items() if in_head[i] < 0 or head.name[int(in_head[i])] != tree.name[i]}
+    return {
+        i: problem for i, problem in problems.items() if in_head[i] < 0 or head.name[int(in_head[i])] != tree.name[i]
+    }
 
 
 def _refuse(declared: ParsedDocument, rows: Sequence[int], message: str) -> None:
@@ -277,7 +281,7 @@ def _in_proportion(met: _MatchedDocument, scaled: Mask) -> Mask:
     read, head = met.declared.tree, met.head
     above = competitors(read)
     shares = np.where(met.known & ~read.inherit & ~head.inherit[met.at], head.shares[met.at], np.nan)
-    found: Mask = np.zeros(len(read), dtype=np.bool_)
+    is_proportional: Mask = np.zeros(len(read), dtype=np.bool_)
     is_scaled = np.zeros(len(read), dtype=np.bool_)
     is_scaled[above[met.known & scaled[met.at]]] = True
     for _, members in members_of(above, np.flatnonzero(is_scaled).astype(np.int32)):
@@ -285,25 +289,25 @@ def _in_proportion(met: _MatchedDocument, scaled: Mask) -> Mask:
         largest = own[np.argmax(read.shares[own])]
         if shares[largest] > 0:
             wanted = shares[own] * (read.shares[largest] / shares[largest])
-            found[own] = bool(np.all(np.abs(wanted - read.shares[own]) <= 1e-9 * read.shares[own]))
-    return found
+            is_proportional[own] = bool(np.all(np.abs(wanted - read.shares[own]) <= 1e-9 * read.shares[own]))
+    return is_proportional
 
 
 def _sparse(met: _MatchedDocument, name: str) -> dict[int, Any]:
-    ours, theirs = getattr(met.declared.tree, name), getattr(met.head, name)
+    own_values, head_values = getattr(met.declared.tree, name), getattr(met.head, name)
     fitted = getattr(met.fitted, name)
     value = "scope" if name == "scope_sources" else name
-    result = dict(ours)
+    result = dict(own_values)
     alike = np.ones(len(met.found), dtype=np.bool_)
-    rows = {*ours, *np.flatnonzero(np.isin(met.found, [*theirs])).tolist()}
+    rows = {*own_values, *np.flatnonzero(np.isin(met.found, [*head_values])).tolist()}
     for i in rows:
-        alike[i] = ours.get(i) == fitted.get(int(met.at[i]))
+        alike[i] = own_values.get(i) == fitted.get(int(met.at[i]))
     keeps = met.keeps(value, alike)
     for i in rows:
         if keeps[i]:
             result.pop(i, None)
-            if int(met.at[i]) in theirs:
-                result[i] = theirs[int(met.at[i])]
+            if int(met.at[i]) in head_values:
+                result[i] = head_values[int(met.at[i])]
     return result
 
 

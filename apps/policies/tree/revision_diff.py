@@ -266,9 +266,9 @@ class TreeDiff:
         """Mask of entries with another parent than before; the root is never one of them."""
         place = self.moves.place
         parent, was = np.maximum(self.after.parent, 0), np.maximum(self.before.parent[np.maximum(place, 0)], 0)
-        found: Mask = (place >= 0) & (self.after.uid[parent] != self.before.uid[was]).any(axis=1)
-        found[0] = False
-        return found
+        came: Mask = (place >= 0) & (self.after.uid[parent] != self.before.uid[was]).any(axis=1)
+        came[0] = False
+        return came
 
     @cached_property
     def _moved(self) -> I8:

@@ -110,16 +110,16 @@ def load_archived(policy: Policy, uid: UUID, number: int | None = None) -> Seque
     last = (versions if number is None else versions.filter(since__lte=number)).first()
     if last is None or last.until is None or (number is not None and last.until > number):
         return []
-    found, level = [node_of(last)], [uid]
+    entries, level = [node_of(last)], [uid]
     # Rows closed and reopened in the same revision belong to entries that were moved or changed, not archived.
     stayed = Entry.objects.filter(policy=policy, since=last.until).values("uid")
     while level:
         rows = Entry.objects.filter(policy=policy, until=last.until, parent_uid__in=level).exclude(uid__in=stayed)
         rows = rows.order_by("name")
         nodes = [node_of(row) for row in rows]
-        found += nodes
+        entries += nodes
         level = [node.uid for node in nodes]
-    return found
+    return entries
 
 
 def node_of(entry: Entry) -> Node:

@@ -124,24 +124,24 @@ def read_mounted(value: object) -> MountedPublication | None:
     """Parse a mount from JSON; None stays None. Raise ValueError with the reason if it is invalid."""
     if value is None:
         return None
-    given = _object(value, ("issuer", "publication"))
-    return MountedPublication(*(clean_authority(given.get(name)) for name in ("issuer", "publication")))
+    document = _object(value, ("issuer", "publication"))
+    return MountedPublication(*(clean_authority(document.get(name)) for name in ("issuer", "publication")))
 
 
 def read_dates(value: object) -> Dates | None:
     """Parse dates from JSON; None removes them. Raise ValueError with the reason if they are invalid."""
     if value is None:
         return None
-    given = _object(value, ("starts_on", "ends_on", "shares", "at_end"))
-    starts_on, ends_on = _day(given, "starts_on"), _day(given, "ends_on")
+    document = _object(value, ("starts_on", "ends_on", "shares", "at_end"))
+    starts_on, ends_on = _day(document, "starts_on"), _day(document, "ends_on")
     if starts_on is None and ends_on is None:
         raise ValueError("starts_on or ends_on is needed, a day such as 2027-03-31")
     if starts_on and ends_on and ends_on < starts_on:
         raise ValueError("ends_on is before starts_on")
-    shares = given.get("shares")
+    shares = document.get("shares")
     if shares is not None and starts_on is None:
         raise ValueError("shares take effect on starts_on, which is missing")
-    at_end = given.get("at_end", "keep")
+    at_end = document.get("at_end", "keep")
     if at_end not in AT_END:
         at_end = _weight(at_end, f"at_end is {', '.join(AT_END)}, or a number of shares")
     if ends_on is None and at_end != "keep":
@@ -157,30 +157,30 @@ def read_members(value: object, *, stored: bool = False) -> tuple[MembershipRule
     listed = value if isinstance(value, list | tuple) else [value]
     if len(listed) > MAX_MEMBERSHIP_RULES:
         raise ValueError(f"an entry has at most {MAX_MEMBERSHIP_RULES} membership rules")
-    found = []
+    rules = []
     for number, rule in enumerate(listed):
         try:
-            found.append(_members(rule, stored=stored))
+            rules.append(_members(rule, stored=stored))
         except ValueError as error:
             raise ValueError(f"rule {number}: {error}") from None
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(rules))
 
 
 def _members(value: object, *, stored: bool) -> MembershipRule:
     recorded = _RECORDED if stored else ()
-    given = _object(value, ("source", "group", "fqan", "people", "shares", "kind", "archive_after_days", *recorded))
+    document = _object(value, ("source", "group", "fqan", "people", "shares", "kind", "archive_after_days", *recorded))
     names: dict[str, Callable[[object], str]] = {
         key: (lambda text: clean_text(text, _LONGEST_PATTERN)) for key in ("group", "fqan", "people")
     }
     names["source"] = lambda text: clean_name(text) if text else ""
-    read = {key: rule(given.get(key) or "") for key, rule in names.items()}
+    read = {key: rule(document.get(key) or "") for key, rule in names.items()}
     if not any(read.values()):
         raise ValueError("a condition is needed: source, group, fqan or people")
-    days = given.get("archive_after_days")
+    days = document.get("archive_after_days")
     if days is not None and (isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= _MOST_DAYS):
         raise ValueError(f"archive_after_days is a whole number from 1 to {_MOST_DAYS}, or null for never")
-    shares = _weight(given.get("shares", 1), "shares is a number")
-    kind = clean_kind(given.get("kind", "user"))
+    shares = _weight(document.get("shares", 1), "shares is a number")
+    kind = clean_kind(document.get("kind", "user"))
     if kind == RESERVE:
         raise ValueError("kind can't be reserve, which has no accounts")
     return MembershipRule(
@@ -188,8 +188,8 @@ def _members(value: object, *, stored: bool) -> MembershipRule:
         shares=shares,
         kind=kind,
         archive_after_days=days,
-        reach=_reach(given.get("reach") or ""),
-        written_at=_instant(given.get("written_at") or ""),
+        reach=_reach(document.get("reach") or ""),
+        written_at=_instant(document.get("written_at") or ""),
     )
 
 
@@ -221,8 +221,8 @@ def _object(value: object, keys: tuple[str, ...]) -> Mapping[str, Any]:
     return value
 
 
-def _day(given: Mapping[str, Any], key: str) -> date | None:
-    value = given.get(key)
+def _day(document: Mapping[str, Any], key: str) -> date | None:
+    value = document.get(key)
     if value is None or isinstance(value, date):
         return value
     try:

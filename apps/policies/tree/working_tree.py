@@ -48,8 +48,8 @@ class WorkingTree:
 
     def child_named(self, uid: UUID, name: str) -> Node | None:
         if uid in self._children:
-            found = self._children[uid].get(name)
-            return None if found is None else self._present(found)
+            child_uid = self._children[uid].get(name)
+            return None if child_uid is None else self._present(child_uid)
         i = self.base.index_of_uid(uid)
         j = None if i is None else self.base.child_named(i, name)
         return None if j is None else self._present(self.base.uuid(j))
@@ -68,10 +68,10 @@ class WorkingTree:
 
     def lineage(self, node: Node) -> list[Node]:
         """Return the entry's ancestors and the entry itself, root first."""
-        found = [node]
-        while found[-1].parent_uid is not None:
-            found.append(self._present(found[-1].parent_uid))
-        return found[::-1]
+        lineage = [node]
+        while lineage[-1].parent_uid is not None:
+            lineage.append(self._present(lineage[-1].parent_uid))
+        return lineage[::-1]
 
     def path(self, node: Node) -> str:
         return "/" + "/".join(step.name for step in self.lineage(node)[1:])
@@ -118,13 +118,13 @@ class WorkingTree:
 
     def changes(self) -> dict[UUID, tuple[Node | None, Node | None]]:
         """Return each entry that differs from the revision, as (before, after); None where it doesn't exist."""
-        found = {}
+        changes = {}
         for uid, after in self.changed.items():
             i = self.base.index_of_uid(uid)
             before = None if i is None else self.base.node(i)
             if before != after:
-                found[uid] = (before, after)
-        return found
+                changes[uid] = (before, after)
+        return changes
 
     def _present(self, uid: UUID) -> Node:
         node = self.get(uid)

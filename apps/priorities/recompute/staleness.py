@@ -13,7 +13,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
-from apps.policies.access.scope import Rights, Verb, rules_within
+from apps.policies.access.scope import Rights, Verb, administers_within_bounds
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import ATTEMPTS, KIND, queue_recompute, subject_of
 from apps.policies.selectors import get_policy
@@ -50,7 +50,7 @@ def request_recompute(*, policy_slug: str, as_of: datetime | None = None, at: da
     `before_first_revision`.
     """
     policy = get_policy(slug=policy_slug, actor=actor)
-    if not rules_within(actor, Token.Scope.ADMIN) and not _may_request(policy, actor, at):
+    if not administers_within_bounds(actor, Token.Scope.ADMIN) and not _may_request(policy, actor, at):
         raise NotAllowed(_("Only authorities of this policy ask for a recompute; it is computed on a schedule anyway."))
     if as_of is None:
         run = queue_recompute(policy, at=at, owner=actor)

@@ -12,7 +12,7 @@ from uuid import UUID
 from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
 from apps.engine.algorithms.inputs import prepare
-from apps.policies.access.authority import HeldRights, Lineages
+from apps.policies.access.authority import GrantedRights, Lineages
 from apps.policies.access.scope import Verb
 from apps.policies.operations.apply import Operation, tree_after
 from apps.policies.operations.dated_shares import former_shares, is_boost
@@ -128,8 +128,8 @@ def load_members(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> 
     return Members(view.tree, i, view.visible_children(i))
 
 
-def _require_lead(view: PolicyView, uid: UUID, at: datetime) -> tuple[HeldRights, tuple[UUID, ...], datetime]:
-    holding = HeldRights.of_actor(view.policy, view.actor, at)
+def _require_lead(view: PolicyView, uid: UUID, at: datetime) -> tuple[GrantedRights, tuple[UUID, ...], datetime]:
+    holding = GrantedRights.of_actor(view.policy, view.actor, at)
     lineage = Lineages(view.policy, view.tree).of(uid)
     until = holding.until(Verb.EDIT_SHARES, lineage)
     if until is None:

@@ -242,9 +242,9 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         return batches[0]
     if not batches:
         return RecordBatch.from_rows([])
-    columns = {name: np.concatenate([getattr(one, name) for one in batches]) for name in COLUMNS}
-    people, columns["who"] = _recoded([(one.people, one.who) for one in batches])
-    job_classes, columns["job_class"] = _recoded([(one.job_classes, one.job_class) for one in batches])
+    columns = {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in COLUMNS}
+    people, columns["who"] = _recoded([(batch.people, batch.who) for batch in batches])
+    job_classes, columns["job_class"] = _recoded([(batch.job_classes, batch.job_class) for batch in batches])
     return RecordBatch(**columns, people=people, job_classes=job_classes)
 
 

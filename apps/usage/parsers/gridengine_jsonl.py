@@ -49,7 +49,7 @@ class GridEngineJsonl:
     is_listing = False
 
     def sniff(self, head: bytes) -> bool:
-        line = next((one for one in head.removeprefix(b"\xef\xbb\xbf").split(b"\n") if one.strip()), b"")
+        line = next((raw_line for raw_line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n") if raw_line.strip()), b"")
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError:
@@ -110,10 +110,10 @@ def _run(value: dict[str, Any]) -> Run:
 
 def _text(value: Mapping[str, Any], name: str) -> str:
     """A text or number of an object as text; empty if it is missing or something else."""
-    found = value.get(name)
-    if isinstance(found, str):
-        return found
-    return repr(found) if type(found) in (int, float) else ""
+    text = value.get(name)
+    if isinstance(text, str):
+        return text
+    return repr(text) if type(text) in (int, float) else ""
 
 
 def _maxvmem(value: Mapping[str, Any]) -> str:

@@ -77,7 +77,9 @@ def _row(job: Node, reading: Reading, notes: Notes) -> RecordRow:
     at = iso(stamp, job.get(stamp), reading.zone)
     task, n_tasks = _tasks(job.get("tasks"))
     slots = amount("slots", job.get("slots") or "1")
-    run_time = next((one.text.strip() for one in job.all("hard_request") if one.attributes.get("name") == "h_rt"), "")
+    run_time = next(
+        (request.text.strip() for request in job.all("hard_request") if request.attributes.get("name") == "h_rt"), ""
+    )
     if is_running and "s" in job.get("state").lower():
         notes["suspended"] += 1
     return checked(

@@ -49,12 +49,12 @@ def iso(name: str, text: str, zone: ZoneInfo | None, *, not_before: datetime | N
     if not form:
         raise BadRecord("bad_time", f"{name} is {shown(text)}; times look like 2026-11-20T12:00:00Z.")
     try:
-        found = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
         if form[1] is not None:
-            return found.astimezone(UTC)
+            return instant.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise BadRecord("bad_time", f"{name} is {shown(text)}, which is not in the calendar.") from error
-    return local(name, found, zone, not_before=not_before)
+    return local(name, instant, zone, not_before=not_before)
 
 
 def local(name: str, naive: datetime, zone: ZoneInfo | None, *, not_before: datetime | None = None) -> datetime:

@@ -88,8 +88,8 @@ class JsonItems:
     def _peek(self) -> bytes:
         """The next byte other than blanks and commas; empty at the end."""
         while True:
-            found = _BLANK.match(self._buffer, self._at)
-            self._at = found.end() if found else self._at
+            match = _BLANK.match(self._buffer, self._at)
+            self._at = match.end() if match else self._at
             if self._at < len(self._buffer):
                 return self._buffer[self._at : self._at + 1]
             if not self._fill():
@@ -165,13 +165,13 @@ class JsonItems:
         buffer, at = self._buffer, self._at
         mark = buffer[at : at + 1]
         if mark == b'"':
-            found = _STRING.match(buffer, at)
-            return found.end() if found else -1
+            match = _STRING.match(buffer, at)
+            return match.end() if match else -1
         if mark not in (b"{", b"["):
-            found = _SCALAR.match(buffer, at)
-            if found is None:
+            match = _SCALAR.match(buffer, at)
+            if match is None:
                 raise _Broken("It is broken")
-            return found.end() if found.end() < len(buffer) or self._is_over else -1
+            return match.end() if match.end() < len(buffer) or self._is_over else -1
         for guess in (self._end_by_indent, self._end_by_next) if mark == b"{" else ():
             end = guess()
             if end > 0:
@@ -184,10 +184,10 @@ class JsonItems:
         indent = self._buffer[start : self._at]
         if start < 0 or indent.strip() or len(indent) < 2:
             return -1
-        found = self._buffer.find(indent + b"}", self._at)
-        if found < 0:
+        brace = self._buffer.find(indent + b"}", self._at)
+        if brace < 0:
             return -1
-        end = found + len(indent) + 1
+        end = brace + len(indent) + 1
         return end if _loaded(self._buffer[self._at : end]) is not None else -1
 
     def _end_by_next(self) -> int:
@@ -208,8 +208,8 @@ class JsonItems:
 
     def _end_by_count(self) -> int:
         depth = 0
-        for found in _TOKEN.finditer(self._buffer, self._at):
-            token = found[0]
+        for match in _TOKEN.finditer(self._buffer, self._at):
+            token = match[0]
             if token in b"{[":
                 depth += 1
                 if depth > _MOST_DEPTH:
@@ -217,7 +217,7 @@ class JsonItems:
             elif token in b"}]":
                 depth -= 1
                 if not depth:
-                    return found.end()
+                    return match.end()
             elif token == b'"':  # an unterminated string
                 return -1
         return -1
@@ -238,16 +238,16 @@ class JsonItems:
                 else:
                     self._fill_skipping()
                 continue
-            found = _MARK.search(self._buffer, self._at)
-            if found is None:
+            match = _MARK.search(self._buffer, self._at)
+            if match is None:
                 self._at = len(self._buffer)
                 self._fill_skipping()
                 continue
-            self._at = found.end()
-            if found[0] == b'"':
+            self._at = match.end()
+            if match[0] == b'"':
                 in_string = True
             else:
-                depth += 1 if found[0] in b"{[" else -1
+                depth += 1 if match[0] in b"{[" else -1
                 if depth <= 0:
                     return
                 if depth > _MOST_DEPTH:

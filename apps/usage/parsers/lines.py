@@ -230,8 +230,8 @@ def _block(piece: Block, reader: LineReader) -> Parsed:
             reader.skip(line)
             rejections.append(Rejection(line, "line_too_long", TOO_LONG, excerpt(raw)))
             continue
-        found, bad = _read_line(reader, raw.decode("utf-8", "surrogateescape"), line, notes)
-        rows += found
+        new_rows, bad = _read_line(reader, raw.decode("utf-8", "surrogateescape"), line, notes)
+        rows += new_rows
         rejections += bad
     return _parsed(rows, rejections, notes, piece.n_lines, piece.first_line + piece.n_lines, piece.end_offset, reader)
 

@@ -83,10 +83,10 @@ def _row(record: Node, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
         notes["status_unknown"] += 1
     state = _OPEN_STATES.get(status, "finished")
     identity = record.find("RecordIdentity")
-    given = identity.attributes if identity else {}
+    attributes = identity.attributes if identity else {}
     start_at, end_at = _span(record, state, zone, notes)
     row = RecordRow(
-        job=_job(record, given.get("recordId", "").strip()),
+        job=_job(record, attributes.get("recordId", "").strip()),
         user=record.get("UserIdentity", "LocalUserId"),
         dn=record.get("UserIdentity", "GlobalUserName") or record.get("UserIdentity", "GlobalUserId"),
         group=_group(record),
@@ -101,7 +101,7 @@ def _row(record: Node, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
         queue=record.get("Queue"),
         cluster=record.get("MachineName"),
         site=record.get("Site"),
-        revision=_revision(given.get("createTime", "").strip(), zone),
+        revision=_revision(attributes.get("createTime", "").strip(), zone),
     )
     return checked(row._replace(billing=_billing(record, row, notes)))
 
@@ -168,13 +168,13 @@ def _amount(record: Node, name: str) -> float:
 
 def _mem_mb(record: Node) -> float:
     """The largest of several values: they are averages, maxima and parts of one job's memory."""
-    found = 0.0
+    largest = 0.0
     for memory in record.all("Memory"):
         unit = memory.attributes.get("storageUnit", "B").lower()
         if unit not in _MEMORY_BYTES:
             raise BadRecord("bad_fields", f"Memory has the unit {shown(unit)}; B, KB, MB, GB, TB or PB is read.")
-        found = max(found, amount("Memory", memory.text.strip()) * _MEMORY_BYTES[unit] / 1024**2)
-    return found
+        largest = max(largest, amount("Memory", memory.text.strip()) * _MEMORY_BYTES[unit] / 1024**2)
+    return largest
 
 
 def _billing(record: Node, row: RecordRow, notes: Notes) -> float:

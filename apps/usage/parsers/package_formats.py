@@ -71,23 +71,23 @@ def load_package_formats(ours: tuple[str, ...]) -> Installed[Collector]:
     return load_installed(ENTRY_POINT_GROUP, _check, is_taken=lambda name: name in (*ours, "auto"))
 
 
-def _check(name: str, given: Any) -> Collector:
+def _check(name: str, candidate: Any) -> Collector:
     """Validate a format: it must be complete, recognise its sample, and parse it without rejecting a line.
 
     Raises:
         ValueError: with the reason.
     """
-    require_name(given, name)
-    require_texts(given, ("label", "reference", "sample"))
-    if not all(isinstance(getattr(given, each, None), bool) for each in ("needs_zone", "is_listing")):
+    require_name(candidate, name)
+    require_texts(candidate, ("label", "reference", "sample"))
+    if not all(isinstance(getattr(candidate, each, None), bool) for each in ("needs_zone", "is_listing")):
         raise ValueError("its needs_zone and is_listing must be True or False")
     for each, kind in (("extensions", str), ("fields", FieldNote)):
-        value = getattr(given, each, None)
-        if not isinstance(value, tuple) or not all(isinstance(one, kind) for one in value):
+        value = getattr(candidate, each, None)
+        if not isinstance(value, tuple) or not all(isinstance(item, kind) for item in value):
             raise ValueError(f"its {each} must be a tuple of {kind.__name__}")
-    if not (callable(getattr(given, "sniff", None)) and callable(getattr(given, "parse", None))):
+    if not (callable(getattr(candidate, "sniff", None)) and callable(getattr(candidate, "parse", None))):
         raise ValueError("it needs the methods sniff and parse")
-    checked, sample = PackageFormat(given), given.sample.encode()
+    checked, sample = PackageFormat(candidate), candidate.sample.encode()
     if not checked.sniff(sample) or checked.sniff(b"") or checked.sniff(b"\0 no accounting\n"):
         raise ValueError("its sniff must recognise its sample, and neither an empty file nor other bytes")
     try:

@@ -89,8 +89,8 @@ def _hosts(text: str) -> tuple[int, float]:
     for chunk in text.split("+") if text else ():
         name, _, ranges = chunk.partition("/")
         names.add(name)
-        for one in ranges.split(",") if ranges else ("0",):
-            form = _SLOTS.fullmatch(one)
+        for slot_range in ranges.split(",") if ranges else ("0",):
+            form = _SLOTS.fullmatch(slot_range)
             if not form:
                 raise BadRecord("bad_fields", f"exec_host contains {shown(chunk)}; hosts look like n1/0*4 or n1/0-3.")
             slots += float(form[2] or 1) if form[3] is None else max(float(form[3]) - float(form[1]) + 1, 0.0)
@@ -103,10 +103,10 @@ def _asked_nodes(text: str) -> tuple[float, float, float]:
     for chunk in text.split("+") if text else ():
         first, *properties = chunk.split(":")
         count = amount("Resource_List.nodes", first) if first[:1].isdigit() else 1.0
-        given = dict(one.partition("=")[::2] for one in properties)
+        counts = dict(pair.partition("=")[::2] for pair in properties)
         nodes += count
-        cpus += count * (amount("ppn", given["ppn"]) if "ppn" in given else 1.0)
-        gpus += count * (amount("gpus", given["gpus"]) if given.get("gpus") else 0.0)
+        cpus += count * (amount("ppn", counts["ppn"]) if "ppn" in counts else 1.0)
+        gpus += count * (amount("gpus", counts["gpus"]) if counts.get("gpus") else 0.0)
     return (nodes, cpus / nodes, gpus / nodes) if nodes else (0.0, 0.0, 0.0)
 
 
@@ -252,9 +252,9 @@ class _Reader(SingleLines):
     ) -> datetime | None:
         for name in names:
             if name in fields:
-                found = epoch(name, fields[name])
-                if found is not None:
-                    return found
+                instant = epoch(name, fields[name])
+                if instant is not None:
+                    return instant
         if naive is None:
             return None
         return local(f"The time in front of the line, used for {names[0]}", naive, self._zone, not_before=not_before)
@@ -273,12 +273,12 @@ def _head(text: str) -> datetime:
 
 def _fields(text: str) -> dict[str, str]:
     """Fields of a line; of duplicate names the first counts, since a job's name may contain anything."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for name, value in _PAIR.findall(text):
         if value[:1] in ("'", '"') and len(value) > 1 and value[0] == value[-1]:
             value = value[1:-1]
-        found.setdefault(name, value)
-    return found
+        fields.setdefault(name, value)
+    return fields
 
 
 def _job_and_task(job: str) -> tuple[str, str]:
@@ -290,7 +290,7 @@ def _job_and_task(job: str) -> tuple[str, str]:
 
 
 def _record(job: str, task: str, state: str, fields: dict[str, str], notes: Notes) -> RecordRow:
-    found: Allocation = allocation(fields, notes)
+    resources: Allocation = allocation(fields, notes)
     runs = whole("run_count", fields["run_count"]) if "run_count" in fields else 1
     project = fields.get("account") or fields.get("project", "")
     walltime = fields.get("Resource_List.walltime")
@@ -302,10 +302,10 @@ def _record(job: str, task: str, state: str, fields: dict[str, str], notes: Note
         project="" if project == _NO_PROJECT else project,
         queue=fields.get("queue", ""),
         state=state,
-        cpus=found.cpus,
-        gpus=found.gpus,
-        nodes=found.nodes,
-        mem_mb=found.mem_mb,
+        cpus=resources.cpus,
+        gpus=resources.gpus,
+        nodes=resources.nodes,
+        mem_mb=resources.mem_mb,
         requested_s=if_readable(lambda: clock_s("Resource_List.walltime", walltime), None, notes) if walltime else None,
         restart=max(runs - 1, 0),
     )

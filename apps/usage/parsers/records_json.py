@@ -211,22 +211,22 @@ def _row(record: Any, zone: ZoneInfo | None) -> RecordRow:
         raise BadRecord("not_an_object", "A record is a JSON object.")
     if isinstance(record, _Repeated):
         raise BadRecord("duplicate_key", f"{_shown(record.name)} is given twice.")
-    given = {name: value for name, value in record.items() if value is not None}
+    fields = {name: value for name, value in record.items() if value is not None}
     for name in record.keys() - KNOWN:
         raise BadRecord("unknown_field", f"There is no field {_shown(name)}.")
-    state = given.get("state", "finished")
+    state = fields.get("state", "finished")
     if state not in STATES:
         raise BadRecord("bad_state", f"state is finished, running, pending or withdrawn, not {_shown(state)}.")
     for name in REQUIRED[state]:
-        if name not in given:
+        if name not in fields:
             raise BadRecord("missing_field", f"{name} is missing.")
     for name in FORBIDDEN.get(state, ()):
-        if name in given:
+        if name in fields:
             raise BadRecord("unexpected_field", f"A {state} job has no {name}.")
-    values: dict[str, Any] = {**_times(given, state, zone)}
-    values |= {name: _text(name, given[name]) for name in MOST_CHARACTERS if name in given}
-    values |= {name: _number(name, given[name]) for name in NUMBERS if name in given}
-    values |= {name: _integer(name, given[name]) for name in INTEGERS if name in given}
+    values: dict[str, Any] = {**_times(fields, state, zone)}
+    values |= {name: _text(name, fields[name]) for name in MOST_CHARACTERS if name in fields}
+    values |= {name: _number(name, fields[name]) for name in NUMBERS if name in fields}
+    values |= {name: _integer(name, fields[name]) for name in INTEGERS if name in fields}
     if not values["job"] or not values["user"]:
         raise BadRecord("missing_field", f"{'user' if values['job'] else 'job'} is empty.")
     return RecordRow(state=state, **values)
@@ -262,9 +262,9 @@ def _integer(name: str, value: Any) -> int:
     return value
 
 
-def _times(given: dict[str, Any], state: str, zone: ZoneInfo | None) -> dict[str, datetime | None]:
-    found = {name: _time(name, given[name], zone) for name in TIMES if name in given}
-    submit_at, start_at, end_at = (found.get(name) for name in TIMES)
+def _times(fields: dict[str, Any], state: str, zone: ZoneInfo | None) -> dict[str, datetime | None]:
+    times = {name: _time(name, fields[name], zone) for name in TIMES if name in fields}
+    submit_at, start_at, end_at = (times.get(name) for name in TIMES)
     if state == "withdrawn":
         end_at = None
         if submit_at is None and start_at is None:
@@ -272,9 +272,9 @@ def _times(given: dict[str, Any], state: str, zone: ZoneInfo | None) -> dict[str
                 "missing_field", "submit, or start, is missing: with the job's id it identifies the record."
             )
     if start_at and end_at and end_at < start_at:
-        end_at = _second_instant(given["end"], zone) or end_at
+        end_at = _second_instant(fields["end"], zone) or end_at
         if end_at < start_at:
-            raise BadRecord("end_before_start", f"end ({given['end']}) is before start ({given['start']}).")
+            raise BadRecord("end_before_start", f"end ({fields['end']}) is before start ({fields['start']}).")
     if start_at and end_at and (end_at - start_at).total_seconds() > MOST_JOB_S:
         raise BadRecord("absurd_run_time", f"It ran for more than {MOST_JOB_S // 86400} days.")
     return {"submit_at": submit_at, "start_at": start_at, "end_at": end_at}
@@ -353,7 +353,7 @@ class Ndjson:
     is_listing = False
 
     def sniff(self, head: bytes) -> bool:
-        line = next((one for one in head.removeprefix(b"\xef\xbb\xbf").split(b"\n") if one.strip()), b"")
+        line = next((raw_line for raw_line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n") if raw_line.strip()), b"")
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError:

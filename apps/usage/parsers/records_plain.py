@@ -125,25 +125,25 @@ class _Columns:
         return [value.get(name) for value in self._values] if name in self._names else [None] * len(self._values)
 
     def _texts(self, name: str) -> list[str]:
-        found = self._of(name)
-        kinds = set(map(type, found))
+        values = self._of(name)
+        kinds = set(map(type, values))
         if name in MAYBE_NUMBER and int in kinds:
-            found = [str(value) if type(value) is int else value for value in found]
+            values = [str(value) if type(value) is int else value for value in values]
             kinds = (kinds - {int}) | {str}
         if not kinds <= {str, _NONE}:
             raise _NotPlain
-        texts = [value or "" for value in found] if _NONE in kinds else found
+        texts = [value or "" for value in values] if _NONE in kinds else values
         distinct = set(texts)
         if max(map(len, distinct)) > MOST_CHARACTERS[name] or CONTROL.search("".join(distinct)):
             raise _NotPlain
         return texts
 
     def _numbers(self, name: str, otherwise: float = 0.0) -> F8:
-        found = self._of(name)
-        if not set(map(type, found)) <= {int, float, _NONE}:
+        values = self._of(name)
+        if not set(map(type, values)) <= {int, float, _NONE}:
             raise _NotPlain
         try:
-            numbers = np.array([otherwise if value is None else value for value in found], dtype=np.float64)
+            numbers = np.array([otherwise if value is None else value for value in values], dtype=np.float64)
         except OverflowError as error:
             raise _NotPlain from error
         if not ((numbers >= 0) & (numbers <= NUMBERS[name]) | np.isnan(numbers)).all():
@@ -151,22 +151,22 @@ class _Columns:
         return numbers
 
     def _integers(self, name: str) -> I8:
-        found = self._of(name)
-        if not set(map(type, found)) <= {int, _NONE}:
+        values = self._of(name)
+        if not set(map(type, values)) <= {int, _NONE}:
             raise _NotPlain
-        wanted = [value or 0 for value in found]
+        wanted = [value or 0 for value in values]
         if min(wanted) < 0 or max(wanted) > INTEGERS[name]:
             raise _NotPlain
         return np.array(wanted, dtype=np.int64)
 
     def _instants(self, name: str, otherwise: I8 | None = None) -> I8:
         """Whole seconds with an offset, as microseconds since 1970; other forms need a full check."""
-        found = self._of(name)
-        is_given = np.array([value is not None for value in found])
-        given = found if is_given.all() else [value for value in found if value is not None]
-        if set(map(type, given)) - {str}:
+        values = self._of(name)
+        is_given = np.array([value is not None for value in values])
+        texts = values if is_given.all() else [value for value in values if value is not None]
+        if set(map(type, texts)) - {str}:
             raise _NotPlain
-        instants = _whole_seconds(given)
+        instants = _whole_seconds(texts)
         if len(instants) and not (int(instants.min()) >= FIRST_US and int(instants.max()) <= LAST_US):
             raise _NotPlain
         if otherwise is None:
@@ -176,15 +176,15 @@ class _Columns:
         return all_of_them
 
 
-def _whole_seconds(given: Sequence[str]) -> I8:
-    texts = [text[:_SECONDS] for text in given]
+def _whole_seconds(instants: Sequence[str]) -> I8:
+    texts = [text[:_SECONDS] for text in instants]
     if not _PLAIN_TIMES.fullmatch("".join(texts)) or any(map(_is_short, texts)):
         raise _NotPlain
     try:
         seconds = np.array(texts, dtype="datetime64[s]").astype(np.int64) if texts else np.zeros(0, np.int64)
     except ValueError as error:  # a day that is not in the calendar
         raise _NotPlain from error
-    offsets = [text[_SECONDS:] for text in given]
+    offsets = [text[_SECONDS:] for text in instants]
     shift_s = {offset: _shift_s(offset) for offset in set(offsets)}
     if any(shift_s.values()):
         seconds = seconds - np.array([shift_s[offset] for offset in offsets], np.int64)

@@ -89,7 +89,7 @@ def _looks_like(collector: Collector, head: bytes) -> Collector | None:
     """Another format that recognises the start of a file that its own doesn't."""
     if collector.sniff(head):
         return None
-    return next((one for one in FORMATS.values() if one.name != collector.name and one.sniff(head)), None)
+    return next((other for other in FORMATS.values() if other.name != collector.name and other.sniff(head)), None)
 
 
 def _wrong_format(collector: Collector, other: Collector) -> Invalid:

@@ -98,9 +98,9 @@ def as_jobs(texts: Texts, lines: I8, reading: Reading, problems: Problems, notes
     return jobs
 
 
-def _sort_out(found: Problems, needed: Flags, problems: Problems, ignored: Problems) -> None:
+def _sort_out(column_problems: Problems, needed: Flags, problems: Problems, ignored: Problems) -> None:
     """Problems of a column belong to the rows that need it; in others the value is ignored."""
-    for row, problem in found.items():
+    for row, problem in column_problems.items():
         (problems if needed[row] else ignored).setdefault(row, problem)
 
 
@@ -109,9 +109,9 @@ def _times(
 ) -> Times:
     if name not in texts:
         return no_times(n)
-    found: Problems = {}
-    times = read_times(name, texts[name], zone, found)
-    _sort_out(found, needed, problems, ignored)
+    column_problems: Problems = {}
+    times = read_times(name, texts[name], zone, column_problems)
+    _sort_out(column_problems, needed, problems, ignored)
     return times
 
 
@@ -165,11 +165,11 @@ def _ids(texts: Texts, n: int, problems: Problems) -> tuple[Bytes, Bytes]:
         return np.array([text[:MOST_JOB] for text in texts["JobIDRaw"]] or [b""]).astype("S")[:n], np.zeros(n, "S1")
     jobs, tasks = [], []
     for row, text in enumerate(texts["JobID"]):
-        found = _TASK.fullmatch(text)
-        if found is None and not _JOB.fullmatch(text):
+        match = _TASK.fullmatch(text)
+        if match is None and not _JOB.fullmatch(text):
             problems.setdefault(row, _no_job(text))
-        jobs.append(found[1] if found else text[:MOST_JOB])
-        tasks.append(found[2] if found and not found[2].startswith(b"[") else b"")
+        jobs.append(match[1] if match else text[:MOST_JOB])
+        tasks.append(match[2] if match and not match[2].startswith(b"[") else b"")
     return np.array(jobs or [b""])[:n], np.array(tasks or [b""])[:n]
 
 
@@ -186,8 +186,8 @@ def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[AccountNames
     users, uids = texts.get("User", nothing), texts.get("UID", nothing)
     known, code = combined(users, texts.get("Account", nothing), uids)
     people, is_nameless = [], []
-    for place, (given, account, uid) in enumerate(known):
-        user = given or uid
+    for place, (user_name, account, uid) in enumerate(known):
+        user = user_name or uid
         try:
             who = AccountNames(name_of("User", user), name_of("Account", account))
         except ValueError as error:
@@ -253,12 +253,12 @@ def _names(column: str, texts: Texts, n: int, most: int, problems: Problems) -> 
 
 def _meanings(texts: Texts, notes: dict[str, int]) -> I8:
     known, code = distinct(texts["State"])
-    found = [accounted_meaning(state.decode("ascii", "replace")) for state in known]
-    is_unknown = np.array([meaning is None for meaning in found], np.bool_)
+    meanings = [accounted_meaning(state.decode("ascii", "replace")) for state in known]
+    is_unknown = np.array([meaning is None for meaning in meanings], np.bool_)
     n_unknown = int(is_unknown[code].sum()) if len(code) else 0
     if n_unknown:
         notes["state_unknown"] = notes.get("state_unknown", 0) + n_unknown
-    meaning = np.array([BY_TIMES if meaning is None else meaning for meaning in found], np.int64)[code]
+    meaning = np.array([BY_TIMES if meaning is None else meaning for meaning in meanings], np.int64)[code]
     return meaning if "End" in texts else np.where(meaning == PART, ENDED, meaning)
 
 
@@ -269,9 +269,9 @@ def _elapsed(texts: Texts, n: int, needed: Flags, problems: Problems, ignored: P
     remedy = ": it is a duration like 1-02:03:04, or seconds."
     seconds = whole_numbers(texts[name])
     if seconds is None:
-        found: Problems = {}
-        seconds = read_distinct(name, texts[name], _duration_or_nan, remedy, found)
-        _sort_out(found, needed, problems, ignored)
+        column_problems: Problems = {}
+        seconds = read_distinct(name, texts[name], _duration_or_nan, remedy, column_problems)
+        _sort_out(column_problems, needed, problems, ignored)
     return np.where(np.isnan(seconds), NO_TIME, np.nan_to_num(seconds) * 1e6).astype(np.int64)
 
 
@@ -315,12 +315,12 @@ def _resources(texts: Texts, n: int, ran: Flags, problems: Problems, ignored: Pr
         (("ReqCPUS",), requested, CPUS, nowhere),
         (("NNodes", "ReqNodes"), requested, NODES, nowhere),
     ):
-        found: Problems = {}
+        column_problems: Problems = {}
         for name in columns:
             if name in texts:
-                counts = read_distinct(name, texts[name], _count, ": a whole number belongs there.", found)
+                counts = read_distinct(name, texts[name], _count, ": a whole number belongs there.", column_problems)
                 into[:, place] = np.where(np.isnan(into[:, place]), counts, into[:, place])
-        _sort_out(found, is_needed & np.isnan(into[:, place]), problems, ignored)
+        _sort_out(column_problems, is_needed & np.isnan(into[:, place]), problems, ignored)
     return allocated, requested, has_no_allocation
 
 
@@ -329,11 +329,11 @@ def _exact_billing(texts: Texts, n: int, weights: BillingWeights) -> F8:
     if not weights.partitions or not {"AllocTRES", "Partition"} <= texts.keys() or not n:
         return np.full(n, np.nan)
     known, code = combined(texts["Partition"], texts["AllocTRES"])
-    found = np.full(len(known), np.nan)
+    billing = np.full(len(known), np.nan)
     for place, (partition, tres) in enumerate(known):
         with suppress(ValueError, OverflowError):  # an unreadable list is reported where its amounts are read
-            found[place] = weights.billing_of(partition.decode(), list_tres(tres.decode("ascii")))
-    return found[code]
+            billing[place] = weights.billing_of(partition.decode(), list_tres(tres.decode("ascii")))
+    return billing[code]
 
 
 def _tasks(texts: Texts, n: int) -> I8:
@@ -360,12 +360,12 @@ def _tres(name: str, texts: Texts, n: int, needed: Flags, problems: Problems, ig
         return np.full((n, len(Tres())), np.nan)
     known, code = distinct(texts[name])
     amounts = np.full((len(known), len(Tres())), np.nan)
-    found: Problems = {}
+    column_problems: Problems = {}
     for place, text in enumerate(known):
         try:
             amounts[place] = read_tres(text.decode("ascii"))
         except (ValueError, OverflowError):
             why = f"{name} ({excerpt(text)}) is not a list like billing=2,cpu=2,mem=4000M,node=1."
-            _report_rows(code == place, "bad_tres", why, found)
-    _sort_out(found, needed, problems, ignored)
+            _report_rows(code == place, "bad_tres", why, column_problems)
+    _sort_out(column_problems, needed, problems, ignored)
     return amounts[code]

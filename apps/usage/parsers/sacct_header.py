@@ -163,7 +163,7 @@ def require(columns: Columns) -> None:
     Raises:
         Invalid: a column is missing.
     """
-    given = set(columns.names)
+    names = set(columns.names)
     needed = {
         "User (or UID)": {"User", "UID"},
         "State": {"State"},
@@ -171,7 +171,7 @@ def require(columns: Columns) -> None:
         "End (or ElapsedRaw)": {"End", "Elapsed", "ElapsedRaw"},
         "AllocCPUS (or AllocTRES)": {"AllocCPUS", "NCPUS", "AllocTRES"},
     }
-    missing = [name for name, any_of in needed.items() if not any_of & given]
+    missing = [name for name, any_of in needed.items() if not any_of & names]
     if missing:
         raise Invalid(
             f"The header names no column {', '.join(missing)}. Call it like this: {COMMAND}", code="missing_columns"

@@ -136,11 +136,11 @@ def _user(job: dict[str, Any], cluster: str) -> str:
 
 def _amounts(listed: Any) -> list[tuple[str, float]]:
     """Amounts of a list of {type, name, count} by name; memory is in MB."""
-    given = []
+    amounts = []
     for part in listed if isinstance(listed, list) else ():
         count = number_of(part.get("count")) if isinstance(part, dict) else None
         if count is None or count < 0:
             continue
         kind, name = part.get("type"), part.get("name")
-        given.append((f"{kind}/{name}" if isinstance(name, str) and name else str(kind), count))
-    return given
+        amounts.append((f"{kind}/{name}" if isinstance(name, str) and name else str(kind), count))
+    return amounts

@@ -128,9 +128,9 @@ class _Reader:
         while True:
             if n_fields >= self._columns.n_fields:
                 tries += 1
-                found = align(text.split(self._columns.delimiter), self._columns)
-                if found is not None:
-                    self._import_piece(index, found)
+                fields = align(text.split(self._columns.delimiter), self._columns)
+                if fields is not None:
+                    self._import_piece(index, fields)
                     self.rows.note("lines_joined" if end - index > 1 else "bars_in_text")
                     return end
             is_last = end == len(self._lines)
@@ -227,20 +227,20 @@ def _possible_offsets(fields: list[bytes], columns: Columns, extra: int, *, is_b
     """For each column the possible e, seen from the first column (or from the last)."""
     n = len(columns.names)
     possible = {extra if is_backward else 0}
-    found: list[set[int]] = [set() for _ in range(n)]
+    offsets: list[set[int]] = [set() for _ in range(n)]
     free = set(columns.free)
     for index in range(n - 1, -1, -1) if is_backward else range(n):
         shape = columns.shapes[index]
         if index in free:
-            found[index] = possible
+            offsets[index] = possible
             possible = set(range(max(possible) + 1) if is_backward else range(min(possible), extra + 1))
             continue
         if shape is not None:
             possible = {e for e in possible if shape.fullmatch(fields[index + e])}
         if not possible:
             return None
-        found[index] = possible
-    return found
+        offsets[index] = possible
+    return offsets
 
 
 def _select_around(fields: list[bytes], columns: Columns, extra: int) -> Fields:

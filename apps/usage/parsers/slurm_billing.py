@@ -103,7 +103,7 @@ def read_weights(text: str) -> dict[str, float]:
     """
     if len(text) > _MOST_TEXT:
         raise ValueError(f"longer than {_MOST_TEXT} characters")
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for part in filter(None, text.split(",")):
         match = _WEIGHT.fullmatch(part)
         if match is None:
@@ -112,8 +112,8 @@ def read_weights(text: str) -> dict[str, float]:
         power = _UNITS.index(unit) + 1 if unit else 0
         base = _UNITS.index("M") + 1 if name.startswith(IN_MEGABYTES) else 0
         if name != "billing":
-            found[name] = float(match[2]) / 1024.0 ** max(0, power - base)
-    return found
+            weights[name] = float(match[2]) / 1024.0 ** max(0, power - base)
+    return weights
 
 
 def fits_recorded(exact: F8, recorded: F8) -> Flags:

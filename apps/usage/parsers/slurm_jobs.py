@@ -284,8 +284,8 @@ class Attempts:
             for rank, start in enumerate(_in_order(carried if key == carried_key else [], known))
         }
         if ranks:
-            found = [ranks.get((key, start), 0) for key, start in zip(keys, batch.start_us.tolist(), strict=True)]
-            batch.restart = np.asarray(found, np.int64)
+            restarts = [ranks.get((key, start), 0) for key, start in zip(keys, batch.start_us.tolist(), strict=True)]
+            batch.restart = np.asarray(restarts, np.int64)
 
 
 _MOST_ATTEMPTS = 1000

@@ -53,8 +53,8 @@ def listed_meaning(state: Any) -> int | None:
 
 def words_of(state: Any) -> frozenset[str]:
     """The words of a state in any order: `CANCELLED by 1000` is CANCELLED, and `OUT_OF_ME+` is written out."""
-    given = state if isinstance(state, list) else [state]
-    return frozenset(word for text in given if isinstance(text, str) for word in _words(text))
+    texts = state if isinstance(state, list) else [state]
+    return frozenset(word for text in texts if isinstance(text, str) for word in _words(text))
 
 
 @lru_cache(maxsize=4096)

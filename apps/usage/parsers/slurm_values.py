@@ -173,10 +173,10 @@ def read_duration_s(text: str) -> float:
     """
     if text.isascii() and text.isdigit() and len(text) <= 12:
         return float(text)
-    found = _DURATION.fullmatch(text)
-    if not found:
+    match = _DURATION.fullmatch(text)
+    if not match:
         raise ValueError(text)
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
@@ -204,11 +204,11 @@ def read_tres(text: str) -> Tres:
 
 def list_tres(text: str) -> list[tuple[str, float]]:
     """All amounts of such a text by name, memory in MB; those that can't be read are left out."""
-    found = []
+    amounts = []
     for name, amount in _parts(text):
         with suppress(ValueError):
-            found.append((name, _amount(name, amount)))
-    return found
+            amounts.append((name, _amount(name, amount)))
+    return amounts
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
@@ -219,11 +219,11 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
         yield name, amount
 
 
-def sum_tres(given: Iterable[tuple[str, float]]) -> Tres:
+def sum_tres(pairs: Iterable[tuple[str, float]]) -> Tres:
     """Sum amounts by name as in text (`gres/gpu`, `gres/gpu:a100`); memory in MB."""
     amounts: dict[str, float] = {}
     typed = math.nan
-    for name, amount in given:
+    for name, amount in pairs:
         if name.startswith(_TYPED_GPU):
             typed = amount if math.isnan(typed) else typed + amount
         elif name in _COUNTED:
@@ -265,8 +265,8 @@ def count_tasks(text: Any) -> int:
     if _BITS.fullmatch(text):
         return max(int(text, 16).bit_count(), 1)
     n = 0
-    for found in _TASKS.finditer(text.partition("%")[0]):
-        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+    for match in _TASKS.finditer(text.partition("%")[0]):
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         n += max((last - first) // max(step, 1) + 1, 0)
     return min(max(n, 1), _MOST_TASKS)
 
@@ -286,10 +286,10 @@ def read_amount(text: str, *, base: str = "") -> float:
     Raises:
         ValueError: other text.
     """
-    found = _AMOUNT.fullmatch(text)
-    if not found:
+    match = _AMOUNT.fullmatch(text)
+    if not match:
         raise ValueError(text)
-    number, suffix = float(found[1]), found[2] or base
+    number, suffix = float(match[1]), match[2] or base
     return number * 1024.0 ** (_SCALE[suffix] - _SCALE[base])
 
 

@@ -161,12 +161,12 @@ def _leading_comments(data: bytes, state: _State) -> tuple[int, bytes]:
 
 
 def _read_header(line: bytes, state: _State) -> None:
-    found = _HEADER.match(line)
-    if not found or found[1].lower() != b"unixstarttime":
+    match = _HEADER.match(line)
+    if not match or match[1].lower() != b"unixstarttime":
         return
-    value = found[2].split()[0] if found[2].split() else b""
+    value = match[2].split()[0] if match[2].split() else b""
     if not _NUMBER.fullmatch(value) or not FIRST_US <= float(value) * 1e6 <= LAST_US:
-        raise Invalid(f"The header's UnixStartTime is {excerpt(found[2])!r}: seconds since 1970 belong there.")
+        raise Invalid(f"The header's UnixStartTime is {excerpt(match[2])!r}: seconds since 1970 belong there.")
     state.unix_start = float(value)
 
 

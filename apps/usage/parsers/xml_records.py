@@ -39,8 +39,8 @@ class Node:
 
     def get(self, *path: str) -> str:
         """Stripped text of the first element at the path; empty if there is none."""
-        found = self.find(*path)
-        return found.text.strip() if found else ""
+        element = self.find(*path)
+        return element.text.strip() if element else ""
 
     def all(self, name: str) -> list[Node]:
         return [child for child in self.children if child.name == name]
@@ -66,14 +66,13 @@ def parse_xml(
     n_done = int((resume or {}).get("records", 0))
     piece = _Piece(n_done)
     reader = _Reader(names, listing)
-    for at, found in _records(stream, reader):
-        if listing and isinstance(found, BadRecord):
-            message = (
-                f"Line {found.line}: {found.message} An incomplete listing doesn't show which jobs are gone: ask again."
-            )
+    for at, record in _records(stream, reader):
+        if listing and isinstance(record, BadRecord):
+            gone = "An incomplete listing doesn't show which jobs are gone: ask again."
+            message = f"Line {record.line}: {record.message} {gone}"
             raise Invalid(message, code="cut_off")
         piece.offset = at
-        piece.add(found, take)
+        piece.add(record, take)
         if piece.n_records >= _PIECE_RECORDS:
             yield piece.parsed()
             piece = _Piece(n_done, piece.number, at)
@@ -92,19 +91,19 @@ class _Piece:
         self._numbers: list[int] = []
         self._notes: Notes = Notes()
 
-    def add(self, found: Node | BadRecord, take: TakeRecord) -> None:
+    def add(self, record: Node | BadRecord, take: TakeRecord) -> None:
         self.number += 1
         if self.number <= self._n_done:
             return
         self.n_records += 1
         try:
-            if isinstance(found, BadRecord):
-                raise found
-            if found.is_too_large:
+            if isinstance(record, BadRecord):
+                raise record
+            if record.is_too_large:
                 raise BadRecord("too_large", f"It has over {MOST_ELEMENTS} elements or {MOST_TEXT // 1024} KB of text.")
-            row = take(found, self._notes)
+            row = take(record, self._notes)
         except BadRecord as bad:
-            prefix = f"Line {found.line}: " if found.line else ""
+            prefix = f"Line {record.line}: " if record.line else ""
             self.rejections.append(Rejection(self.number, bad.code, prefix + bad.message))
         else:
             if row is not None:
@@ -124,7 +123,7 @@ def _records(stream: BinaryIO, reader: _Reader) -> Iterator[tuple[int, Node | Ba
         data = stream.read(_READ)
         n_read += len(data)
         broken = reader.feed(data) or not data
-        yield from ((n_read, found) for found in reader.drain())
+        yield from ((n_read, record) for record in reader.drain())
 
 
 class _Reader:
@@ -146,8 +145,8 @@ class _Reader:
         self._parser.buffer_text = True
 
     def drain(self) -> list[Node | BadRecord]:
-        found, self._found = self._found, []
-        return found
+        records, self._found = self._found, []
+        return records
 
     def feed(self, data: bytes) -> bool:
         """Parse data; returns whether the document is not well-formed here, which rejects a record and ends the
@@ -193,10 +192,10 @@ class _Reader:
             return
         if not self._open:
             self._n_elements = self._n_text = 0
-        given = {_local(key): value for key, value in attributes.items()} if attributes else {}
-        node = Node(local_name, given, self._parser.CurrentLineNumber)
+        local_attributes = {_local(key): value for key, value in attributes.items()} if attributes else {}
+        node = Node(local_name, local_attributes, self._parser.CurrentLineNumber)
         self._n_elements += 1
-        self._n_text += sum(map(len, given.values()))
+        self._n_text += sum(map(len, local_attributes.values()))
         if self._open and not self._is_full():
             self._open[-1].children.append(node)
         self._open.append(node)

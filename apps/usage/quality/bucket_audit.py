@@ -76,14 +76,14 @@ def repair_buckets(source: Source, *, reason: str, at: datetime, actor: Actor) -
         message = "Enter a reason: a repair changes charged usage."
         raise Invalid(message, fields=[FieldProblem("reason", message)])
     lock_source(source.pk)
-    found = _compare(source)
-    if found.n_different:
-        found.n_repaired = buckets.rewrite_wrong_buckets(source.pk)
+    comparison = _compare(source)
+    if comparison.n_different:
+        comparison.n_repaired = buckets.rewrite_wrong_buckets(source.pk)
         Source.all_objects.filter(pk=source.pk).update(watermark=F("watermark") + 1)
         overlaps.remove_presence(source.pk, from_at=_EVER[0], to_at=_EVER[1])
-        details = {"reason": reason.strip(), "different": found.n_different, "repaired": found.n_repaired}
+        details = {"reason": reason.strip(), "different": comparison.n_different, "repaired": comparison.n_repaired}
         audit.record(actor=actor, verb="usage.repaired", at=at, subject=source.slug, details=details)
-    return found
+    return comparison
 
 
 _TABLES = f"""
@@ -139,24 +139,24 @@ ORDER BY hour_at, account_id, site, job_class_id, amount LIMIT %s
 
 
 def _compare(source: Source) -> BucketAudit:
-    found = BucketAudit(source.slug)
+    comparison = BucketAudit(source.slug)
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS usage_proof, usage_proof_sum, usage_proof_bad")
         cursor.execute(_TABLES)
         cursor.execute("SELECT min(id) - 1, max(id) FROM usage_record WHERE source_id = %s", [source.pk])
         before_id, last_id = (each or 0 for each in cursor.fetchone())
         for after_id in range(before_id, last_id, _AT_A_TIME):
-            found.n_records += _add_piece(source.pk, after_id, min(after_id + _AT_A_TIME, last_id))
+            comparison.n_records += _add_piece(source.pk, after_id, min(after_id + _AT_A_TIME, last_id))
         cursor.execute(_SUM)
         cursor.execute("ANALYZE usage_proof_sum")
         cursor.execute(_DIFFER, {"source": source.pk})
         cursor.execute(_BUCKETS, [source.pk])
-        found.n_buckets, found.n_sealed = cursor.fetchone()
+        comparison.n_buckets, comparison.n_sealed = cursor.fetchone()
         cursor.execute(_COUNT)
-        found.n_different = cursor.fetchone()[0]
+        comparison.n_different = cursor.fetchone()[0]
         cursor.execute(_FIRST, [MOST_NAMED])
-        found.first = [Difference(*row) for row in cursor.fetchall()]
-    return found
+        comparison.first = [Difference(*row) for row in cursor.fetchall()]
+    return comparison
 
 
 def _add_piece(source_id: int, after_id: int, last_id: int) -> int:

@@ -67,7 +67,7 @@ def list_days(
     days = [first_on + timedelta(days=step) for step in range(n_days)]
     from_at = datetime.combine(first_on, time(), zone).astimezone(UTC)
     hours, began_before = _hours_with_usage([source.pk for source in sources], from_at, at)
-    found = {}
+    days_by_source = {}
     for source in sources:
         used = hours.get(source.pk, [])
         first_at = from_at if source.pk in began_before else min(used, default=at)
@@ -75,8 +75,8 @@ def list_days(
         if complete_at is not None:
             first_at = max(first_at, complete_at.replace(minute=0, second=0, microsecond=0))
         missing = missing_hours(used=used, first_at=first_at, at=at, every_s=interval_s(source))
-        found[source.pk] = _days(days, used, missing, zone)
-    return found
+        days_by_source[source.pk] = _days(days, used, missing, zone)
+    return days_by_source
 
 
 def missing_hours(*, used: Sequence[datetime], first_at: datetime, at: datetime, every_s: int | None) -> list[datetime]:

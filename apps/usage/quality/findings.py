@@ -138,12 +138,12 @@ def list_reasons(*, since_at: datetime, actor: Actor) -> list[Reason]:
         .annotate(n=Count("id"), last=Max("id"))
         .order_by("-n", "source", "reason")[:50]
     )
-    found = list(grouped)
-    examples = RejectedLine.objects.in_bulk([row["last"] for row in found])
+    rows = list(grouped)
+    examples = RejectedLine.objects.in_bulk([row["last"] for row in rows])
     return [
-        Reason(row["source"], row["reason"], row["n"], one.message, one.usage_import_id, one.line)
-        for row in found
-        if (one := examples.get(row["last"])) is not None
+        Reason(row["source"], row["reason"], row["n"], example.message, example.usage_import_id, example.line)
+        for row in rows
+        if (example := examples.get(row["last"])) is not None
     ]
 
 
@@ -201,12 +201,12 @@ def list_too_late(*, since_at: datetime, limit: int, actor: Actor) -> list[TooLa
     """Records that were too late, newest first; empty unless the actor may read all usage."""
     if not may_read_all(actor):
         return []
-    found = (
+    records = (
         TooLateRecord.objects.filter(received_at__gte=since_at, source__archived_at=None)
         .select_related("source", "account")
         .order_by("-pk")
     )
-    return list(found[: min(limit, MOST_LISTED)])
+    return list(records[: min(limit, MOST_LISTED)])
 
 
 def count_held(*, actor: Actor) -> dict[str, int]:
@@ -246,8 +246,8 @@ def list_without_processors(*, since_at: datetime, limit: int, actor: Actor) -> 
     """Jobs without processors and GPUs, newest first; empty unless the actor may read all usage."""
     if not may_read_all(actor):
         return []
-    found = _without_processors(since_at).select_related("source", "account").order_by("-end_at", "-pk")
-    return list(found[: min(limit, MOST_LISTED)])
+    records = _without_processors(since_at).select_related("source", "account").order_by("-end_at", "-pk")
+    return list(records[: min(limit, MOST_LISTED)])
 
 
 def _count_unreported(source: Source, since_at: datetime, at: datetime) -> int:
@@ -267,4 +267,4 @@ def _require_active(actor: Actor) -> None:
 
 def sum_received(all_received: Sequence[Received]) -> Received:
     """Sum of several counts."""
-    return Received(**{name: sum(getattr(one, name) for one in all_received) for name in COUNTED})
+    return Received(**{name: sum(getattr(received, name) for received in all_received) for name in COUNTED})

@@ -49,7 +49,7 @@ def list_gaps(*, from_on: date, to_on: date, at: datetime, zone: ZoneInfo, actor
         return {}
     days = [from_on + timedelta(days=step) for step in range(n_days)]
     used, began = _used_days([source.pk for source in sources], days, zone)
-    found: dict[date, tuple[str, ...]] = {}
+    gaps: dict[date, tuple[str, ...]] = {}
     for source in sources:
         every_s, complete_at = interval_s(source) or 0, complete_until(source)
         last = (at - timedelta(seconds=every_s)).astimezone(zone).date()
@@ -58,8 +58,8 @@ def list_gaps(*, from_on: date, to_on: date, at: datetime, zone: ZoneInfo, actor
             first = max(first, (complete_at.astimezone(zone).date() - from_on).days + 1)
         for i in _missing(used[source.pk], range(first, n_days), every_s):
             if days[i] < last:
-                found[days[i]] = (*found.get(days[i], ()), source.name)
-    return found
+                gaps[days[i]] = (*gaps.get(days[i], ()), source.name)
+    return gaps
 
 
 def complete_until(source: Source) -> datetime | None:

@@ -168,11 +168,11 @@ def _check(usage_import: Import, lease: Lease) -> ImportTotals:
     Raises:
         Invalid: some lines were rejected; they are listed, and nothing is stored.
     """
-    found = _read(usage_import, lease, ImportTotals({}), DryRun(usage_import.source))
-    n_bad = found.numbers["rejected"]
+    totals = _read(usage_import, lease, ImportTotals({}), DryRun(usage_import.source))
+    n_bad = totals.numbers["rejected"]
     if n_bad:
         raise Invalid(
-            f"{n_bad} of {found.numbers['lines']} lines are invalid, so none was imported: "
+            f"{n_bad} of {totals.numbers['lines']} lines are invalid, so none was imported: "
             "correct them, or import without them.",
             code="records_rejected",
         )
@@ -195,7 +195,7 @@ def _import_piece(
         n_rejected = count_rejected(parsed.rejections)
         counts = ingest_batch(source=usage_import.source, rows=batch, at=at, run=held, n_rejected=n_rejected)
     fault_point("usage.import.after_ingest")
-    rejections = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
+    rejections = sorted([*parsed.rejections, *counts.rejections], key=lambda rejection: rejection.line)
     kept = rejections[: max(MOST_REJECTED_KEPT - tally.numbers["rejected"], 0)]
     lines = [
         RejectedLine(usage_import=usage_import, line=r.line, code=r.code, message=r.message[:512], excerpt=r.excerpt)
@@ -249,8 +249,8 @@ def preview(source: Source, stored: uploads.StoredFile, format_name: str, *, at:
     with uploads.open_unpacked(stored.name) as stream:
         for parsed in parse_checked(FORMATS[format_name], stream, reading, head=stored.head):
             counts = dry.classify(parsed.batch, at)
-            found = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
-            rejections += found[: MOST_REJECTED_KEPT - len(rejections)]
+            new_rejections = sorted([*parsed.rejections, *counts.rejections], key=lambda rejection: rejection.line)
+            rejections += new_rejections[: MOST_REJECTED_KEPT - len(rejections)]
             tally.add(counts, parsed, _accepted(parsed.batch, source, at))
     return Preview(tally.result(), rejections)
 
@@ -312,15 +312,18 @@ class ImportTotals:
             "notes": self.notes,
             "by_code": self.by_code,
             "core_s": self.core_s,
-            "accounts": sorted(one for one in self.accounts if isinstance(one, int)),
+            "accounts": sorted(account for account in self.accounts if isinstance(account, int)),
             "first_us": self.first_us,
             "last_us": self.last_us,
             "changed_from_us": self.changed_from_us,
         }
 
     def result(self) -> dict[str, Any]:
-        found = sorted(one for one in self.accounts if not isinstance(one, int))
-        names, core_s = [list(one) for one in found], [self.core_s_of.get(one, 0.0) for one in found]
+        new_accounts = sorted(account for account in self.accounts if not isinstance(account, int))
+        names, core_s = (
+            [list(account) for account in new_accounts],
+            [self.core_s_of.get(account, 0.0) for account in new_accounts],
+        )
         of_dry_run = {"names": names, "core_s_of_names": core_s} if 0 < len(names) <= MOST_NAMES_KEPT else {}
         return {
             **of_dry_run,

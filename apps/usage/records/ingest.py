@@ -64,11 +64,11 @@ ON CONFLICT (run_id, by_run_id) DO UPDATE SET n_records = usage_repetition.n_rec
 def note_reimported(stored_run_id: I8, *, run: Run | None, at: datetime) -> None:
     """Record that stored records were received again, by import; repetitions within one import are ignored."""
     by_import = run.pk if run is not None and run.kind == "usage_import" else None
-    found, n = np.unique(stored_run_id, return_counts=True)
-    others = (found > 0) & (found != (run.pk if run else 0))
+    run_ids, n = np.unique(stored_run_id, return_counts=True)
+    others = (run_ids > 0) & (run_ids != (run.pk if run else 0))
     if others.any():
         with connection.cursor() as cursor:
-            cursor.execute(_NOTE, [by_import, at, found[others].tolist(), n[others].tolist()])
+            cursor.execute(_NOTE, [by_import, at, run_ids[others].tolist(), n[others].tolist()])
 
 
 IMPORT = "usage_import"  # kind of the runs that can be undone
@@ -334,8 +334,8 @@ def _update_seen_at(incoming: _Incoming, classified: Classification, at: datetim
     """Set `seen_at` of open jobs that were reported again: they still exist."""
     again = classified.not_newer[incoming.batch.state[classified.not_newer] <= RUNNING]
     if len(again):
-        with binary_cursor() as found:
-            found.execute(_SEEN, [at, Int8Array(np.unique(incoming.stored.id[again])), at])
+        with binary_cursor() as db_cursor:
+            db_cursor.execute(_SEEN, [at, Int8Array(np.unique(incoming.stored.id[again])), at])
 
 
 _COLUMNS = [*(f"n_{name}" for name in COUNTED), "n_ahead"]
@@ -371,16 +371,16 @@ def _advance(source: Source, counts: Counts, added: _Added, n_rejected: int, at:
 def _account_ids(batch: RecordBatch, known: I8, namespace: str, at: datetime) -> I8:
     """Ids of the records' accounts, which are created where `known` has none."""
     is_new = known == 0
-    found = known.copy()
-    found[is_new] = _ids_of_names(batch, batch.who[is_new], namespace, at)
-    return found
+    ids = known.copy()
+    ids[is_new] = _ids_of_names(batch, batch.who[is_new], namespace, at)
+    return ids
 
 
 def _ids_of_names(batch: RecordBatch, who: I8, namespace: str, at: datetime) -> I8:
     used, index = np.unique(who, return_inverse=True)
     keys = [AccountKey(namespace, *batch.people[code]) for code in used.tolist()]
-    found = account_ids(keys, at=at)
-    return np.array([found[key] for key in keys], np.int64)[index]
+    ids = account_ids(keys, at=at)
+    return np.array([ids[key] for key in keys], np.int64)[index]
 
 
 def _job_class_ids(batch: RecordBatch) -> I8:
@@ -395,8 +395,8 @@ def _job_class_ids(batch: RecordBatch) -> I8:
 
 
 def _stored_job_classes(keys: list[JobClassKey]) -> dict[JobClassKey, int]:
-    found = JobClass.objects.filter(queue__in={key.queue for key in keys})
-    rows = found.values_list("queue", "partition", "qos", "id")
+    job_classes = JobClass.objects.filter(queue__in={key.queue for key in keys})
+    rows = job_classes.values_list("queue", "partition", "qos", "id")
     return {JobClassKey(*row[:3]): row[3] for row in rows}
 
 

@@ -52,9 +52,9 @@ def compute_presence(delta: Delta) -> Presence:
     n_sites = max(len(delta.sites), 1)
     key = day * n_sites + delta.site_index[added]
     order = np.argsort(key, kind="stable")
-    found, first = np.unique(key[order], return_index=True)
-    hours = np.bitwise_or.reduceat(np.left_shift(1, hour[order]), first) if len(found) else np.zeros(0, np.int64)
-    return Presence(delta.sites[found % n_sites].tolist() if len(found) else [], found // n_sites, hours)
+    keys, first = np.unique(key[order], return_index=True)
+    hours = np.bitwise_or.reduceat(np.left_shift(1, hour[order]), first) if len(keys) else np.zeros(0, np.int64)
+    return Presence(delta.sites[keys % n_sites].tolist() if len(keys) else [], keys // n_sites, hours)
 
 
 _NOTE = """
@@ -80,8 +80,8 @@ WHERE other.id <> mine.id AND theirs.hours & given.hours::int <> 0
 
 def lock_overlaps() -> None:
     """Lock all overlaps against other writers until the end of the transaction; after the sources that it writes."""
-    with cursor() as found:
-        found.execute("SELECT pg_advisory_xact_lock(%s, 0)", [_LOCK])
+    with cursor() as db_cursor:
+        db_cursor.execute("SELECT pg_advisory_xact_lock(%s, 0)", [_LOCK])
 
 
 def add_presence(source: Source, delta: Delta, written: RecordBatch, *, has_rivals: bool, at: datetime) -> None:
@@ -91,12 +91,12 @@ def add_presence(source: Source, delta: Delta, written: RecordBatch, *, has_riva
     seen = compute_presence(delta)
     if not len(seen.day):
         return
-    given = [TextArray(np.array(seen.sites, np.bytes_)), Int8Array(seen.day), Int8Array(seen.hours)]
+    parameters = [TextArray(np.array(seen.sites, np.bytes_)), Int8Array(seen.day), Int8Array(seen.hours)]
     if has_rivals:
         lock_overlaps()
-    with cursor() as found:
-        found.execute(_NOTE, [source.pk, *given])
-        common = found.execute(_COMMON, [*given, source.pk]).fetchall() if has_rivals else []
+    with cursor() as db_cursor:
+        db_cursor.execute(_NOTE, [source.pk, *parameters])
+        common = db_cursor.execute(_COMMON, [*parameters, source.pk]).fetchall() if has_rivals else []
     if common:
         _hold_common(source, common, written, at)
 
@@ -109,9 +109,9 @@ def _hold_common(
     hours: dict[tuple[int, str], set[int]] = {}
     for other_id, is_elsewhere, site, day, mask in common:
         if is_elsewhere or day in days_of[other_id]:
-            mine = hours.setdefault((other_id, site), set())
-            mine |= {day * 24 + n for n in range(24) if mask >> n & 1}
-    moved = {_hold(other_id, source.pk, site, found, at) for (other_id, site), found in sorted(hours.items())}
+            common_hours = hours.setdefault((other_id, site), set())
+            common_hours |= {day * 24 + n for n in range(24) if mask >> n & 1}
+    moved = {_hold(other_id, source.pk, site, hour_set, at) for (other_id, site), hour_set in sorted(hours.items())}
     raise_watermarks(moved - {0, source.pk})
 
 
@@ -125,7 +125,7 @@ def _days_of_same_jobs(other_id: int, written: RecordBatch) -> set[int]:
     few = written.take(np.sort(order[rank % np.maximum(np.repeat(size, size) // _JOBS_A_DAY, 1) == 0]))
     same = np.flatnonzero(find_stored(other_id, few).id)
     spans = zip((few.start_us[same] // _DAY_US).tolist(), (few.end_us[same] // _DAY_US).tolist(), strict=True)
-    return {one for first_day, last_day in spans for one in range(first_day, last_day + 1)}
+    return {epoch_day for first_day, last_day in spans for epoch_day in range(first_day, last_day + 1)}
 
 
 def _hold(other_id: int, source_id: int, site: str, hours: set[int], at: datetime) -> int:
@@ -133,10 +133,13 @@ def _hold(other_id: int, source_id: int, site: str, hours: set[int], at: datetim
     pair = Overlap.objects.filter(site=site, kept_id__in=(other_id, source_id), held_id__in=(other_id, source_id))
     known = list(pair.select_for_update(no_key=True).order_by("from_at"))
     kept_id, held_id = (known[0].kept_id, known[0].held_id) if known else (other_id, source_id)
-    covered = {n for one in known for n in range(_hour(one.from_at), _hour(one.to_at))}
+    covered = {n for overlap in known for n in range(_hour(overlap.from_at), _hour(overlap.to_at))}
     for first, last in _runs(sorted(hours - covered)):
         from_at, to_at = _EPOCH + first * HOUR, _EPOCH + (last + 1) * HOUR
-        beside = next((one for one in known if one.from_at <= to_at + _NEAR and one.to_at >= from_at - _NEAR), None)
+        beside = next(
+            (overlap for overlap in known if overlap.from_at <= to_at + _NEAR and overlap.to_at >= from_at - _NEAR),
+            None,
+        )
         if beside is not None and (beside.to_at == from_at or beside.from_at == to_at):
             beside.from_at, beside.to_at = min(beside.from_at, from_at), max(beside.to_at, to_at)
             beside.save(update_fields=["from_at", "to_at"])
@@ -219,10 +222,10 @@ RETURNING held_id, from_at
 def remove_presence(source_id: int, *, from_at: datetime, to_at: datetime) -> None:
     """After a removal of usage: recompute in which hours the source still has usage, and delete resolved overlaps."""
     first, last = (at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) for at in (from_at, to_at))
-    given: dict[str, int | datetime] = {"source": source_id, "from_at": first, "to_at": last + timedelta(days=1)}
+    parameters: dict[str, int | datetime] = {"source": source_id, "from_at": first, "to_at": last + timedelta(days=1)}
     with connection.cursor() as plain:
-        plain.execute(_REBUILD, given)
-        plain.execute(_DELETE_RESOLVED, given)
+        plain.execute(_REBUILD, parameters)
+        plain.execute(_DELETE_RESOLVED, parameters)
         settled: dict[int, datetime] = {}
         for held_id, since_at in plain.fetchall():
             settled[held_id] = min(settled.get(held_id, since_at), since_at)
@@ -237,10 +240,10 @@ def _hour(at: datetime) -> int:
 
 def _runs(hours: list[int]) -> list[tuple[int, int]]:
     """Ranges of consecutive hours as (first, last)."""
-    found: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]] = []
     for n in hours:
-        if found and found[-1][1] == n - 1:
-            found[-1] = (found[-1][0], n)
+        if runs and runs[-1][1] == n - 1:
+            runs[-1] = (runs[-1][0], n)
         else:
-            found.append((n, n))
-    return found
+            runs.append((n, n))
+    return runs

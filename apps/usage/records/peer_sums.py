@@ -131,8 +131,8 @@ def replace_running(source: Source, running: RunningJobs, *, at: datetime) -> No
     kept, known = _match(stored, running)
     gone, new = np.flatnonzero(~kept), np.flatnonzero(~known)
     if len(gone):
-        with pgbinary.cursor() as found:
-            found.execute("DELETE FROM usage_record WHERE id = ANY(%s::int8[])", [Int8Array(stored_id[gone])])
+        with pgbinary.cursor() as db_cursor:
+            db_cursor.execute("DELETE FROM usage_record WHERE id = ANY(%s::int8[])", [Int8Array(stored_id[gone])])
     if len(new):
         number = Source.all_objects.values_list("watermark", flat=True).get(pk=source.pk)
         batch = _batch_of(running, new, site=source.site, number=number)
@@ -273,9 +273,9 @@ FROM usage_record WHERE source_id = %s AND NOT (state = 'finished')
 
 
 def _stored_running(source_id: int) -> tuple[I8, RunningJobs]:
-    found = pgbinary.fetch_columns(_STORED_RUNNING, [source_id])
-    if found:
-        return found[0], RunningJobs(*found[1:])
+    columns = pgbinary.fetch_columns(_STORED_RUNNING, [source_id])
+    if columns:
+        return columns[0], RunningJobs(*columns[1:])
     none, nothing = np.zeros(0, np.int64), np.zeros(0)
     return none, RunningJobs(none, none, *[nothing] * 6)
 
@@ -284,16 +284,18 @@ def _match(stored: RunningJobs, reported: RunningJobs) -> tuple[Flags, Flags]:
     """Which stored and which reported jobs have an equal counterpart, pairing equal jobs one to one."""
     rows = np.concatenate([_comparable_rows(stored), _comparable_rows(reported)])
     _, kind = np.unique(rows, axis=0, return_inverse=True)
-    mine, theirs = kind.ravel()[: len(stored)], kind.ravel()[len(stored) :]
-    n_mine, n_theirs = (np.bincount(each, minlength=int(kind.max(initial=0)) + 1) for each in (mine, theirs))
-    both = np.minimum(n_mine, n_theirs)
-    return _occurrence(mine) < both[mine], _occurrence(theirs) < both[theirs]
+    stored_kind, reported_kind = kind.ravel()[: len(stored)], kind.ravel()[len(stored) :]
+    n_stored, n_reported = (
+        np.bincount(each, minlength=int(kind.max(initial=0)) + 1) for each in (stored_kind, reported_kind)
+    )
+    both = np.minimum(n_stored, n_reported)
+    return _occurrence(stored_kind) < both[stored_kind], _occurrence(reported_kind) < both[reported_kind]
 
 
 def _comparable_rows(running: RunningJobs) -> I8:
     """Shape (n, 8): equal rows are equal jobs. NaN and −0 are normalised."""
     numbers = (running.cpus, running.gpus, running.mem_mb, running.nodes, running.billing, running.requested_s)
-    bits = [np.where(np.isnan(one), np.nan, one + 0.0).view(np.int64) for one in numbers]
+    bits = [np.where(np.isnan(number), np.nan, number + 0.0).view(np.int64) for number in numbers]
     return np.stack([running.account_id, running.start_us, *bits], axis=1)
 
 

@@ -107,11 +107,11 @@ def remove_versions(ids: I8, *, by_run_id: int | None, keep_all: bool, at: datet
     )
 
 
-def finished_from_columns(found: list[Any], *, sign: int) -> buckets.FinishedRecords:
+def finished_from_columns(columns: list[Any], *, sign: int) -> buckets.FinishedRecords:
     """Finished records from the columns of FINISHED_COLUMNS, to be added (+1) or subtracted (−1)."""
-    if not found:
-        found = [np.zeros(0, np.int64)] * 5 + [np.zeros(0)] * 5 + [[]]
-    is_job, account_id, job_class_id, start_us, end_us, cpus, gpus, mem_mb, nodes, billing, site = found
+    if not columns:
+        columns = [np.zeros(0, np.int64)] * 5 + [np.zeros(0)] * 5 + [[]]
+    is_job, account_id, job_class_id, start_us, end_us, cpus, gpus, mem_mb, nodes, billing, site = columns
     return buckets.FinishedRecords(
         sign=np.full(len(account_id), sign, np.int64),
         is_job=is_job,
@@ -157,12 +157,12 @@ def undo_records(source_id: int, ids: I8) -> tuple[int, int]:
     Runs in the caller's transaction and under its lock of the source. If the import replaced several versions of other
     imports, the latest is restored: the one that would be stored without the import.
     """
-    found = pgbinary.fetch_columns(_EARLIER, [Int8Array(ids), list(STATES)])
+    columns = pgbinary.fetch_columns(_EARLIER, [Int8Array(ids), list(STATES)])
     change = finished_from_columns(pgbinary.fetch_columns(_REMOVE, [Int8Array(ids)]), sign=-1)
     n_restored = 0
-    if found:
-        n_restored = len(found[0])
-        restored = pgbinary.fetch_columns(_RESTORE, [Int8Array(found[0])])
+    if columns:
+        n_restored = len(columns[0])
+        restored = pgbinary.fetch_columns(_RESTORE, [Int8Array(columns[0])])
         change = change.concatenated(finished_from_columns(restored, sign=1))
     if len(change):
         buckets.apply_delta(source_id, buckets.compute_delta(change))

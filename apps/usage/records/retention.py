@@ -71,11 +71,11 @@ def store_too_late(
     names = [TextArray(batch.cluster), TextArray(batch.job), TextArray(batch.array_task)]
     times = [TimestamptzArray(batch.submit_us), Int8Array(batch.restart), Int8Array(batch.revision)]
     rest = [TextArray(_STATE_NAMES[batch.state]), Int8Array(account_id), TimestamptzArray(end_us), Float8Array(cpu_s)]
-    with cursor() as found:
-        found.execute(_LIST, [source_id, run.pk if run else None, at, *names, *times, *rest])
+    with cursor() as db_cursor:
+        db_cursor.execute(_LIST, [source_id, run.pk if run else None, at, *names, *times, *rest])
         known = stored.id[(stored.id > 0) & (batch.state == FINISHED)]
         if len(known):
-            found.execute(_CLOSE, [NOTE, Int8Array(known)])
+            db_cursor.execute(_CLOSE, [NOTE, Int8Array(known)])
 
 
 def _began_us(batch: RecordBatch) -> I8:
@@ -177,18 +177,18 @@ def _remove_expired(after_id: int, last_id: int) -> dict[str, int]:
         ids = [row[0] for row in cursor.fetchall()]
     for source_id in ids:
         lock_source(source_id)
-    found = pgbinary.fetch_columns(_REMOVE_EXPIRED, [after_id, last_id]) if ids else []
-    if not found:
+    arrays = pgbinary.fetch_columns(_REMOVE_EXPIRED, [after_id, last_id]) if ids else []
+    if not arrays:
         return {}
-    source_id, *columns = found
+    source_id, *columns = arrays
     slugs = dict(Source.all_objects.filter(pk__in=ids).values_list("pk", "slug"))
     numbers: dict[str, int] = {}
-    for one in ids:
-        chosen = np.flatnonzero(source_id == one)
+    for source_pk in ids:
+        chosen = np.flatnonzero(source_id == source_pk)
         if len(chosen):
-            _add_sealed(one, _RemovedRecords(*(column[chosen] for column in columns)))
-            Source.all_objects.filter(pk=one).update(n_records=F("n_records") - len(chosen))
-            numbers[slugs[one]] = len(chosen)
+            _add_sealed(source_pk, _RemovedRecords(*(column[chosen] for column in columns)))
+            Source.all_objects.filter(pk=source_pk).update(n_records=F("n_records") - len(chosen))
+            numbers[slugs[source_pk]] = len(chosen)
     return numbers
 
 
@@ -218,9 +218,9 @@ def _add_sealed(source_id: int, removed: _RemovedRecords) -> None:
     """Add the usage of removed records to the sealed hours of their source."""
     # One key for all records: accounts, classes and sites are summed up.
     zero = np.zeros(len(removed.end_us), np.int64)
-    one, no_site = zero + 1, np.zeros(len(removed.end_us), "S1")
+    ones, no_site = zero + 1, np.zeros(len(removed.end_us), "S1")
     rates = (removed.cpus, removed.gpus, removed.mem_mb, removed.nodes, removed.billing)
-    records = buckets.FinishedRecords(one, one, zero, zero, no_site, removed.start_us, removed.end_us, *rates)
+    records = buckets.FinishedRecords(ones, ones, zero, zero, no_site, removed.start_us, removed.end_us, *rates)
     delta = buckets.compute_delta(records)
     amounts = buckets.delta_amounts(delta)
     ended = np.searchsorted(delta.hour, removed.end_us // buckets.HOUR_US)

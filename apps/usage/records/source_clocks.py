@@ -27,7 +27,7 @@ def ahead_of_clock(batch: RecordBatch, *, tolerance_s: int, at: datetime) -> Fla
 
 def ahead_rejections(batch: RecordBatch, ahead: Flags, *, at: datetime) -> list[Rejection]:
     """One rejection for each record in the future, naming its latest time."""
-    found = []
+    rejections = []
     for row in np.flatnonzero(ahead).tolist():
         times = zip(_NAMES, (batch.submit_us[row], batch.start_us[row], batch.end_us[row]), strict=True)
         name, us = max(times, key=lambda time: int(time[1]))
@@ -36,8 +36,8 @@ def ahead_rejections(batch: RecordBatch, ahead: Flags, *, at: datetime) -> list[
             f"{name} ({instant(int(us))}) is {ahead_s:.0f} s in the future: check the source's clock and time zone."
         )
         job = batch.job[row].decode("utf-8", "replace")
-        found.append(Rejection(int(batch.line[row]), AHEAD, message, f"job {job}"[:120]))
-    return found
+        rejections.append(Rejection(int(batch.line[row]), AHEAD, message, f"job {job}"[:120]))
+    return rejections
 
 
 def clock_skew_s(batch: RecordBatch, *, at: datetime) -> float | None:

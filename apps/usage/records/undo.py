@@ -43,48 +43,54 @@ def undo_import(*, import_id: int, reason: str = "", at: datetime, actor: Actor)
         Conflict: it can't be undone, with the reason.
     """
     imports = Import.objects.select_related("source", "run", "undone_run").select_for_update(of=("self",), no_key=True)
-    found = imports.filter(pk=import_id).first()
-    if found is None or not (actor.is_admin or (actor.user is not None and found.owner_id == actor.user.pk)):
+    usage_import = imports.filter(pk=import_id).first()
+    if usage_import is None or not (
+        actor.is_admin or (actor.user is not None and usage_import.owner_id == actor.user.pk)
+    ):
         raise NotFound(f"There is no import {import_id}.")
-    require_write(actor, found.source.slug)
-    require_open(found.source)
-    if found.undone_at is not None or (found.undone_run is not None and found.undone_run.state not in _OVER):
-        return found
-    refusal = undo_conflict(found)
+    require_write(actor, usage_import.source.slug)
+    require_open(usage_import.source)
+    if usage_import.undone_at is not None or (
+        usage_import.undone_run is not None and usage_import.undone_run.state not in _OVER
+    ):
+        return usage_import
+    refusal = undo_conflict(usage_import)
     if refusal is not None:
         raise refusal
-    earlier = found.undone_run.cursor if found.undone_run is not None else {}  # resume an undo that stopped half-way
-    found.undone_run = enqueue_run(
+    earlier = (
+        usage_import.undone_run.cursor if usage_import.undone_run is not None else {}
+    )  # resume an undo that stopped half-way
+    usage_import.undone_run = enqueue_run(
         kind=KIND,
-        subject=f"source:{found.source.slug}",
-        arguments={"import": found.pk},
+        subject=f"source:{usage_import.source.slug}",
+        arguments={"import": usage_import.pk},
         owner=actor.user,
-        idempotency_key=f"undo:{found.pk}:{uuid4()}",
+        idempotency_key=f"undo:{usage_import.pk}:{uuid4()}",
         at=at,
     )
-    counts = found.run.counts
+    counts = usage_import.run.counts
     total = int(counts.get("new", 0)) + int(counts.get("corrected", 0))
-    Run.objects.filter(pk=found.undone_run.pk).update(progress_total=total, cursor=earlier)
-    found.save(update_fields=["undone_run"])
-    details = {"import": found.pk, "file": found.file_name, "reason": reason.strip()}
-    audit.record(actor=actor, verb="usage.undo_asked", at=at, subject=found.source.slug, details=details)
-    return found
+    Run.objects.filter(pk=usage_import.undone_run.pk).update(progress_total=total, cursor=earlier)
+    usage_import.save(update_fields=["undone_run"])
+    details = {"import": usage_import.pk, "file": usage_import.file_name, "reason": reason.strip()}
+    audit.record(actor=actor, verb="usage.undo_asked", at=at, subject=usage_import.source.slug, details=details)
+    return usage_import
 
 
-def undo_conflict(found: Import) -> Conflict | None:
+def undo_conflict(usage_import: Import) -> Conflict | None:
     """The reason why this import can't be undone, None if it can."""
-    if found.dry_run:
+    if usage_import.dry_run:
         return Conflict("A dry run has stored nothing that could be undone.", code="nothing_to_undo")
-    if found.run.kind != IMPORT:
+    if usage_import.run.kind != IMPORT:
         return Conflict("These records were collected: the next collection would import them again.", code="collected")
-    if found.run.state not in _OVER:
+    if usage_import.run.state not in _OVER:
         return Conflict("This import is running: stop it first.", code="still_at_work")
-    return _sealed_conflict(found) or _dependency_conflict(found)
+    return _sealed_conflict(usage_import) or _dependency_conflict(usage_import)
 
 
-def _sealed_conflict(found: Import) -> Conflict | None:
-    source = Source.all_objects.get(pk=found.source_id)
-    first_us = found.run.cursor.get("changed_from_us")
+def _sealed_conflict(usage_import: Import) -> Conflict | None:
+    source = Source.all_objects.get(pk=usage_import.source_id)
+    first_us = usage_import.run.cursor.get("changed_from_us")
     first_at = instant(int(first_us)) if first_us is not None else None
     sealed_at = source.sealed_before_at
     if sealed_at is None or first_at is None or first_at >= sealed_at:
@@ -96,9 +102,9 @@ def _sealed_conflict(found: Import) -> Conflict | None:
     )
 
 
-def _dependency_conflict(found: Import) -> Conflict | None:
+def _dependency_conflict(usage_import: Import) -> Conflict | None:
     """The reason why records received later prevent the undo: they replaced or repeated records of the import."""
-    replaced = ReplacedRecord.objects.filter(run=found.run_id).exclude(by_run=found.run_id)
+    replaced = ReplacedRecord.objects.filter(run=usage_import.run_id).exclude(by_run=usage_import.run_id)
     later = replaced.order_by("id").first()
     if later is not None:
         n = replaced.count()
@@ -106,7 +112,7 @@ def _dependency_conflict(found: Import) -> Conflict | None:
             f"{n} of its records were corrected since by {_cause(later.by_run_id)}: {_remedy(later.by_run_id)}.",
             code="replaced_since",
         )
-    again = Repetition.objects.filter(run=found.run_id).order_by("id").first()
+    again = Repetition.objects.filter(run=usage_import.run_id).order_by("id").first()
     if again is not None:
         return Conflict(
             f"{again.n_records} of its records were received again from {_cause(again.by_run_id)} and would be lost:"
@@ -135,16 +141,18 @@ SELECT array_agg(id) FROM (
 
 def run_undo(run: Run, lease: Lease) -> dict[str, Any]:
     """Handler of `usage_undo`: resumes behind the last committed piece."""
-    found = Import.objects.select_related("source", "run", "owner").get(pk=run.arguments["import"])
+    usage_import = Import.objects.select_related("source", "run", "owner").get(pk=run.arguments["import"])
     cursor: dict[str, int] = {"id": 0, "removed": 0, "put_back": 0, **run.cursor}
     is_first = True
     while True:
         with lease.fenced() as held:
-            lock_source(found.source_id)
-            refusal = (_dependency_conflict(found) if is_first and not run.cursor else None) or _sealed_conflict(found)
+            lock_source(usage_import.source_id)
+            refusal = (_dependency_conflict(usage_import) if is_first and not run.cursor else None) or _sealed_conflict(
+                usage_import
+            )
             if refusal is not None:
                 raise refusal
-            n_removed = _undo_piece(found, cursor)
+            n_removed = _undo_piece(usage_import, cursor)
             held.cursor, held.progress_done = cursor, cursor["removed"]
             held.counts = {name: cursor[name] for name in ("removed", "put_back")}
             held.save(update_fields=["cursor", "progress_done", "counts"])
@@ -152,15 +160,15 @@ def run_undo(run: Run, lease: Lease) -> dict[str, Any]:
         fault_point("usage.undo.after_commit")
         is_first = False
         if not n_removed:
-            return _finish(found, lease, cursor)
+            return _finish(usage_import, lease, cursor)
         lease.stop_if_requested()
 
 
-def _undo_piece(found: Import, cursor: dict[str, int]) -> int:
-    chosen = pgbinary.fetch_columns(_NEXT, [cursor["id"], found.run_id, AT_A_TIME])
+def _undo_piece(usage_import: Import, cursor: dict[str, int]) -> int:
+    chosen = pgbinary.fetch_columns(_NEXT, [cursor["id"], usage_import.run_id, AT_A_TIME])
     if not chosen:
         return 0
-    n_removed, n_back = undo_records(found.source_id, chosen[0])
+    n_removed, n_back = undo_records(usage_import.source_id, chosen[0])
     cursor["id"] = int(chosen[0][-1])
     cursor["removed"] += n_removed
     cursor["put_back"] += n_back
@@ -175,26 +183,26 @@ UPDATE usage_source SET last_record_end_at = COALESCE(
 """
 
 
-def _finish(found: Import, lease: Lease, cursor: dict[str, int]) -> dict[str, Any]:
-    at, run_id = lease.clock(), found.run_id
+def _finish(usage_import: Import, lease: Lease, cursor: dict[str, int]) -> dict[str, Any]:
+    at, run_id = lease.clock(), usage_import.run_id
     result = {name: cursor[name] for name in ("removed", "put_back")}
     with lease.fenced() as held:
-        lock_source(found.source_id)
+        lock_source(usage_import.source_id)
         ReplacedRecord.objects.filter(by_run=run_id).delete()
         Repetition.objects.filter(by_run=run_id).delete()
         TooLateRecord.objects.filter(run=run_id).delete()
-        first_us, last_us = found.run.cursor.get("first_us"), found.run.cursor.get("last_us")
+        first_us, last_us = usage_import.run.cursor.get("first_us"), usage_import.run.cursor.get("last_us")
         if first_us is not None and last_us is not None:
             from_at, to_at = instant(int(first_us)), instant(int(last_us))
             if from_at is not None and to_at is not None:
-                remove_presence(found.source_id, from_at=from_at, to_at=to_at)
+                remove_presence(usage_import.source_id, from_at=from_at, to_at=to_at)
         with connection.cursor() as plain:
-            plain.execute(_LAST_END, {"source": found.source_id})
-        Source.all_objects.filter(pk=found.source_id).update(watermark=F("watermark") + 1)
-        Import.objects.filter(pk=found.pk).update(undone_at=at)
-        details = {**result, "import": found.pk, "file": found.file_name, "sha256": found.sha256}
+            plain.execute(_LAST_END, {"source": usage_import.source_id})
+        Source.all_objects.filter(pk=usage_import.source_id).update(watermark=F("watermark") + 1)
+        Import.objects.filter(pk=usage_import.pk).update(undone_at=at)
+        details = {**result, "import": usage_import.pk, "file": usage_import.file_name, "sha256": usage_import.sha256}
         owner = Actor(user=held.owner, via="worker")
-        audit.record(actor=owner, verb="usage.import_undone", at=at, subject=found.source.slug, details=details)
+        audit.record(actor=owner, verb="usage.import_undone", at=at, subject=usage_import.source.slug, details=details)
         fault_point("usage.undo.before_finish")
         lease.finish(result, at)
     return result

@@ -70,8 +70,8 @@ class Counts:
         return {name: getattr(self, name) for name in COUNTED}
 
 
-def earliest_us(one: int | None, other: int | None) -> int | None:
-    return min((us for us in (one, other) if us is not None), default=None)
+def earliest_us(left: int | None, right: int | None) -> int | None:
+    return min((us for us in (left, right) if us is not None), default=None)
 
 
 @dataclass(slots=True)
@@ -182,12 +182,12 @@ def find_stored(
     asked = batch if len(chosen) == len(batch) else batch.take(chosen)
     with join_transaction(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('enable_seqscan', 'off', true)")
-        given = [TextArray(asked.cluster), TextArray(asked.job), TextArray(asked.array_task)]
+        keys = [TextArray(asked.cluster), TextArray(asked.job), TextArray(asked.array_task)]
         times = [TimestamptzArray(asked.submit_us), Int8Array(asked.restart)]
-        found = pgbinary.fetch_columns(_FIND, [list(STATES), *given, *times, source_id])
+        columns = pgbinary.fetch_columns(_FIND, [list(STATES), *keys, *times, source_id])
         cursor.execute("SELECT set_config('enable_seqscan', 'on', true)")
-    if found:
-        asked_place, stored_id, revision, end_us, state, run_and_note, billing, account_id = found
+    if columns:
+        asked_place, stored_id, revision, end_us, state, run_and_note, billing, account_id = columns
         index = chosen[asked_place]
         vanished = (run_and_note & 1).astype(np.bool_)
         open_state = np.full(len(state), -1) if is_listing else np.where(state == FINISHED, RUNNING, PENDING)

@@ -141,12 +141,12 @@ def _move_cursor(source: Source, cursor: dict[str, Any]) -> None:
 def _new_rejections(rejections: list[Rejection], remembered: list[str]) -> tuple[list[Rejection], list[str]]:
     """Rejections that were not rejected identically before, and the extended list of remembered ones."""
     known, new = set(remembered), []
-    for one in rejections:
-        mark = hashlib.sha256(f"{one.code}\n{one.message}\n{one.excerpt}".encode()).hexdigest()[:16]
+    for rejection in rejections:
+        mark = hashlib.sha256(f"{rejection.code}\n{rejection.message}\n{rejection.excerpt}".encode()).hexdigest()[:16]
         if mark not in known:
             known.add(mark)
             remembered = [*remembered, mark]
-            new.append(one)
+            new.append(rejection)
     return new, remembered[-MOST_REMEMBERED:]
 
 
@@ -171,12 +171,12 @@ def _list_rejected(
     lines = [
         RejectedLine(
             usage_import=made,
-            line=n_before + one.line,
-            code=one.code,
-            message=f"{piece.location} line {one.line}: {one.message}"[:512],
-            excerpt=one.excerpt,
+            line=n_before + rejection.line,
+            code=rejection.code,
+            message=f"{piece.location} line {rejection.line}: {rejection.message}"[:512],
+            excerpt=rejection.excerpt,
         )
-        for one in refused
+        for rejection in refused
     ]
     RejectedLine.objects.bulk_create(lines, ignore_conflicts=True)
 

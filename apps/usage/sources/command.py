@@ -53,7 +53,7 @@ _HEAD = 64 * 1024
 
 
 def has_window_arguments(arguments: Sequence[str]) -> bool:
-    return any(one in argument for argument in arguments for one in PLACEHOLDERS)
+    return any(placeholder in argument for argument in arguments for placeholder in PLACEHOLDERS)
 
 
 def collect_pieces(source: Source, at: datetime, clock: Clock) -> Iterator[Piece]:
@@ -80,12 +80,12 @@ def fill_arguments(arguments: Sequence[str], window: Window, zone: ZoneInfo) -> 
     for (placeholder, placeholder_s), instant in zip(((FROM, FROM_S), (TO, TO_S)), window, strict=True):
         values[placeholder] = f"{instant.astimezone(zone):%Y-%m-%dT%H:%M:%S}"
         values[placeholder_s] = str(int(instant.timestamp()))
-    found = []
+    filled = []
     for argument in arguments:
         for placeholder, value in values.items():
             argument = argument.replace(placeholder, value)
-        found.append(argument)
-    return found
+        filled.append(argument)
+    return filled
 
 
 def collect_listing(source: Source, clock: Clock, cursor: Cursor) -> Iterator[Piece]:

@@ -48,49 +48,49 @@ def collect_pieces(source: Source, at: datetime, clock: Clock) -> Iterator[Piece
 
 
 def _collect_whole_files(
-    terms: dict[str, Any], found: list[FolderFile], cursor: dict[str, Any], reading: Reading
+    terms: dict[str, Any], files: list[FolderFile], cursor: dict[str, Any], reading: Reading
 ) -> Iterator[Piece]:
     """Collect files that have not changed for `settle_s`, unless their name and state were read before."""
-    progress = Progress(_drop_removed(cursor, {one.path.name for one in found}))
+    progress = Progress(_drop_removed(cursor, {folder_file.path.name for folder_file in files}))
     settled_ns = (reading.at.timestamp() - terms["settle_s"]) * 1e9
-    for one in found:
-        known = progress.cursor["files"].get(one.path.name)
-        if one.mtime_ns > settled_ns or not one.n_bytes or (known and known[:3] == one.state):
+    for folder_file in files:
+        known = progress.cursor["files"].get(folder_file.path.name)
+        if folder_file.mtime_ns > settled_ns or not folder_file.n_bytes or (known and known[:3] == folder_file.state):
             continue
-        yield from _collect_whole_file(terms, one, progress, reading)
+        yield from _collect_whole_file(terms, folder_file, progress, reading)
 
 
 def _collect_whole_file(
-    terms: dict[str, Any], one: FolderFile, progress: Progress, reading: Reading
+    terms: dict[str, Any], folder_file: FolderFile, progress: Progress, reading: Reading
 ) -> Iterator[Piece]:
     try:
-        with open_regular(one.path) as file:
+        with open_regular(folder_file.path) as file:
             stored = uploads.store(file)
-            as_read = open_file_state(file, one.path)
+            as_read = open_file_state(file, folder_file.path)
     except FileNotFoundError:
         return  # moved since the folder was listed
     except (DomainError, OSError) as error:
-        yield _failed_file(progress, one, "", error)
+        yield _failed_file(progress, folder_file, "", error)
         return
     try:
-        if as_read.state == one.state:  # else it changed while being read: the next collection reads it
-            yield from _parse_stored_file(terms, one, stored, progress, reading)
+        if as_read.state == folder_file.state:  # else it changed while being read: the next collection reads it
+            yield from _parse_stored_file(terms, folder_file, stored, progress, reading)
     finally:
         uploads.remove(stored.name)
 
 
 def _parse_stored_file(
-    terms: dict[str, Any], one: FolderFile, stored: uploads.StoredFile, progress: Progress, reading: Reading
+    terms: dict[str, Any], folder_file: FolderFile, stored: uploads.StoredFile, progress: Progress, reading: Reading
 ) -> Iterator[Piece]:
-    name, digest = one.path.name, stored.sha256
+    name, digest = folder_file.path.name, stored.sha256
     if digest in _digests(progress.cursor):
-        yield progress.step(**_done(progress, one, digest))
+        yield progress.step(**_done(progress, folder_file, digest))
         return
     try:
         collector = format_of(terms["format"], stored.head)
         with uploads.open_unpacked(stored.name) as stream:
             if collector.is_listing:
-                as_of = datetime.fromtimestamp(one.mtime_ns // 10**9, UTC)
+                as_of = datetime.fromtimestamp(folder_file.mtime_ns // 10**9, UTC)
                 parsed = parse_listing(collector, stream, reading)
                 yield listing_piece(collector, parsed, as_of, progress.cursor, name)
             else:
@@ -100,22 +100,22 @@ def _parse_stored_file(
                     at_work = {"sha256": digest, "resume": parsed.resume}
                     yield progress.add(parsed, name, collector, current=at_work)
     except DomainError as error:
-        yield _failed_file(progress, one, digest, error)
+        yield _failed_file(progress, folder_file, digest, error)
         return
-    yield progress.step(**_done(progress, one, digest))
+    yield progress.step(**_done(progress, folder_file, digest))
 
 
-def _done(progress: Progress, one: FolderFile, digest: str) -> dict[str, Any]:
-    problems = {name: why for name, why in progress.cursor["problems"].items() if name != one.path.name}
-    files = {**progress.cursor["files"], one.path.name: [*one.state, digest]}
+def _done(progress: Progress, folder_file: FolderFile, digest: str) -> dict[str, Any]:
+    problems = {name: why for name, why in progress.cursor["problems"].items() if name != folder_file.path.name}
+    files = {**progress.cursor["files"], folder_file.path.name: [*folder_file.state, digest]}
     return {"files": files, "problems": problems, "current": None}
 
 
-def _failed_file(progress: Progress, one: FolderFile, digest: str, error: Exception) -> Piece:
+def _failed_file(progress: Progress, folder_file: FolderFile, digest: str, error: Exception) -> Piece:
     """Record the problem of a file that can't be read; it is retried only after it changes."""
     why = error.message if isinstance(error, DomainError) else f"it can't be opened ({type(error).__name__})"
-    changes = _done(progress, one, digest)
-    changes["problems"] = {**changes["problems"], one.path.name: why[:300]}
+    changes = _done(progress, folder_file, digest)
+    changes["problems"] = {**changes["problems"], folder_file.path.name: why[:300]}
     return progress.step(**changes)
 
 

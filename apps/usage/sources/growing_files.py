@@ -63,7 +63,7 @@ def list_files(folder: Path, wanted: Callable[[str, int], bool]) -> list[FolderF
     Raises:
         Invalid: the folder has too many entries.
     """
-    found = []
+    files = []
     with os.scandir(folder) as entries:
         for n, entry in enumerate(entries):
             if n >= MOST_FILES:
@@ -71,8 +71,8 @@ def list_files(folder: Path, wanted: Callable[[str, int], bool]) -> list[FolderF
             if not entry.is_file(follow_symlinks=False) or not wanted(entry.name, entry.inode()):
                 continue
             status = entry.stat(follow_symlinks=False)
-            found.append(FolderFile(folder / entry.name, status.st_ino, status.st_size, status.st_mtime_ns))
-    return sorted(found, key=lambda one: (one.mtime_ns, one.path.name))
+            files.append(FolderFile(folder / entry.name, status.st_ino, status.st_size, status.st_mtime_ns))
+    return sorted(files, key=lambda file: (file.mtime_ns, file.path.name))
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -111,48 +111,54 @@ def collect_grown_files(
     read.
     """
     followed: list[Followed] = list(cursor.get("followed", []))
-    inodes = {one["inode"] for one in followed}
-    found = list_files(folder, lambda name, inode: matches(name, terms["pattern"]) or inode in inodes)
-    pairs = _match_followed(found, followed)
+    inodes = {followed_file["inode"] for followed_file in followed}
+    files = list_files(folder, lambda name, inode: matches(name, terms["pattern"]) or inode in inodes)
+    pairs = _match_followed(files, followed)
     matched = [known for _one, known in pairs if known is not None]
     gone = [
-        old for old in followed if all(old["offset"] != one["offset"] or old["tail"] != one["tail"] for one in matched)
+        old
+        for old in followed
+        if all(
+            old["offset"] != matched_file["offset"] or old["tail"] != matched_file["tail"] for matched_file in matched
+        )
     ]
     progress = Progress({**cursor, "followed": [*gone[-MOST_GONE:], *matched], "problems": {}})
-    for one, known in pairs:
+    for folder_file, known in pairs:
         try:
-            with open_regular(one.path) as file:
-                yield from _collect_grown_file(file, open_file_state(file, one.path), known, terms, progress, reading)
+            with open_regular(folder_file.path) as file:
+                yield from _collect_grown_file(
+                    file, open_file_state(file, folder_file.path), known, terms, progress, reading
+                )
         except FileNotFoundError:
             continue
         except (DomainError, OSError) as error:
             why = error.message if isinstance(error, DomainError) else f"it can't be opened ({type(error).__name__})"
-            yield progress.step(problems={**progress.cursor["problems"], one.path.name: why[:300]})
+            yield progress.step(problems={**progress.cursor["problems"], folder_file.path.name: why[:300]})
     if progress.cursor["problems"] != cursor.get("problems", {}):
         yield progress.step()
 
 
-def _match_followed(found: list[FolderFile], followed: list[Followed]) -> list[tuple[FolderFile, Followed | None]]:
+def _match_followed(files: list[FolderFile], followed: list[Followed]) -> list[tuple[FolderFile, Followed | None]]:
     """Pair each file with its cursor entry: by inode first, then copies of truncated or removed files."""
     known: dict[Path, Followed] = {}
     left = list(followed)
-    for is_same in (lambda one, old: one.inode == old["inode"], lambda one, old: True):
-        for one in found:
-            if one.path in known:
+    for is_same in (lambda folder_file, old: folder_file.inode == old["inode"], lambda folder_file, old: True):
+        for folder_file in files:
+            if folder_file.path in known:
                 continue
             for old in left:
-                if is_same(one, old) and _continues(one, old):
-                    known[one.path] = {**old, "name": one.path.name, "inode": one.inode}
+                if is_same(folder_file, old) and _continues(folder_file, old):
+                    known[folder_file.path] = {**old, "name": folder_file.path.name, "inode": folder_file.inode}
                     left.remove(old)
                     break
-    return [(one, known.get(one.path)) for one in found]
+    return [(folder_file, known.get(folder_file.path)) for folder_file in files]
 
 
-def _continues(one: FolderFile, old: Followed) -> bool:
-    if one.n_bytes < old["offset"]:
+def _continues(folder_file: FolderFile, old: Followed) -> bool:
+    if folder_file.n_bytes < old["offset"]:
         return False
     try:
-        with open_regular(one.path) as file:
+        with open_regular(folder_file.path) as file:
             return _fingerprint(file, old["offset"], old["n_head"]) == {key: old[key] for key in _FINGERPRINT}
     except OSError:
         return False
@@ -177,14 +183,14 @@ def _digest(data: bytes) -> str:
 
 def _collect_grown_file(
     file: IO[bytes],
-    one: FolderFile,
+    folder_file: FolderFile,
     known: Followed | None,
     terms: dict[str, Any],
     progress: Progress,
     reading: Reading,
 ) -> Iterator[Piece]:
     begin = known["offset"] if known else 0
-    end = _whole_lines_end(file, begin, one.n_bytes)
+    end = _whole_lines_end(file, begin, folder_file.n_bytes)
     if end <= begin:
         if not begin:
             file.seek(0)
@@ -200,11 +206,16 @@ def _collect_grown_file(
     stream = cast(BinaryIO, io.BufferedReader(_TruncatedFile(file, end)))
     resume = known["resume"] if known else None
     for parsed in parse_checked(collector, stream, reading, head=head, resume=resume):
-        now: Followed = {"name": one.path.name, "inode": one.inode, "offset": parsed.offset, "resume": parsed.resume}
+        now: Followed = {
+            "name": folder_file.path.name,
+            "inode": folder_file.inode,
+            "offset": parsed.offset,
+            "resume": parsed.resume,
+        }
         now |= {"format": collector.name, **_fingerprint(file, parsed.offset)}
-        others = [old for old in progress.cursor["followed"] if old is not known and old["inode"] != one.inode]
+        others = [old for old in progress.cursor["followed"] if old is not known and old["inode"] != folder_file.inode]
         known = now
-        yield progress.add(parsed, one.path.name, collector, followed=[*others, now])
+        yield progress.add(parsed, folder_file.path.name, collector, followed=[*others, now])
 
 
 def _whole_lines_end(file: IO[bytes], begin: int, size: int) -> int:
@@ -213,9 +224,9 @@ def _whole_lines_end(file: IO[bytes], begin: int, size: int) -> int:
     while end > begin:
         start = max(begin, end - _HEAD)
         file.seek(start)
-        found = file.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        line_end = file.read(end - start).rfind(b"\n")
+        if line_end >= 0:
+            return start + line_end + 1
         end = start
     return begin
 

@@ -43,10 +43,10 @@ def merge_sources(*, kept_slug: str, merged_slug: str, reason: str, at: datetime
     if not reason.strip():
         message = "Enter a reason: readers of the numbers will need it."
         raise Invalid(message, fields=[FieldProblem("reason", message)])
-    found = {one.slug: one for one in Source.objects.filter(slug__in=(kept_slug, merged_slug))}
-    if len(found) < 2:
+    sources = {source.slug: source for source in Source.objects.filter(slug__in=(kept_slug, merged_slug))}
+    if len(sources) < 2:
         raise NotFound(f"There are no two usage sources {kept_slug[:64]!r} and {merged_slug[:64]!r}.")
-    kept, merged = found[kept_slug], found[merged_slug]
+    kept, merged = sources[kept_slug], sources[merged_slug]
     _refuse(kept, merged)
     for source_id in sorted((kept.pk, merged.pk)):
         lock_source(source_id)

@@ -91,10 +91,10 @@ UPDATE usage_source SET watermark = watermark + 1, last_received_at = GREATEST(l
 def _close_missing(
     source: Source, clusters: list[str] | None, at: datetime, counts: Counts, *, contact_at: datetime
 ) -> None:
-    found = pgbinary.fetch_columns(_MISSED, [source.pk, clusters, clusters, at, at])
-    if not found:
+    columns = pgbinary.fetch_columns(_MISSED, [source.pk, clusters, clusters, at, at])
+    if not columns:
         return
-    missed: I8 = found[0]
+    missed: I8 = columns[0]
     limits = read_limits(source.pk)
     sealed_at = instant(limits.sealed_us) if limits.sealed_us is not None else _LONG_AGO
     ended = finished_from_columns(pgbinary.fetch_columns(_CLOSE, [sealed_at, sealed_at, Int8Array(missed)]), sign=1)

@@ -65,7 +65,7 @@ def join_parsed(pieces: Sequence[Parsed]) -> Parsed:
     """Join the pieces of one file."""
     if len(pieces) == 1:
         return pieces[0]
-    rejections: list[Rejection] = [one for piece in pieces for one in piece.rejections]
+    rejections: list[Rejection] = [rejection for piece in pieces for rejection in piece.rejections]
     notes: dict[str, int] = {}
     for piece in pieces:
         for name, n in piece.notes.items():

@@ -57,29 +57,29 @@ def may_set_up(actor: Actor) -> bool:
     return actor.is_admin
 
 
-def set_up_source(*, slug: str, given: Mapping[str, Any], at: datetime, actor: Actor) -> Source:
+def set_up_source(*, slug: str, new_settings: Mapping[str, Any], at: datetime, actor: Actor) -> Source:
     """Create a source with all its settings; a collected one is due immediately.
 
     Raises:
         Invalid: invalid settings, with the problem of each field.
         Conflict: a source with this slug exists.
     """
-    kind = given.get("kind", Source.Kind.PUSH)
+    kind = new_settings.get("kind", Source.Kind.PUSH)
     require_create(actor, slug)
-    if set(given) - {"name", "time_zone"}:
+    if set(new_settings) - {"name", "time_zone"}:
         require_set_up(actor, slug)
     if slug == NEW:
         raise Invalid("This short name is used by a page.", fields=[FieldProblem("slug", "Choose another name.")])
-    made = {name: given[name] for name in ("namespace", "time_zone", "names_people") if name in given}
+    made = {name: new_settings[name] for name in ("namespace", "time_zone", "names_people") if name in new_settings}
     with transaction.atomic():
-        source = make_source(NewSource(slug=slug, name=given.get("name") or slug, **made), at=at, actor=actor)
-        _set(source, {**given, "kind": kind})
+        source = make_source(NewSource(slug=slug, name=new_settings.get("name") or slug, **made), at=at, actor=actor)
+        _set(source, {**new_settings, "kind": kind})
         source.collect_due_at = _first_due(source, at)
         source.save()
     return source
 
 
-def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime, actor: Actor) -> Source:
+def change_source(*, slug: str, tag: str, new_settings: Mapping[str, Any], at: datetime, actor: Actor) -> Source:
     """Change the given settings. `tag`: that of the source as the caller loaded it.
 
     Raises:
@@ -95,8 +95,8 @@ def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime
         if tag != tag_of(source):
             raise Stale("Another person changed this source: reload it and try again.")
         before, kept = settings_of(source), source.cursor
-        _refuse_renaming(source, given)
-        _set(source, given)
+        _refuse_renaming(source, new_settings)
+        _set(source, new_settings)
         after = settings_of(source)
         if before["kind"] != after["kind"] or _location(before) != _location(after):
             source.cursor, source.collect_error = {}, ""
@@ -157,31 +157,31 @@ def settings_of(source: Source) -> dict[str, Any]:
     return {name: getattr(source, name) for name in SETTINGS}
 
 
-def _set(source: Source, given: Mapping[str, Any]) -> None:
+def _set(source: Source, new_settings: Mapping[str, Any]) -> None:
     """Validate all settings, report all problems, and set them on the unsaved row."""
     problems: list[FieldProblem] = []
-    for name in sorted(set(given) - set(SETTINGS)):
+    for name in sorted(set(new_settings) - set(SETTINGS)):
         problems.append(FieldProblem(name[:60], f"A source has {', '.join(SETTINGS)}."))
-    for name, value in given.items():
+    for name, value in new_settings.items():
         if name in SETTINGS and name != "collecting":
             problems += _problem(name, value)
     if not problems:
-        for name, value in given.items():
+        for name, value in new_settings.items():
             if name != "collecting":
                 setattr(source, name, value.strip() if isinstance(value, str) else value)
-        problems += _terms(source, given)
+        problems += _terms(source, new_settings)
     if problems:
         raise Invalid("The settings of the source are invalid.", code="bad_source", fields=problems)
 
 
-def _terms(source: Source, given: Mapping[str, Any]) -> list[FieldProblem]:
+def _terms(source: Source, new_settings: Mapping[str, Any]) -> list[FieldProblem]:
     if source.kind == Source.Kind.PUSH:
-        if given.get("collect_every_s"):
+        if new_settings.get("collect_every_s"):
             return [FieldProblem("collect_every_s", "A push source is not collected.")]
         source.collect_every_s = None
-    elif "kind" in given and "collect_every_s" not in given and not source.collect_every_s:
+    elif "kind" in new_settings and "collect_every_s" not in new_settings and not source.collect_every_s:
         source.collect_every_s = COLLECT_EVERY_S
-    terms = given.get("collecting", source.collecting if "kind" not in given else {})
+    terms = new_settings.get("collecting", source.collecting if "kind" not in new_settings else {})
     if not isinstance(terms, Mapping):
         return [FieldProblem("collecting", "Write an object with the settings of this kind of source.")]
     try:
@@ -237,12 +237,12 @@ def _refusal(check: Callable[[str], object], value: str) -> str:
     return ""
 
 
-def _refuse_renaming(source: Source, given: Mapping[str, Any]) -> None:
+def _refuse_renaming(source: Source, new_settings: Mapping[str, Any]) -> None:
     """Reject new names for accounts and record keys: records under other names would be counted twice."""
     if not source.n_records and not SealedHour.objects.filter(source=source).exists():
         return
     for name in ("namespace", "cluster"):
-        if name in given and given[name] != getattr(source, name):
+        if name in new_settings and new_settings[name] != getattr(source, name):
             message = "It can't change once there are records: create another source."
             raise Conflict(f"{name}: {message}", code="has_records", fields=[FieldProblem(name, message)])
 

@@ -21,7 +21,7 @@ DAY_S = 86400
 Problems = list[FieldProblem]
 
 
-def validate_terms(kind: str, given: Mapping[str, Any], *, time_zone: str) -> dict[str, Any]:
+def validate_terms(kind: str, raw_terms: Mapping[str, Any], *, time_zone: str) -> dict[str, Any]:
     """The complete settings of a kind of source, with defaults filled in.
 
     Raises:
@@ -29,10 +29,10 @@ def validate_terms(kind: str, given: Mapping[str, Any], *, time_zone: str) -> di
     """
     problems: Problems = []
     known = _KNOWN[kind]
-    for name in sorted(set(given) - known.keys()):
+    for name in sorted(set(raw_terms) - known.keys()):
         fields = ", ".join(known) or "nothing"
         problems.append(FieldProblem(f"{PREFIX}{name[:40]}", f"A source of this kind has the settings {fields}."))
-    terms = {name: given.get(name, default) for name, default in known.items()}
+    terms = {name: raw_terms.get(name, default) for name, default in known.items()}
     if "listing" in terms:
         terms["listing"] = terms["listing"] or []
     _CHECKS[kind](terms, problems)
@@ -69,15 +69,15 @@ def _command(terms: dict[str, Any], problems: Problems) -> None:
 
 
 def _arguments(terms: dict[str, Any], problems: Problems, name: str) -> None:
-    given = terms[name]
-    if not (isinstance(given, list) and given and all(isinstance(one, str) for one in given)):
+    arguments = terms[name]
+    if not (isinstance(arguments, list) and arguments and all(isinstance(argument, str) for argument in arguments)):
         _add_problem(problems, name, "Write the program and its arguments as a list of texts.")
-    elif len(given) > MOST_ARGUMENTS or any(
-        len(one) > MOST_CHARACTERS or not (one.isprintable() or not one) for one in given
+    elif len(arguments) > MOST_ARGUMENTS or any(
+        len(argument) > MOST_CHARACTERS or not (argument.isprintable() or not argument) for argument in arguments
     ):
         _add_problem(problems, name, f"At most {MOST_ARGUMENTS} printable arguments of {MOST_CHARACTERS} characters.")
     else:
-        _check(problems, name, lambda: allowed_program(given[0]))
+        _check(problems, name, lambda: allowed_program(arguments[0]))
 
 
 def _slurm_rest(terms: dict[str, Any], problems: Problems) -> None:

@@ -158,7 +158,7 @@ def source_became_anothers(teller: Teller) -> None:
     assert Reader(teller.feed).follow() == teller.expected()
     second.refresh_from_db()
     given = {"origin": "elsewhere.example"}
-    change_source(slug="second", tag=tag_of(second), given=given, at=AT, actor=COMMAND)
+    change_source(slug="second", tag=tag_of(second), new_settings=given, at=AT, actor=COMMAND)
 
 
 def everything(teller: Teller) -> None:

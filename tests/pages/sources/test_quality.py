@@ -180,9 +180,9 @@ def test_a_source_without_collection_is_an_issue_until_it_has_an_interval(
 ) -> None:
     settings.FAIRSHARE_COLLECT_FOLDERS = [str(tmp_path)]
     terms = {"kind": "directory", "collecting": {"folder": str(tmp_path)}}
-    made = set_up_source(slug="fram", given={**terms, "collect_every_s": None}, at=AT, actor=COMMAND)
+    made = set_up_source(slug="fram", new_settings={**terms, "collect_every_s": None}, at=AT, actor=COMMAND)
     admin = signed_in(User.objects.create_superuser("root"))
     finding = '[data-key="not_collected"]'
     assert page_of(admin.get(URL)).all(finding)
-    change_source(slug="fram", tag=tag_of(made), given={"collect_every_s": 300}, at=AT, actor=COMMAND)
+    change_source(slug="fram", tag=tag_of(made), new_settings={"collect_every_s": 300}, at=AT, actor=COMMAND)
     assert not page_of(admin.get(URL)).all(finding)

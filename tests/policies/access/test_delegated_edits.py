@@ -138,7 +138,7 @@ def test_operations_of_a_delegate_change_no_target_outside_the_delegated_subtree
     own = delegate_at(policy, delegate, path)
     tree = load_tree(policy)
     gone = [node.uid for name in ("/b/s/t", "/c/e") for node in archived_of(policy, name)]
-    guard = ActorGuard(policy=policy, tree=tree, actor=delegate, at=AT, besides=(Verb.PUBLISH,))
+    guard = ActorGuard(policy=policy, tree=tree, actor=delegate, at=AT, extra_verbs=(Verb.PUBLISH,))
     allowed: list[dict[str, Any]] = []
     after = tree
     for edit in edits:

@@ -313,13 +313,13 @@ def test_reserved_namespaces_and_peer_sources_cannot_be_created_manually() -> No
         with pytest.raises(Invalid):
             make_source(NewSource(slug="x", name="x", namespace=namespace), at=AS_OF, actor=COMMAND)
         with pytest.raises(Invalid):
-            sources.set_up_source(slug="x", given={"name": "x", "namespace": namespace}, at=AS_OF, actor=COMMAND)
+            sources.set_up_source(slug="x", new_settings={"name": "x", "namespace": namespace}, at=AS_OF, actor=COMMAND)
     with pytest.raises(Invalid):
-        sources.set_up_source(slug="x", given={"name": "x", "kind": "peer"}, at=AS_OF, actor=COMMAND)
+        sources.set_up_source(slug="x", new_settings={"name": "x", "kind": "peer"}, at=AS_OF, actor=COMMAND)
     made = make_source(NewSource(slug="x", name="x"), at=AS_OF, actor=COMMAND)
     for change in ({"namespace": ENTRY_NAMESPACE}, {"kind": "peer"}):
         with pytest.raises(Invalid):
-            sources.change_source(slug="x", tag=sources.tag_of(made), given=change, at=AS_OF, actor=COMMAND)
+            sources.change_source(slug="x", tag=sources.tag_of(made), new_settings=change, at=AS_OF, actor=COMMAND)
 
 
 def test_a_peer_source_cannot_be_changed_manually(peer: Source) -> None:
@@ -328,7 +328,7 @@ def test_a_peer_source_cannot_be_changed_manually(peer: Source) -> None:
     upload = NewImport(source_slug="peer", format="auto", file=BytesIO(b"x"), file_name="x")
     pushed = PushedRecords(source_slug="peer", body_stream=BytesIO(b"[]"), content_type="application/json")
     for attempt in (
-        lambda: sources.change_source(tag=tag, given={"name": "mine"}, **given),
+        lambda: sources.change_source(tag=tag, new_settings={"name": "mine"}, **given),
         lambda: sources.pause_source(**given),
         lambda: sources.resume_source(**given),
         lambda: sources.collect_now(**given),

@@ -172,4 +172,4 @@ def test_a_source_without_records_keeps_its_names_and_newest_time(source: Source
     source.refresh_from_db()
     assert (source.n_records, source.last_record_end_at) == (0, last_at)
     with pytest.raises(Conflict, match="once there are records"):
-        change_source(slug=source.slug, tag=tag_of(source), given={"namespace": "other"}, at=AT, actor=COMMAND)
+        change_source(slug=source.slug, tag=tag_of(source), new_settings={"namespace": "other"}, at=AT, actor=COMMAND)

@@ -89,7 +89,7 @@ def slurm(daemon: Daemon, **terms: Any) -> Source:
     address = f"http://127.0.0.1:{daemon.port}"
     whole = {"address": address, "version": "v0.0.38", "user": "collector", "look_back_s": 86400, "overlap_s": 600}
     given = {"name": "Slurm", "kind": "slurm-rest", "collecting": {**whole, **terms}, "collect_every_s": 300}
-    return set_up_source(slug="slurm", given=given, at=AT, actor=COMMAND)
+    return set_up_source(slug="slurm", new_settings=given, at=AT, actor=COMMAND)
 
 
 def collect(source: Source, at: datetime = AT) -> Run:

@@ -20,7 +20,7 @@ from apps.contrib.allocations.packs.content import PackQuery, get_pack
 from apps.core.errors import Archived, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.core.signing import Opened, digest_of, open_document, sign_document
 from apps.federation.documents.site_keys import load_keys
-from apps.policies.access.scope import Rights, Verb, rules_all, rules_within
+from apps.policies.access.scope import Rights, Verb, administers_policies, administers_within_bounds
 from apps.priorities.selectors.rows import PolicyView, open_view
 
 MOST_DAYS = 366
@@ -47,7 +47,7 @@ def seal_pack(document: Mapping[str, Any], *, at: datetime) -> Sealed:
 
 def may_share(view: PolicyView, i: int) -> bool:
     """Whether the actor is an administrator or may publish at the entry or above it."""
-    if rules_within(view.actor):  # the view has no entries outside the bounds of a token
+    if administers_within_bounds(view.actor):  # the view has no entries outside the bounds of a token
         return True
     lineage = [view.tree.uuid(j) for j in (*view.tree.ancestors(i), i)]
     return view.actor.has_scope("policies:write") and not Rights(view.policy, view.actor, view.now).at(
@@ -100,7 +100,7 @@ def revoke_link(*, policy_slug: str, link: int, at: datetime, actor: Actor) -> S
     view = open_view(policy_slug=policy_slug, actor=actor)
     row = SharedPack.objects.select_for_update(no_key=True).filter(pk=link, policy=view.policy).first()
     i = None if row is None else view.tree.index_of_uid(row.entry_uid)
-    if row is None or not (rules_all(actor) if i is None else view.visibility.may_see(i)):
+    if row is None or not (administers_policies(actor) if i is None else view.visibility.may_see(i)):
         raise NotFound("There is no such link.")
     if i is not None and not may_share(view, i):
         raise NotAllowed(_("Sharing a pack needs the right to publish here."))

@@ -6,7 +6,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.contrib.jobs.models import Ledger
 from apps.core.errors import NotAllowed, NotFound
-from apps.policies.access.scope import rules_all
+from apps.policies.access.scope import administers_policies
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 
@@ -20,7 +20,7 @@ def may_use(actor: Actor) -> bool:
         return False
     token = actor.token
     is_scheduler = token is not None and Token.Scope.SCHEDULERS in token.scopes
-    return is_scheduler or rules_all(actor, Token.Scope.ADMIN)
+    return is_scheduler or administers_policies(actor, Token.Scope.ADMIN)
 
 
 def policy_to_use(actor: Actor, slug: str) -> Policy:
@@ -45,7 +45,7 @@ def policy_to_manage(actor: Actor, slug: str) -> Policy:
         NotAllowed: the actor is not an administrator of all of it.
     """
     policy = get_policy(slug=slug, actor=actor, scope=Token.Scope.POLICIES_WRITE)
-    if not rules_all(actor):
+    if not administers_policies(actor):
         raise NotAllowed("Only administrators may set the rules of a SAM ledger.")
     return policy
 

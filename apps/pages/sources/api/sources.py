@@ -139,7 +139,9 @@ class SourceListView(APIView):
     def post(self, request: Request) -> Response:
         """Make a usage source, for administrators. A token that writes usage may make a source of pushed records."""
         given = read_body(NewSourceSerializer, request)
-        made = sources.set_up_source(slug=given.pop("slug"), given=given, at=clock.now(), actor=actor_of(request))
+        made = sources.set_up_source(
+            slug=given.pop("slug"), new_settings=given, at=clock.now(), actor=actor_of(request)
+        )
         return _answer(request, made.slug, 201)
 
 
@@ -166,7 +168,7 @@ class SourceDetailView(APIView):
         """Change the given settings, for administrators. `collecting` is replaced as a whole."""
         selectors.get_source(slug=source, actor=actor_of(request))
         tag, given = require_if_match(request, "source"), read_body(ChangedSourceSerializer, request)
-        sources.change_source(slug=source, tag=tag, given=given, at=clock.now(), actor=actor_of(request))
+        sources.change_source(slug=source, tag=tag, new_settings=given, at=clock.now(), actor=actor_of(request))
         return _answer(request, source)
 
     @extend_schema(operation_id="remove_source", parameters=[RemovalReasonSerializer], responses={204: None})
