@@ -56,21 +56,23 @@ class AccountExplanation:
 
 
 def build_account_explanation(
-    mine: MyPriority, others: Sequence[MyPriority] = (), facts: AccountFacts | None = None, moment: str = ""
+    priority: MyPriority, others: Sequence[MyPriority] = (), facts: AccountFacts | None = None, moment: str = ""
 ) -> AccountExplanation:
     """moment: query string of links to pages of the same moment."""
-    found = messages_of(mine, others, facts)
+    messages = messages_of(priority, others, facts)
     return AccountExplanation(
-        mine=mine,
-        verdict=found.verdict,
-        messages=found,
-        levels=[_level(mine, level, at, moment) for at, level in enumerate(found.levels)],
-        total=found.number.text if found.number else "",
-        entry_url=lines.entry_url(mine.policy_slug, mine.entry_uid, mine.entry_name, moment) if mine.entry_uid else "",
+        mine=priority,
+        verdict=messages.verdict,
+        messages=messages,
+        levels=[_level(priority, level, at, moment) for at, level in enumerate(messages.levels)],
+        total=messages.number.text if messages.number else "",
+        entry_url=lines.entry_url(priority.policy_slug, priority.entry_uid, priority.entry_name, moment)
+        if priority.entry_uid
+        else "",
     )
 
 
-def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> Level:
+def _level(priority: MyPriority, level: LevelMessages, index: int, moment: str) -> Level:
     step = level.step
     balance = bar = None
     known = None if step.state == "unknown" else step.actual
@@ -88,7 +90,7 @@ def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> L
         )
     whom = _("you") if level.is_you else step.name
     # The algorithm's own numbers in the same columns on every level; None for numbers that a level doesn't have.
-    about = {"name": mine.algorithm}
+    about = {"name": priority.algorithm}
     return Level(
         number=index + 1,
         heading=_("%(parent)s to %(child)s") % {"parent": step.parent_name, "child": whom},
@@ -102,15 +104,15 @@ def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> L
         ahead=text_of([level.ahead, *level.equal]),
         local_only=level.local_only.text if level.local_only else "",
         step=step,
-        vector=str(mine.vector[index]) if index < len(mine.vector) else presentation.UNKNOWN,
-        own=[own_number(step.columns, name, about, USUAL_TOLERANCE) for name in _own_names(mine)],
-        own_names=_own_names(mine),
-        url=lines.entry_url(mine.policy_slug, step.uid, step.name, moment),
+        vector=str(priority.vector[index]) if index < len(priority.vector) else presentation.UNKNOWN,
+        own=[own_number(step.columns, name, about, USUAL_TOLERANCE) for name in _own_names(priority)],
+        own_names=_own_names(priority),
+        url=lines.entry_url(priority.policy_slug, step.uid, step.name, moment),
     )
 
 
-def _own_names(mine: MyPriority) -> list[str]:
-    return list({name: None for each in mine.walk for name, value in each.columns.items() if value is not None})
+def _own_names(priority: MyPriority) -> list[str]:
+    return list({name: None for each in priority.walk for name, value in each.columns.items() if value is not None})
 
 
 def tolerance_of(step: WalkStep) -> Tolerance:

@@ -113,12 +113,12 @@ class Listing:
 
     @cached_property
     def _by_face(self) -> dict[str, tuple[Column, ...]]:
-        found = {}
+        columns = {}
         for face in FACES:
             place = {name: i for i, name in enumerate(self.orders.get(face, "").split())}
             there = (column for column in self.columns if face in column.faces)
-            found[face] = tuple(sorted(there, key=lambda column: place.get(column.name, len(place))))
-        return found
+            columns[face] = tuple(sorted(there, key=lambda column: place.get(column.name, len(place))))
+        return columns
 
     def on(self, face: str) -> tuple[Column, ...]:
         """The columns of a face in its order."""

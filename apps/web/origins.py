@@ -35,8 +35,8 @@ def origins_of(policy: Policy, tree: TreeColumns, *, at: datetime, is_past: bool
     """
     if is_past:
         return {tree.uuid(i): _past_origin(mount.issuer, tree.path(i)) for i, mount in tree.mount.items()}
-    found = load_provenance(policy, tree, at=at)
-    return {uid: _origin(each, "") for uid, each in found.items()}
+    provenances = load_provenance(policy, tree, at=at)
+    return {uid: _origin(each, "") for uid, each in provenances.items()}
 
 
 def origin_of(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> Origin | None:
@@ -46,19 +46,22 @@ def origin_of(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> Ori
     i = tree.index_of_uid(uid)
     if i is None or not tree.mount:
         return None
-    found = provenance_of(load_provenance(policy, tree, at=at), tree, i)
-    if found is None:
+    provenance = provenance_of(load_provenance(policy, tree, at=at), tree, i)
+    if provenance is None:
         return None
-    may_open = found.mount_id is not None and MountablePolicy(policy, at, actor).decides(found.entry_uid)
-    return _origin(found, reverse("dashboard:federation-mount", args=[found.mount_id]) if may_open else "")
+    may_open = provenance.mount_id is not None and MountablePolicy(policy, at, actor).decides(provenance.entry_uid)
+    return _origin(provenance, reverse("dashboard:federation-mount", args=[provenance.mount_id]) if may_open else "")
 
 
-def words_of(found: Provenance) -> str:
+def words_of(provenance: Provenance) -> str:
     """Issuer, version and age of a mounted document, such as “from vo-a.example, Version 41, 3 min”."""
-    if not found.version:
-        return _("from %(name)s") % {"name": found.issuer}
-    parts = [_("from %(name)s") % {"name": found.issuer}, _("Version %(n)s") % {"n": presentation.count(found.version)}]
-    return ", ".join(parts if found.age_s is None else [*parts, presentation.age(found.age_s)])
+    if not provenance.version:
+        return _("from %(name)s") % {"name": provenance.issuer}
+    parts = [
+        _("from %(name)s") % {"name": provenance.issuer},
+        _("Version %(n)s") % {"n": presentation.count(provenance.version)},
+    ]
+    return ", ".join(parts if provenance.age_s is None else [*parts, presentation.age(provenance.age_s)])
 
 
 def _past_origin(issuer: str, path: str) -> Origin:
@@ -66,15 +69,15 @@ def _past_origin(issuer: str, path: str) -> Origin:
     return Origin(words=words, short=issuer, at=path, url="", standing=None, meanwhile=_NOTHING)
 
 
-def _origin(found: Provenance, url: str) -> Origin:
-    is_old = found.condition in (Condition.STALE, Condition.EXPIRED)
+def _origin(provenance: Provenance, url: str) -> Origin:
+    is_old = provenance.condition in (Condition.STALE, Condition.EXPIRED)
     return Origin(
-        words=words_of(found),
-        short=found.issuer,
-        at=found.entry_path,
+        words=words_of(provenance),
+        short=provenance.issuer,
+        at=provenance.entry_path,
         url=url,
-        standing=None if found.condition in _QUIET else STANDINGS[found.condition],
-        meanwhile=meanwhile(found.acts) if is_old else _NOTHING,
-        version=found.version,
-        age_s=found.age_s,
+        standing=None if provenance.condition in _QUIET else STANDINGS[provenance.condition],
+        meanwhile=meanwhile(provenance.acts) if is_old else _NOTHING,
+        version=provenance.version,
+        age_s=provenance.age_s,
     )

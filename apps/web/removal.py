@@ -59,33 +59,33 @@ def source(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _page(request: HttpRequest, kind: Kind, slug: str, url: str) -> HttpResponse:
     actor = actor_of(request)
-    found = preview_removal(kind=kind, slug=slug, actor=actor)
+    subject = preview_removal(kind=kind, slug=slug, actor=actor)
     if request.method != "POST":
-        return _preview(request, found, url)
+        return _preview(request, subject, url)
     posted = read_action(request, "action")
     try:
-        if posted.step != found.action:  # the page showed another action than the one that is possible now
+        if posted.step != subject.action:  # the page showed another action than the one that is possible now
             raise Conflict(_("Another person changed this first"), code="changed")
-        _SERVICES[kind, posted.step](slug=found.slug, reason=posted.reason, at=clock.now(), actor=actor)
+        _SERVICES[kind, posted.step](slug=subject.slug, reason=posted.reason, at=clock.now(), actor=actor)
     except (Invalid, Conflict) as refusal:
         current = preview_removal(kind=kind, slug=slug, actor=actor)
         return _preview(request, current, url, refusal.message, 422 if isinstance(refusal, Invalid) else 409)
-    messages.success(request, str(_DONE[posted.step]) % {"name": found.name})
+    messages.success(request, str(_DONE[posted.step]) % {"name": subject.name})
     if posted.step == "restore":
         return SeeOther(url)
     return SeeOther(reverse("dashboard:sources" if kind == "source" else "dashboard:overview"))
 
 
-def _preview(request: HttpRequest, found: Removal, url: str, problem: str = "", status: int = 200) -> HttpResponse:
-    title = str(_TITLES[found.action]) % {"name": found.name}
-    back = [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}] if found.kind == "source" else []
+def _preview(request: HttpRequest, subject: Removal, url: str, problem: str = "", status: int = 200) -> HttpResponse:
+    title = str(_TITLES[subject.action]) % {"name": subject.name}
+    back = [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}] if subject.kind == "source" else []
     context = {
-        "found": found,
+        "found": subject,
         "title": title,
-        "button": _BUTTONS[found.action],
+        "button": _BUTTONS[subject.action],
         "url": url,
         "problem": problem,
         "typed_reason": read_action(request).reason,
-        "crumbs": [*back, {"label": found.name, "url": url}, {"label": _BUTTONS[found.action]}],
+        "crumbs": [*back, {"label": subject.name, "url": url}, {"label": _BUTTONS[subject.action]}],
     }
     return render(request, "web/removal.html", context, status=status)

@@ -98,8 +98,8 @@ def _with_measurement(texts: Sequence[PropertyText], measured: Measured | None) 
     """Declared properties, each with the measurement of a package's operator."""
     if measured is None:
         return texts
-    found = (None, measured.proportional_redistribution, None, measured.boundaries)
-    return [replace(one, measured=each) for one, each in zip(texts, found, strict=True)]
+    measurements = (None, measured.proportional_redistribution, None, measured.boundaries)
+    return [replace(text, measured=each) for text, each in zip(texts, measurements, strict=True)]
 
 
 def _with_trial(texts: Sequence[PropertyText], measured: Properties | None) -> Sequence[PropertyText]:
@@ -109,8 +109,15 @@ def _with_trial(texts: Sequence[PropertyText], measured: Properties | None) -> S
     """
     if measured is None:
         return texts
-    found = (measured.isolation, measured.proportional_redistribution, measured.scale_invariance, measured.boundaries)
-    return [replace(one, measured=each) if one.holds else one for one, each in zip(texts, found, strict=True)]
+    measurements = (
+        measured.isolation,
+        measured.proportional_redistribution,
+        measured.scale_invariance,
+        measured.boundaries,
+    )
+    return [
+        replace(text, measured=each) if text.holds else text for text, each in zip(texts, measurements, strict=True)
+    ]
 
 
 def _operator(settings: Mapping[str, Any]) -> str:
@@ -134,8 +141,8 @@ def defaults_of(algorithm: Algorithm) -> dict[str, Any]:
 
 def label_of(settings: Mapping[str, Any], *, with_resolution: bool = False) -> str:
     """Short label for column heads: Aequus, relative; Slurm: Fair Tree; with resolution: Aequus, relative at 256."""
-    found = all_algorithms().get(str(settings.get("name", "")))
-    label = str(settings.get("name", "")) if found is None else found.label.removesuffix(": priority vectors")
+    algorithm = all_algorithms().get(str(settings.get("name", "")))
+    label = str(settings.get("name", "")) if algorithm is None else algorithm.label.removesuffix(": priority vectors")
     label = label.removesuffix(": deviations by level")
     if not settings.get("operator"):
         return label
@@ -154,7 +161,9 @@ def parameters_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
         parameters = get_algorithm(str(settings.get("name", ""))).parameters
     except BadParameter:
         return [(name, str(value)) for name, value in settings.items() if name != "name"]
-    return [(one.label, typed(settings[one.name])) for one in parameters if one.name in settings]
+    return [
+        (parameter.label, typed(settings[parameter.name])) for parameter in parameters if parameter.name in settings
+    ]
 
 
 def typed(value: object) -> str:

@@ -251,7 +251,7 @@ def work_at(run_id: int, at: datetime) -> None:
 def _lines(at: datetime) -> Iterator[dict[str, Any]]:
     """Lines of a log of three nights ago: jobs of VOs, jobs of accounts without project, and invalid lines."""
     begin_at = (at - timedelta(days=3)).replace(hour=1, minute=0, second=0, microsecond=0)
-    members = [one for one in Grid().members if one.vo in ("climate", "fusion", "solar")]
+    members = [member for member in Grid().members if member.vo in ("climate", "fusion", "solar")]
     for number in range(N_GOOD - len(_OTHERS)):
         member = members[number % len(members)]
         account = {"user": member.user, "group": member.vo, "project": member.project}

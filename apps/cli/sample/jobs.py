@@ -68,17 +68,19 @@ def _parts(grid: Grid) -> list[float]:
     by appetites only if the organisation's projects do not follow their shares.
     """
     appetites: defaultdict[tuple[str, str], float] = defaultdict(float)
-    for one in grid.members:
-        for project in ("", one.project):
-            appetites[one.vo, project] += one.appetite
+    for member in grid.members:
+        for project in ("", member.project):
+            appetites[member.vo, project] += member.appetite
     parts = []
-    for one in grid.members:
-        if STORY.get(one.vo, Behaviour()).follows_projects:
-            shares = grid.project_shares(one.vo)
-            part = shares[one.project] / sum(shares.values()) * one.appetite / appetites[one.vo, one.project]
+    for member in grid.members:
+        if STORY.get(member.vo, Behaviour()).follows_projects:
+            shares = grid.project_shares(member.vo)
+            part = (
+                shares[member.project] / sum(shares.values()) * member.appetite / appetites[member.vo, member.project]
+            )
         else:
-            part = one.appetite / appetites[one.vo, ""]
-        parts.append(grid.vo_shares[one.vo] * part)
+            part = member.appetite / appetites[member.vo, ""]
+        parts.append(grid.vo_shares[member.vo] * part)
     return parts
 
 

@@ -95,10 +95,10 @@ def _publish_usage(url: str, at: datetime) -> bytes:
 
 def _parsed(url: str, what: str) -> tuple[datetime, dict[str, str]]:
     parts = urlsplit(url)
-    found = _PATH.fullmatch(parts.path)
-    if found is None or found[2] != what:
+    match = _PATH.fullmatch(parts.path)
+    if match is None or match[2] != what:
         raise NotFound("The sample publishes nothing at this address.")
-    begins_at = datetime.strptime(found[1], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    begins_at = datetime.strptime(match[1], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     return begins_at, {name: values[-1] for name, values in parse_qs(parts.query).items()}
 
 
@@ -135,9 +135,9 @@ def _root(*, is_new: bool) -> dict[str, Any]:
     for project, n in shares.items():
         path = f"{VO}/{project}"
         users = [
-            {"uid": str(uid_of(f"{path}/{one.user}")), "name": one.user, "kind": "user", "shares": one.shares}
-            for one in Grid().members
-            if (one.vo, one.project) == (VO, project)
+            {"uid": str(uid_of(f"{path}/{member.user}")), "name": member.user, "kind": "user", "shares": member.shares}
+            for member in Grid().members
+            if (member.vo, member.project) == (VO, project)
         ]
         projects.append({"uid": str(uid_of(path)), "name": project, "kind": "project", "shares": n, "children": users})
     return {"uid": str(uid_of("")), "name": VO, "kind": "vo", "scope": "global", "children": projects}
@@ -201,8 +201,8 @@ class _Feed:
 
 
 def _people() -> list[UUID]:
-    members = (one for one in Grid().members if one.vo == VO)
-    return sorted((uid_of(f"{VO}/{one.project}/{one.user}") for one in members), key=str)
+    members = (member for member in Grid().members if member.vo == VO)
+    return sorted((uid_of(f"{VO}/{member.project}/{member.user}") for member in members), key=str)
 
 
 _PUBLISHED_FOR_S = 90 * 86_400  # Turku fetches once, when the sample is loaded

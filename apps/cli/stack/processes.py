@@ -26,15 +26,15 @@ def name_of(pid: int) -> str:
 
 def working_in(directory: Path, name: str) -> list[int]:
     """Ids of running processes with this name prefix and working directory, such as those of a PostgreSQL server."""
-    found = []
+    ids = []
     for pid in pids():
         try:
             inside = os.readlink(_PROC / str(pid) / "cwd") == str(directory)
         except OSError:  # it has ended, is a zombie, or belongs to another user
             continue
         if inside and name_of(pid).startswith(name):
-            found.append(pid)
-    return found
+            ids.append(pid)
+    return ids
 
 
 def send(pid: int, sig: signal.Signals) -> None:

@@ -209,7 +209,7 @@ def _conflict_lines(conflict: Conflict) -> list[str]:
     if not isinstance(conflict, EditConflict):
         return [conflict.message]
     return [
-        presentation.field_conflict(each.path, each.field, base=each.base, theirs=each.theirs, mine=each.mine)
+        presentation.field_conflict(each.path, each.field, base=each.base, current=each.theirs, wanted=each.mine)
         for each in conflict.conflicts
     ]
 

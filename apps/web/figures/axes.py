@@ -37,7 +37,7 @@ def share_axis(values: Iterable[float | None], *, whole: bool = False) -> dict[s
     """Axis of percents from zero. whole: up to 100."""
     high = 100.0 if whole else max([1.0, *_known(values)]) * 1.06
     marks = ticks(0.0, min(high, 100.0), 5)
-    texts = [f"{one:g}" for one in marks[:-1]] + [f"{marks[-1]:g}\u00a0%"]
+    texts = [f"{mark:g}" for mark in marks[:-1]] + [f"{marks[-1]:g}\u00a0%"]
     return {"range": [0, high], "tickvals": marks, "ticktext": texts}
 
 
@@ -48,7 +48,7 @@ def points_axis(values: Iterable[float | None], *, most: int = 5) -> dict[str, A
     pad = max((high - low) * 0.06, 0.5)
     low, high = low - pad, high + pad
     marks = ticks(low, high, most)
-    return {"range": [low, high], "tickvals": marks, "ticktext": [points_text(one) for one in marks]}
+    return {"range": [low, high], "tickvals": marks, "ticktext": [points_text(mark) for mark in marks]}
 
 
 def more_ticks(axis: dict[str, Any], values: Iterable[float | None], words: Callable[[float], str]) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def more_ticks(axis: dict[str, Any], values: Iterable[float | None], words: Call
     low, high = min(known), max(known)
     step *= max(1, ceil((high - low) / step / _MOST_TICKS))
     more = [round(n * step, 12) + 0.0 for n in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
-    return {"tickvals": more, "ticktext": [words(one) for one in more]}
+    return {"tickvals": more, "ticktext": [words(tick) for tick in more]}
 
 
 def points_text(value: float) -> str:
@@ -72,7 +72,7 @@ def amount_axis(values: Iterable[float | None], *, most: int = 5) -> dict[str, A
     """Axis of amounts from zero, with ticks such as 390 k and 1.7 M."""
     high = max([1.0, *_known(values)]) * 1.06
     marks = ticks(0.0, high, most)
-    return {"range": [0, high], "tickvals": marks, "ticktext": [short_amount(one) for one in marks]}
+    return {"range": [0, high], "tickvals": marks, "ticktext": [short_amount(mark) for mark in marks]}
 
 
 def short_amount(value: float) -> str:
@@ -84,7 +84,7 @@ def short_amount(value: float) -> str:
 
 def number_axis(low: float, high: float, *, most: int = 5, suffix: str = "") -> dict[str, Any]:
     marks = ticks(low, high, most)
-    return {"range": [low, high], "tickvals": marks, "ticktext": [f"{one:g}{suffix}" for one in marks]}
+    return {"range": [low, high], "tickvals": marks, "ticktext": [f"{mark:g}{suffix}" for mark in marks]}
 
 
 def day_axis(first: date, last: date, *, few: bool = False) -> dict[str, Any]:
@@ -113,13 +113,13 @@ def rounded(values: Sequence[float | None] | npt.NDArray[np.float64], digits: in
     exact = np.asarray(values, np.float64)
     known = np.isfinite(exact)
     scaled = np.where(known, exact, 0.0) * 10.0**digits
-    found: list[float | None] = (np.rint(scaled) / 10.0**digits).tolist()
+    numbers: list[float | None] = (np.rint(scaled) / 10.0**digits).tolist()
     ties = np.abs(np.abs(scaled - np.rint(scaled)) - 0.5) < _NEAR_TIE
     for at in np.flatnonzero(known & (ties | (np.abs(scaled) > _MOST_SCALED))):
-        found[at] = round(float(exact[at]), digits)  # from the unscaled value, which has all digits
+        numbers[at] = round(float(exact[at]), digits)  # from the unscaled value, which has all digits
     for at in np.flatnonzero(~known):
-        found[at] = None
-    return found
+        numbers[at] = None
+    return numbers
 
 
 def empty_layout() -> dict[str, Any]:
@@ -128,4 +128,4 @@ def empty_layout() -> dict[str, Any]:
 
 
 def _known(values: Iterable[float | None]) -> list[float]:
-    return [one for one in values if one is not None and isfinite(one)]
+    return [value for value in values if value is not None and isfinite(value)]

@@ -69,10 +69,10 @@ def policy_decay_figure(settings: PolicySettings, policy: str, query: QueryDict,
 def _window_with(window: Mapping[str, Any], function: DecayFunction) -> Window:
     """The policy's window with another decay function; a linear one ends with the default window if it has no end."""
     names = {"length_s", *(parameter.name for parameter in function.parameters)}
-    given = {name: value for name, value in window.items() if name in names}
-    if function.name == "linear" and given["length_s"] is None:
-        del given["length_s"]
-    return window_of(PolicySettings.from_json({"window": {**given, "aging": function.name}}).window)
+    terms = {name: value for name, value in window.items() if name in names}
+    if function.name == "linear" and terms["length_s"] is None:
+        del terms["length_s"]
+    return window_of(PolicySettings.from_json({"window": {**terms, "aging": function.name}}).window)
 
 
 def decay_figure(
@@ -92,10 +92,10 @@ def decay_figure(
     drawn = [
         traces.line(
             days,
-            [round(float(one), 2) for one in left[name]],
+            [round(float(percent), 2) for percent in left[name]],
             name=labels[name],
             color=colors[name],
-            words=[_words(day, float(one)) for day, one in zip(days, left[name], strict=True)],
+            words=[_words(day, float(percent)) for day, percent in zip(days, left[name], strict=True)],
             width=2.25 if name == _OWN else 1.75,
         )
         for name in reversed(shown)
@@ -154,7 +154,7 @@ def _age_ticks(days: int) -> dict[str, Any]:
     marks = axes.ticks(0, days, 6)
     return {
         "tickvals": marks,
-        "ticktext": [_("now") if one == 0 else _("%(n)s d") % {"n": f"{one:g}"} for one in marks],
+        "ticktext": [_("now") if mark == 0 else _("%(n)s d") % {"n": f"{mark:g}"} for mark in marks],
     }
 
 
@@ -174,8 +174,8 @@ def _table(days: list[float], left: Mapping[str, Any], labels: Mapping[str, str]
     rows = range(0, len(days), step)
     return Table(
         columns=(Column(_("Age, days")), *(Column(f"{label}, %") for label in labels.values())),
-        rows=[[f"{days[at]:g}", *(f"{float(one[at]):.1f}" for one in left.values())] for at in rows],
-        raw=[[days[at], *(round(float(one[at]), 4) for one in left.values())] for at in range(len(days))],
+        rows=[[f"{days[at]:g}", *(f"{float(curve[at]):.1f}" for curve in left.values())] for at in rows],
+        raw=[[days[at], *(round(float(curve[at]), 4) for curve in left.values())] for at in range(len(days))],
         header=("age_days", *(f"left_percent_{name}" for name in left)),
     )
 
@@ -192,7 +192,7 @@ def _controls(own: Window, options: DecayOptions, query: QueryDict) -> list[Cont
     ]
     functions = [Choice("function-own", _("active"), with_changes(query, function=[_OWN]), True, swatch="$accent")]
     for name in _other_functions(own):
-        others = [one for one in options.functions if one != name]
+        others = [other for other in options.functions if other != name]
         picked = others if name in options.functions else [*others, name]
         functions.append(
             Choice(
@@ -286,14 +286,14 @@ def profile_figure(own: str, options: ProfileOptions, query: QueryDict, *, polic
     curves = {name: _values(operator, target, actuals) for name, operator in shown.items()}
     # Each operator has a fixed colour, whatever else is shown; the policy's own has the accent.
     colors = {name: "$accent" if name == own else traces.series_color(_color_index(own, name)) for name in shown}
-    at = [round(float(one) * 100, 6) for one in actuals]
+    at = [round(float(actual) * 100, 6) for actual in actuals]
     lines = [
         traces.line(
             at,
-            [round(float(one), 6) for one in curves[name]],
+            [round(float(value), 6) for value in curves[name]],
             name=name,
             color=colors[name],
-            words=[signed(float(one), 3) for one in curves[name]],
+            words=[signed(float(value), 3) for value in curves[name]],
             width=2.25 if name == own else 1.75,
         )
         for name in reversed(shown)
@@ -314,7 +314,7 @@ def profile_figure(own: str, options: ProfileOptions, query: QueryDict, *, polic
             "xaxis": {
                 "range": [0, 100],
                 "tickvals": marks,
-                "ticktext": [f"{one:g}" for one in marks[:-1]] + ["100\u00a0%"],
+                "ticktext": [f"{mark:g}" for mark in marks[:-1]] + ["100\u00a0%"],
                 "title": {"text": _("actual share")},
                 "unifiedhovertitle": {"text": _("actual %{x:.1f} %")},
             },
@@ -375,7 +375,7 @@ def _profile_sentence(own: Operator, target: float) -> str:
 
 def _profile_table(at: list[float], curves: Mapping[str, F8]) -> Table:
     wanted = {round(n * 100 * _PROFILE_STEP / (_N_POINTS - 1), 6) for n in range(_N_POINTS // _PROFILE_STEP + 1)}
-    rows = [n for n, one in enumerate(at) if one in wanted]
+    rows = [n for n, actual in enumerate(at) if actual in wanted]
     return Table(
         columns=(Column(_("Actual")), *(Column(name) for name in curves)),
         rows=[[f"{at[n]:g}", *(signed(float(curve[n]), 3) for curve in curves.values())] for n in rows],
@@ -387,7 +387,7 @@ def _profile_table(at: list[float], curves: Mapping[str, F8]) -> Table:
 def _profile_controls(own: str, options: ProfileOptions, query: QueryDict, colors: Mapping[str, str]) -> list[Control]:
     chips = []
     for name in dict.fromkeys([*_listed_operators(own), *options.others]):
-        others = [one for one in options.others if one != name]
+        others = [other for other in options.others if other != name]
         picked = others if name in options.others else [*others, name]
         chips.append(
             Choice(

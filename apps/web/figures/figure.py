@@ -185,7 +185,7 @@ class Figure:
         """The labels at the ends of lines as a list, for narrow windows; empty if chips already list the series."""
         if any(control.kind == "chips" for control in self.controls):
             return []
-        return [Swatch(one.swatch, one.text.replace("<br>", ", ")) for one in self.labels if one.swatch]
+        return [Swatch(label.swatch, label.text.replace("<br>", ", ")) for label in self.labels if label.swatch]
 
 
 def figure_json(figure: Figure) -> dict[str, Any]:

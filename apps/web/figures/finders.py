@@ -32,7 +32,7 @@ class PlotlyFinder(BaseFinder):
 
 def _folder() -> Path:
     """Locate the package without importing it, which would cost time and memory."""
-    found = find_spec("plotly")
-    if found is None or found.origin is None:  # pragma: no cover - a required dependency
+    spec = find_spec("plotly")
+    if spec is None or spec.origin is None:  # pragma: no cover - a required dependency
         raise FileNotFoundError("The package plotly isn't installed.")
-    return Path(found.origin).parent / "package_data"
+    return Path(spec.origin).parent / "package_data"

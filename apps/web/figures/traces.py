@@ -156,7 +156,7 @@ def steps(
     """A heat map of steps: `step` (rows, columns) is the index of a cell's colour, None is a gap."""
     n = len(colors)
     scale = [edge for at, color in enumerate(colors) for edge in ((at / n, color), ((at + 1) / n, color))]
-    z = [[None if one is None else one + 0.5 for one in row] for row in step]
+    z = [[None if value is None else value + 0.5 for value in row] for row in step]
     return {
         "type": "heatmap",
         "x": list(x),

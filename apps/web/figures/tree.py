@@ -73,11 +73,11 @@ def legend_of(options: TreeOptions, paints: list[Paint]) -> list[Swatch]:
     unknown = [Swatch(UNKNOWN.fill, _("no data"), is_outlined=True)] if UNKNOWN in paints else []
     if options.color == "balance":
         return [*balance_legend(), *idle, *unknown]
-    edges = [f"{one * 100:g}" for one in _SHARES]
+    edges = [f"{share * 100:g}" for share in _SHARES]
     between = [_("%(first)s to %(last)s") % {"first": low, "last": high} for low, high in pairwise(edges)]
     texts = [
         _("below %(n)s") % {"n": f"{edges[0]}{NBSP}%"},
-        *(f"{one}{NBSP}%" for one in between),
+        *(f"{span}{NBSP}%" for span in between),
         _("%(n)s and more") % {"n": f"{edges[-1]}{NBSP}%"},
     ]
     return [*(Swatch(color, text) for color, text in zip(_SHARE_COLORS, texts, strict=True)), *unknown]
@@ -96,9 +96,9 @@ def entries_of(sector: Sector) -> Iterator[EntryRow]:
 
 def sentence_of(page: IciclePage, options: TreeOptions) -> str:
     """Return the finding, and how many of the entries are drawn."""
-    found = _largest(page, options) if options.color == "share" else _farthest(page)
+    finding = _largest(page, options) if options.color == "share" else _farthest(page)
     if page.n_shown == page.n_entries:
-        return found
+        return finding
     words = {"n": count(page.n_shown), "of": count(page.n_entries)}
     drawn = (
         ngettext(
@@ -108,7 +108,7 @@ def sentence_of(page: IciclePage, options: TreeOptions) -> str:
         )
         % words
     )
-    return f"{found} {drawn}"
+    return f"{finding} {drawn}"
 
 
 def _farthest(page: IciclePage) -> str:
@@ -123,10 +123,10 @@ def _farthest(page: IciclePage) -> str:
 
 
 def _largest(page: IciclePage, options: TreeOptions) -> str:
-    fields = [one for one in page.top.children if one.row is not None]
+    fields = [field for field in page.top.children if field.row is not None]
     if not fields:
         return empty_text(page, options)
-    largest = max(fields, key=lambda one: one.size)
+    largest = max(fields, key=lambda field: field.size)
     words = {"name": largest.row.name if largest.row else "", "share": percent(largest.size), "of": top_name(page)}
     if options.size == "actual":
         return _("%(name)s used the most: %(share)s of %(of)s.") % words
@@ -177,7 +177,7 @@ def field_lines(sector: Sector, page: IciclePage) -> list[str]:
         else ""
     )
     own = _("the policy") if row.parent_uid is None else words_of(row)
-    return [one for one in (f"{row.name}: {own}", "" if row == page.top.row else part, members) if one]
+    return [line for line in (f"{row.name}: {own}", "" if row == page.top.row else part, members) if line]
 
 
 def more_text(n: int) -> str:
@@ -236,10 +236,10 @@ def tree_figure(
         file=f"fairshare_{page.policy_slug}_{options.kind}_rev{page.revision}",
         caption=_caption(page),
         controls=[_path(page, query), *tree_controls(options, query)],
-        legend=[] if empty else legend_of(options, [one.paint for one in fields if one.sector.row]),
+        legend=[] if empty else legend_of(options, [field.paint for field in fields if field.sector.row]),
         reads=False,
         empty=empty,
-        extra={"fields": [_field_json(one) for one in fields], "chosen": str(page.chosen.uid)},
+        extra={"fields": [_field_json(field) for field in fields], "chosen": str(page.chosen.uid)},
     )
 
 
@@ -273,25 +273,25 @@ def entry_query(query: QueryDict, row: EntryRow) -> str:
 
 def _trace(fields: list[_Field], options: TreeOptions) -> Trace:
     """The value of a field excludes its children ("remainder"), so that their sum never exceeds it."""
-    texts = [short_text(one.sector.row) if one.sector.row else "" for one in fields]
+    texts = [short_text(field.sector.row) if field.sector.row else "" for field in fields]
     trace: Trace = {
         "type": options.kind,
-        "ids": [one.id for one in fields],
-        "parents": [one.parent for one in fields],
-        "labels": [plotly_text(_name(one.sector)) for one in fields],
-        "values": [_own_part(one.sector) for one in fields],
+        "ids": [field.id for field in fields],
+        "parents": [field.parent for field in fields],
+        "labels": [plotly_text(_name(field.sector)) for field in fields],
+        "values": [_own_part(field.sector) for field in fields],
         "branchvalues": "remainder",
         "sort": False,
         "text": texts,
         "texttemplate": "%{label}<br>%{text}",
         "textposition": "middle left" if options.kind == "icicle" else "top left",
-        "textfont": {"color": [one.paint.ink for one in fields], "weight": 500},
+        "textfont": {"color": [field.paint.ink for field in fields], "weight": 500},
         "marker": {
-            "colors": [one.paint.fill for one in fields],
-            "line": {"color": [one.paint.line for one in fields]},
-            "pattern": {"shape": ["/" if one.paint.is_hatched else "" for one in fields], **_HATCH},
+            "colors": [field.paint.fill for field in fields],
+            "line": {"color": [field.paint.line for field in fields]},
+            "pattern": {"shape": ["/" if field.paint.is_hatched else "" for field in fields], **_HATCH},
         },
-        "customdata": ["<br>".join(map(plotly_text, one.lines)) for one in fields],
+        "customdata": ["<br>".join(map(plotly_text, field.lines)) for field in fields],
         "hovertemplate": "%{customdata}<extra></extra>",
     }
     if options.kind == "treemap":
@@ -307,15 +307,15 @@ def _name(sector: Sector) -> str:
     return more_text(sector.n_together) if sector.row is None else sector.row.name
 
 
-def _field_json(one: _Field) -> dict[str, Any]:
+def _field_json(field: _Field) -> dict[str, Any]:
     """JSON of a field beside the trace, in the same order as its lists."""
     return {
-        "name": _name(one.sector),
-        "short": short_text(one.sector.row) if one.sector.row else "",
-        "lines": one.lines,
-        "query": one.query,
-        "url": one.url,
-        "size": round(one.sector.size, 9),
+        "name": _name(field.sector),
+        "short": short_text(field.sector.row) if field.sector.row else "",
+        "lines": field.lines,
+        "query": field.query,
+        "url": field.url,
+        "size": round(field.sector.size, 9),
     }
 
 
@@ -345,7 +345,7 @@ def _caption(page: IciclePage) -> str:
 
 def _table(page: IciclePage, fields: list[_Field], query: QueryDict) -> Table:
     """The drawn entries in drawing order; a click on a row opens it."""
-    rows = [one.sector.row for one in fields if one.sector.row is not None]
+    rows = [field.sector.row for field in fields if field.sector.row is not None]
     return Table(
         columns=(
             Column(_("Entry"), is_number=False),
@@ -370,5 +370,5 @@ def _cells(row: EntryRow) -> list[str]:
 def _numbers(row: EntryRow) -> Iterator[Any]:
     yield from (row.path, row.name, str(row.uid))
     numbers = (row.target, row.target_global, row.actual, row.actual_global, row.deviation_points)
-    yield from ("" if one is None else one for one in numbers)
+    yield from ("" if number is None else number for number in numbers)
     yield row.state

@@ -114,10 +114,10 @@ def _query(i: int, account: Any) -> AccountQuery:
             )
         if value is not None and (type(value) is not str or len(value) > _LONGEST_TEXT):
             raise field_refusal(f"accounts[{i}].{name}", f"must be text of at most {_LONGEST_TEXT} characters")
-    given = {name: value for name, value in account.items() if value}
-    if not given.keys() & _NAMES:
+    fields = {name: value for name, value in account.items() if value}
+    if not fields.keys() & _NAMES:
         raise field_refusal(f"accounts[{i}]", "names nobody: give user, group or dn")
-    return AccountQuery(**given)
+    return AccountQuery(**fields)
 
 
 def snapshot_since(request: HttpRequest, policy_slug: str) -> ServedSnapshot | None:
@@ -150,10 +150,10 @@ def answer_accounts(
         raise field_refusal("columns", "must be 0 or 1")
     if _FLAGS[text]:
         accounts, factors, ranks = snapshot.lookup_columns(queries, mask=mask, names=names)
-        found = dumps({"accounts": accounts, "factors": factors, "ranks": ranks})[1:-1]
+        content = dumps({"accounts": accounts, "factors": factors, "ranks": ranks})[1:-1]
     else:
-        found = b'"results":' + snapshot.lookup_json(queries, mask, names)
-    body = b"{" + snapshot.head_json(at) + b"," + found + b"}"
+        content = b'"results":' + snapshot.lookup_json(queries, mask, names)
+    body = b"{" + snapshot.head_json(at) + b"," + content + b"}"
     return with_age(HttpResponse(body, content_type="application/json"), snapshot, at)
 
 
@@ -201,8 +201,8 @@ def _carried(named: Mask, here: ServedSnapshot, there: ServedSnapshot) -> Mask:
     if here.tree is there.tree or here.tree.digest == there.tree.digest != "":
         return named
     places = matching_indexes(there.tree, here.tree)
-    found: Mask = np.where(places >= 0, named[places], False)
-    return found
+    carried: Mask = np.where(places >= 0, named[places], False)
+    return carried
 
 
 def _identity(line: dict[str, Any]) -> tuple[Any, ...]:
@@ -229,10 +229,10 @@ def etag(snapshot: ServedSnapshot) -> str:
 
 
 def _not_modified(request: HttpRequest, snapshot: ServedSnapshot, at: datetime) -> HttpResponse | None:
-    given = request.META.get("HTTP_IF_NONE_MATCH")
-    if given is None:
+    tags = request.META.get("HTTP_IF_NONE_MATCH")
+    if tags is None:
         return None
-    known = {tag.strip().removeprefix("W/") for tag in str(given).split(",")}
+    known = {tag.strip().removeprefix("W/") for tag in str(tags).split(",")}
     if etag(snapshot) in known or "*" in known:
         return with_age(HttpResponse(status=304), snapshot, at)
     return None

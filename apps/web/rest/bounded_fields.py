@@ -17,18 +17,18 @@ Item = TypeVar("Item")
 
 def _validated_items(items: Iterable[tuple[Item, Any]], validate: Callable[[Any], Any]) -> dict[Item, Any]:
     """Validate until MOST_ERRORS items are wrong: each error costs more than a valid item, and all are answered."""
-    found: dict[Item, Any] = {}
+    values: dict[Item, Any] = {}
     errors: dict[Any, Any] = {}
     for key, item in items:
         try:
-            found[key] = validate(item)
+            values[key] = validate(item)
         except serializers.ValidationError as error:
             errors[key] = error.detail
             if len(errors) == MOST_ERRORS:
                 break
     if errors:
         raise serializers.ValidationError(errors)
-    return found
+    return values
 
 
 def _refuse_many(field: serializers.Field[Any, Any, Any, Any], n_items: int, most: int) -> None:

@@ -23,12 +23,12 @@ def encode_cursor(position: Any) -> str:
     return base64.urlsafe_b64encode(orjson.dumps(position)).rstrip(b"=").decode()
 
 
-def read_cursor(given: dict[str, Any], kind: type[Position] = int) -> Position | None:  # type: ignore[assignment]
+def read_cursor(query: dict[str, Any], kind: type[Position] = int) -> Position | None:  # type: ignore[assignment]
     """Position after which the page starts; None for the first page.
 
     A cursor encodes a position in the sort order, so that rows inserted or deleted meanwhile shift nothing.
     """
-    text = given.get("cursor")
+    text = query.get("cursor")
     if not text:
         return None
     try:

@@ -40,15 +40,15 @@ def loads(body: bytes) -> Any:
         Refusal: 400 with the location; codes bad_json, bad_text, too_deep, not_finite, number_too_long, duplicate_key.
     """
     _refuse_depth(body)
-    found: list[_Bad] = []
+    problems: list[_Bad] = []
     try:
-        data = _decoder(found).decode(body.decode())
+        data = _decoder(problems).decode(body.decode())
     except UnicodeDecodeError as error:
         raise _refusal("bad_json", f"byte {error.start}", "is not UTF-8.") from error
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise _refusal("bad_json", place, f"is not JSON: {error.msg}.") from error
-    if found or _ESCAPED.search(body):
+    if problems or _ESCAPED.search(body):
         for where, bad in _bad_values(data):
             raise _refusal(bad.code, where, bad.message)
     return data
@@ -75,10 +75,10 @@ def _refuse_depth(body: bytes) -> None:
                 return
 
 
-def _decoder(found: list[_Bad]) -> json.JSONDecoder:
+def _decoder(problems: list[_Bad]) -> json.JSONDecoder:
     def bad(code: str, message: str) -> _Bad:
-        found.append(_Bad(code, message))
-        return found[-1]
+        problems.append(_Bad(code, message))
+        return problems[-1]
 
     def number(text: str) -> float | _Bad:
         value = float(text)

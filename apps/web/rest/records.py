@@ -91,8 +91,8 @@ def _hint(record: type, path: str) -> Any:
     name, _, rest = path.partition(".")
     hint: Any = get_type_hints(record, include_extras=True).get(name)
     if hint is None:
-        found = getattr(record, name)
-        getter = found.func if isinstance(found, cached_property) else found.fget
+        attribute = getattr(record, name)
+        getter = attribute.func if isinstance(attribute, cached_property) else attribute.fget
         hint = get_type_hints(getter, include_extras=True)["return"]
     return _hint(hint, rest) if rest else hint
 

@@ -63,8 +63,8 @@ class StateSerializer(serializers.Serializer[Any]):
 
 def preview_view(kind: Kind) -> type[APIView]:
     def get(self: APIView, request: Request, **names: str) -> Response:
-        found = removal.preview_removal(kind=kind, slug=names[kind], actor=actor_of(request))
-        return Response(RemovalSerializer(found).data)
+        preview = removal.preview_removal(kind=kind, slug=names[kind], actor=actor_of(request))
+        return Response(RemovalSerializer(preview).data)
 
     get.__doc__ = _PREVIEWS[kind]
     described = extend_schema(operation_id=f"preview_{kind}_removal", responses=RemovalSerializer)(get)

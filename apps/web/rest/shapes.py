@@ -126,9 +126,9 @@ TABLE_ANSWERS: dict[tuple[int, str], Any] = {
 
 def table_response(name: str, columns: Sequence[Column], rows: Iterable[Row], format: str) -> StreamingHttpResponse:
     """Streamed. The first piece is made here, so that a refusal is an answer and no broken download."""
-    found = pieces(columns, rows, format)
-    first = next(found)
-    response = StreamingHttpResponse(chain([first], found), content_type=MEDIA_TYPES[format])
+    chunks = pieces(columns, rows, format)
+    first = next(chunks)
+    response = StreamingHttpResponse(chain([first], chunks), content_type=MEDIA_TYPES[format])
     response["Content-Disposition"] = f'attachment; filename="{name}.{format}"'
     return response
 

@@ -53,7 +53,7 @@ class TokenVisibility:
             return known.readable
         policy = Policy(pk=row.id, slug=row.slug, visibility=row.visibility)  # an unsaved object: no query
         try:
-            found = self._with_timeout(lambda: readable_now(policy=policy, snapshot=snapshot, at=at, actor=actor))
+            readable = self._with_timeout(lambda: readable_now(policy=policy, snapshot=snapshot, at=at, actor=actor))
         except (OperationalError, InterfaceError):
             if not connection.in_atomic_block:
                 connection.close()
@@ -61,8 +61,8 @@ class TokenVisibility:
                 raise
             return known.readable
         with self._lock:
-            self._known[key] = _Cached(user, found)
-        return found
+            self._known[key] = _Cached(user, readable)
+        return readable
 
     def is_known(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot) -> bool:
         """Whether `readable` needs no query."""

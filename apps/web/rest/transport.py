@@ -123,9 +123,9 @@ class ByteOrderMarkMiddleware:
         is_asked = "bom=" in request.META["QUERY_STRING"] and request.GET.getlist(PARAMETER) == ["1"]
         if not is_asked or request.method not in ("GET", "HEAD"):
             return self.get_response(request)
-        given = request.GET.copy()
-        del given[PARAMETER]
-        request.GET = given  # type: ignore[assignment]  # a QueryDict that may change
+        query = request.GET.copy()
+        del query[PARAMETER]
+        request.GET = query  # type: ignore[assignment]  # a QueryDict that may change
         response = self.get_response(request)
         if response.get("Content-Type", "").startswith("text/csv"):
             if isinstance(response, StreamingHttpResponse):

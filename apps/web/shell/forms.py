@@ -40,7 +40,7 @@ class RefusableForm(forms.Form):
 
     def add_refusal(self, error: DomainError) -> None:
         self.is_stale = isinstance(error, Stale)
-        problems = [(self.form_field(one.where), self.field_message(one.message)) for one in error.fields]
+        problems = [(self.form_field(problem.where), self.field_message(problem.message)) for problem in error.fields]
         for name, message in problems or [(self.field_names.get(error.code, ""), error.message)]:
             refused = forms.ValidationError(message, code=error.code)
             self.add_error(name if name in self.fields else self.default_field, refused)

@@ -80,10 +80,10 @@ class DrawnTrend:
 def draw_trends(view: PolicyView, rows: Sequence[EntryRow], *, of: str) -> dict[UUID, DrawnTrend]:
     """Sparklines by entry, loaded in one query. Entries without known days are left out."""
     wanted = [row for row in rows if row.parent_uid is not None and row.target is not None][:MOST]
-    found = load_trends(view, [row.uid for row in wanted], of=of)
+    trends = load_trends(view, [row.uid for row in wanted], of=of)
     drawn = {}
     for row in wanted:
-        trend = found.get(row.uid)
+        trend = trends.get(row.uid)
         state = row.state if row.state in _COLOURED else "on"
         line = draw_sparkline(trend.actual, trend.target, state=state) if trend is not None else None
         if trend is not None and line is not None:
@@ -304,9 +304,9 @@ def with_more(
         while open_groups and line.entry.level <= open_groups[-1][0]:
             yield stand_in(open_groups.pop()[1])
         yield line
-        found = waiting.pop(line.entry.uid, None)
-        if found is not None:
-            open_groups.append((line.entry.level, found))
+        group = waiting.pop(line.entry.uid, None)
+        if group is not None:
+            open_groups.append((line.entry.level, group))
     while open_groups:
         yield stand_in(open_groups.pop()[1])
     for row in waiting.values():

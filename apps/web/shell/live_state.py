@@ -92,7 +92,7 @@ def get_page_state(
     fresh = age or freshness(policy_slug=policy_slug, actor=actor)
     parts = {
         "numbers": _tag(numbers),  # changes only with the served snapshot, the revision or the daily series
-        "fresh": _tag((fresh.revision, fresh.keys, [one.state for one in fresh.inputs])),
+        "fresh": _tag((fresh.revision, fresh.keys, [source.state for source in fresh.inputs])),
         **{name: _tag(mark) for name, mark in zip(marks_sql(), marks or _read_marks(), strict=True)},
     }
     return PageState(_tag(parts), parts, head, snapshot.computed_at if snapshot else None)

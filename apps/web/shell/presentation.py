@@ -63,8 +63,8 @@ class StatusBadge:
 
 
 def joined(sentences: Iterable[KeyedText]) -> KeyedText:
-    found = [each for each in sentences if each]
-    return KeyedText(" ".join(each.key for each in found), " ".join(each.text for each in found))
+    parts = [each for each in sentences if each]
+    return KeyedText(" ".join(each.key for each in parts), " ".join(each.text for each in parts))
 
 
 def first_line(text: str) -> str:
@@ -276,15 +276,15 @@ def why_not_shown() -> str:
     ) % {"n": settings.FAIRSHARE_SMALLEST_GROUP}
 
 
-def field_conflict(path: str, field: str, *, base: object, theirs: object, mine: object) -> str:
+def field_conflict(path: str, field: str, *, base: object, current: object, wanted: object) -> str:
     """Sentence about a field that two users changed at the same time."""
     written = _shares_text if field == "shares" else _value_text
     return _("%(field)s of %(path)s: originally %(base)s, now %(theirs)s; your value is %(mine)s.") % {
         "field": field_labels.conflicting_field(field),
         "path": path,
         "base": written(base),
-        "theirs": written(theirs),
-        "mine": written(mine),
+        "theirs": written(current),
+        "mine": written(wanted),
     }
 
 

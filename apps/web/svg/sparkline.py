@@ -51,5 +51,5 @@ def draw_sparkline(actual: Sequence[float], target: float | None, *, state: str)
         elif stretches[-1]:
             stretches.append([])
     end = (_SPARK_RIGHT, y(actual[-1])) if isfinite(actual[-1]) else None
-    drawn = tuple(" ".join(one) for one in stretches if one)
+    drawn = tuple(" ".join(stretch) for stretch in stretches if stretch)
     return Sparkline(drawn, y(target) if has_target and target is not None else None, end, state)

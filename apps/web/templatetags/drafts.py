@@ -24,7 +24,15 @@ def my_drafts(context: dict[str, Any], policy_slug: str) -> dict[str, Any]:
     actor, at = actor_of(context["request"]), clock.now()
     policy = get_policy(slug=policy_slug, actor=actor)
     may_edit = drafts.may_edit(policy, actor, at)
-    mine = drafts.list_drafts(policy=policy, at=at, actor=actor) if may_edit else []
-    shown = [{"draft": each, "title": presentation.title_of(each), "n": len(each.operations)} for each in mine[:_SHOWN]]
+    own_drafts = drafts.list_drafts(policy=policy, at=at, actor=actor) if may_edit else []
+    shown = [
+        {"draft": each, "title": presentation.title_of(each), "n": len(each.operations)} for each in own_drafts[:_SHOWN]
+    ]
     undoes = revision_to_undo(policy, actor.user.pk if actor.user else None, at=at) if may_edit else None
-    return {"policy_slug": policy_slug, "may_edit": may_edit, "drafts": shown, "n_drafts": len(mine), "undoes": undoes}
+    return {
+        "policy_slug": policy_slug,
+        "may_edit": may_edit,
+        "drafts": shown,
+        "n_drafts": len(own_drafts),
+        "undoes": undoes,
+    }

@@ -32,8 +32,8 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         kind, name, restores = options["kind"], options["name"], options["restore"]
         if options["dry_run"]:
-            found = preview_removal(kind=kind, slug=name, actor=COMMAND)
-            self.stdout.write("\n".join(preview_lines(found)))
+            removal = preview_removal(kind=kind, slug=name, actor=COMMAND)
+            self.stdout.write("\n".join(preview_lines(removal)))
             return
         _DO[kind, restores](slug=name, reason=options["reason"], at=now(), actor=COMMAND)
         self.stdout.write(f"{'Restored' if restores else 'Archived'} the {kind} {name}.")

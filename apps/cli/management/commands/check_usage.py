@@ -28,8 +28,8 @@ class Command(OperatorCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object for each source")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        one = options["source"]
-        sources = [get_source(slug=one, actor=COMMAND)] if one else list(Source.all_objects.order_by("slug"))
+        slug = options["source"]
+        sources = [get_source(slug=slug, actor=COMMAND)] if slug else list(Source.all_objects.order_by("slug"))
         n_left = 0
         for source in sources:
             audit = (
@@ -78,9 +78,8 @@ def _agreement(audit: BucketAudit) -> str:
     return "every bucket is the sum of its records"
 
 
-def _described(one: Difference) -> str:
-    whose = one.account or "all accounts together"
-    site = f" at {one.site}" if one.site else ""
-    return (
-        f"{one.hour_at:%Y-%m-%d %H:%M} {whose}{site}: {one.amount} is {one.stored}, its records come to {one.expected}"
-    )
+def _described(difference: Difference) -> str:
+    whose = difference.account or "all accounts together"
+    site = f" at {difference.site}" if difference.site else ""
+    where = f"{difference.hour_at:%Y-%m-%d %H:%M} {whose}{site}"
+    return f"{where}: {difference.amount} is {difference.stored}, its records come to {difference.expected}"

@@ -66,9 +66,11 @@ class Command(OperatorCommand):
         )
         status.add_argument("--json", action="store_true", help="print JSON, with ages in seconds")
         fetch = actions.add_parser("fetch", help="fetch all mounts and subscriptions now, and wait for the result")
-        one = fetch.add_mutually_exclusive_group()
-        one.add_argument("--mount", type=int, metavar="ID", help="only the mount with this number in `status`")
-        one.add_argument("--usage", type=int, metavar="ID", help="only the subscription with this number in `status`")
+        target = fetch.add_mutually_exclusive_group()
+        target.add_argument("--mount", type=int, metavar="ID", help="only the mount with this number in `status`")
+        target.add_argument(
+            "--usage", type=int, metavar="ID", help="only the subscription with this number in `status`"
+        )
         mount = actions.add_parser("mount", help="mount a publication of another site at an entry")
         self._add_remote(mount)
         usage = mount.add_mutually_exclusive_group()
@@ -159,10 +161,10 @@ class Command(OperatorCommand):
                 at=now(),
                 actor=COMMAND,
             )
-        found = feeds.list_feeds(actor=COMMAND)
-        if not found:
+        usage_feeds = feeds.list_feeds(actor=COMMAND)
+        if not usage_feeds:
             self.stdout.write("No usage feeds yet: use --policy, --entry, --name and --cores.")
-        for feed in found:
+        for feed in usage_feeds:
             whom = "open to anyone" if feed.is_open else "by token"
             self.stdout.write(
                 f"{feed.name}  {feed.policy.slug}  number {feed.number}  {feed.capacity_cores:g} cores  {whom}"
@@ -187,10 +189,10 @@ class Command(OperatorCommand):
 
     def _chosen(self, mount: int | None, usage: int | None) -> list[Mount | Subscription]:
         at = now()
-        found: list[Mount | Subscription] = [] if usage is not None else [*list_mounts(actor=COMMAND, at=at)]
-        found += [] if mount is not None else list_subscriptions(actor=COMMAND, at=at)
+        remotes: list[Mount | Subscription] = [] if usage is not None else [*list_mounts(actor=COMMAND, at=at)]
+        remotes += [] if mount is not None else list_subscriptions(actor=COMMAND, at=at)
         wanted = mount if mount is not None else usage
-        return [remote for remote in found if wanted in (None, remote.pk)]
+        return [remote for remote in remotes if wanted in (None, remote.pk)]
 
     def _is_rejected(self, remote: Mount | Subscription) -> bool:
         """Fetch now, print the outcome, and return whether the document was rejected."""
@@ -201,18 +203,18 @@ class Command(OperatorCommand):
         return run.result.get("outcome") in (None, *BAD_OUTCOMES)
 
     def _mount(self, options: dict[str, Any]) -> None:
-        given = _document_arguments(options)
-        found = preview(**given)
-        head, fingerprint = found.document.head, found.key.fingerprint
+        arguments = _document_arguments(options)
+        mount_preview = preview(**arguments)
+        head, fingerprint = mount_preview.document.head, mount_preview.key.fingerprint
         self.stdout.write(
             f"{head.publication} of {head.issuer}, version {head.version}: "
-            f"{counted(found.n_entries, 'entry', 'entries')} on {counted(found.n_levels, 'level')}, "
+            f"{counted(mount_preview.n_entries, 'entry', 'entries')} on {counted(mount_preview.n_levels, 'level')}, "
             f"until {head.expires_at:%Y-%m-%d %H:%M} UTC"
         )
         self._compared(fingerprint, options)
-        self._usage_decided(found.unmapped, options)
+        self._usage_decided(mount_preview.unmapped, options)
         made = make_mount(
-            **given,
+            **arguments,
             issuer=head.issuer,
             publication=head.publication,
             fingerprint=fingerprint,
@@ -222,16 +224,16 @@ class Command(OperatorCommand):
         self.stdout.write(f"Mounted at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
 
     def _subscribe(self, options: dict[str, Any]) -> None:
-        given = _document_arguments(options)
-        found = preview_feed(**given)
-        head, fingerprint = found.document.head, found.key.fingerprint
+        arguments = _document_arguments(options)
+        feed_preview = preview_feed(**arguments)
+        head, fingerprint = feed_preview.document.head, feed_preview.key.fingerprint
         self.stdout.write(
             f"{head.feed} of {head.issuer}, number {head.number}: site {head.site}, {head.capacity_cores:g} cores, "
-            f"{len(found.document.hours):,} hours"
+            f"{len(feed_preview.document.hours):,} hours"
         )
         self._compared(fingerprint, options)
         made = subscribe(
-            **given,
+            **arguments,
             issuer=head.issuer,
             feed=head.feed,
             fingerprint=fingerprint,
@@ -241,10 +243,10 @@ class Command(OperatorCommand):
         )
         self.stdout.write(f"Subscribed at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
 
-    def _compared(self, found: str, options: dict[str, Any]) -> None:
+    def _compared(self, fingerprint: str, options: dict[str, Any]) -> None:
         """Print the fingerprint; fail unless it equals --fingerprint, or --yes is given."""
-        self.stdout.write(f"Its key: {found}")
-        if options["fingerprint"] and clean_fingerprint(options["fingerprint"]) != found:
+        self.stdout.write(f"Its key: {fingerprint}")
+        if options["fingerprint"] and clean_fingerprint(options["fingerprint"]) != fingerprint:
             raise CommandError("The key differs from --fingerprint: nothing was done.", returncode=REFUSED)
         if not options["fingerprint"] and not options["yes"]:
             message = "Compare it with the fingerprint that the other site sends separately; then use --fingerprint."

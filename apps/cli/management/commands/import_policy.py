@@ -98,17 +98,17 @@ class Command(OperatorCommand):
     def _print_mapped(self, done: PolicyImport, *, is_mapped_by_names: bool) -> None:
         """Print how many accounts the rules map to entries: unmapped accounts get the fallback factor."""
         policy = Policy.all_objects.get(pk=done.plan.policy.pk)
-        found = count_mapped(policy, load_tree(policy) if done.revision is not None else done.plan.tree)
-        n = f"{found.n_mapped:,} of {found.n_accounts:,} accounts of the usage sources"
+        mapped = count_mapped(policy, load_tree(policy) if done.revision is not None else done.plan.tree)
+        n = f"{mapped.n_mapped:,} of {mapped.n_accounts:,} accounts of the usage sources"
         self.stderr.write(f"{n} map to entries of the tree.")
-        for number, problem in found.problems:
+        for number, problem in mapped.problems:
             self.stderr.write(f"Rule {number}: {problem_text(problem)}")
-        for given in unmatched_class_factors(done.plan.settings.metric):
-            self.stderr.write(f"The factor of {factor_name(given)} matches no job so far.")
-        for key, path in found.other_case[:_MOST_LINES]:
+        for factor in unmatched_class_factors(done.plan.settings.metric):
+            self.stderr.write(f"The factor of {factor_name(factor)} matches no job so far.")
+        for key, path in mapped.other_case[:_MOST_LINES]:
             self.stderr.write(other_case_text(key, path))
-        if found.n_mapped < found.n_accounts or not found.n_rules:
-            who = "The others get" if found.n_rules else "There is no mapping rule, so every account gets"
+        if mapped.n_mapped < mapped.n_accounts or not mapped.n_rules:
+            who = "The others get" if mapped.n_rules else "There is no mapping rule, so every account gets"
             remedy = "write mapping rules on the page Accounts."
             if not is_mapped_by_names:
                 remedy = f"import with --publish --map, or {remedy}"

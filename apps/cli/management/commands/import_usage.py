@@ -143,10 +143,10 @@ class _Report:
 
 
 def _preview(wanted: dict[str, Any], file: BinaryIO) -> _Report:
-    source, found = preview_import(**wanted, file=file, at=now(), actor=COMMAND)
-    n_unmapped = count_unmapped_of_preview(found.result, source.namespace)
-    lines = [{name: getattr(each, name) for name in _OF_LINE} for each in found.rejections]
-    return _Report(None, True, found.result, lines, n_unmapped)
+    source, import_preview = preview_import(**wanted, file=file, at=now(), actor=COMMAND)
+    n_unmapped = count_unmapped_of_preview(import_preview.result, source.namespace)
+    lines = [{name: getattr(each, name) for name in _OF_LINE} for each in import_preview.rejections]
+    return _Report(None, True, import_preview.result, lines, n_unmapped)
 
 
 def _billing_weights(name: str) -> Mapping[str, Any]:

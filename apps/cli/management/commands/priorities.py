@@ -28,7 +28,7 @@ class Command(OperatorCommand):
             answer = {**snapshot.head(now()), "results": results}
             self.stdout.write(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
             return
-        for one in sorted(results, key=lambda one: (one.get("rank") is None, one.get("rank") or 0)):
-            rank = f"{one['rank']}/{one['of']}" if one.get("rank") else one.get("error", "-")
-            name = one["account"] or "-"
-            self.stdout.write(f"{rank:>12}  {one['factor']:.6f}  {name}  {one['entry'] or ''}".rstrip())
+        for result in sorted(results, key=lambda result: (result.get("rank") is None, result.get("rank") or 0)):
+            rank = f"{result['rank']}/{result['of']}" if result.get("rank") else result.get("error", "-")
+            name = result["account"] or "-"
+            self.stdout.write(f"{rank:>12}  {result['factor']:.6f}  {name}  {result['entry'] or ''}".rstrip())

@@ -26,12 +26,12 @@ class Command(OperatorCommand):
         parser.add_argument("--dry-run", action="store_true", help="count and change nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        given = {name: options[name] for name in ("namespace", "reason", "dry_run")}
+        arguments = {name: options[name] for name in ("namespace", "reason", "dry_run")}
         if options["user"] is not None:
-            hidden = pseudonymise_user(user_name=options["user"], at=now(), actor=COMMAND, **given)
+            hidden = pseudonymise_user(user_name=options["user"], at=now(), actor=COMMAND, **arguments)
             whose = f"accounts of {options['user']}"
         else:
-            hidden = pseudonymise_idle(idle_days=options["idle_days"], at=now(), actor=COMMAND, **given)
+            hidden = pseudonymise_idle(idle_days=options["idle_days"], at=now(), actor=COMMAND, **arguments)
             whose = f"accounts without usage for {options['idle_days']} days"
         if options["dry_run"]:
             self.stdout.write(f"{hidden.n_accounts} {whose} (dry run: nothing changed)")

@@ -21,11 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print dependent data and the effects, and do nothing")
 
 
-def preview_lines(found: Removal) -> list[str]:
+def preview_lines(removal: Removal) -> list[str]:
     """The preview as lines of text."""
-    lines = [f"The {found.kind} {found.slug} ({found.name}): {found.action}."]
-    lines += [f"  depends on it: {each.what}: {each.n:,}" for each in found.dependents]
-    return lines + [f"  {each}" for each in found.effects]
+    lines = [f"The {removal.kind} {removal.slug} ({removal.name}): {removal.action}."]
+    lines += [f"  depends on it: {each.what}: {each.n:,}" for each in removal.dependents]
+    return lines + [f"  {each}" for each in removal.effects]
 
 
 class Command(OperatorCommand):
@@ -40,8 +40,8 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         kind, name = options["kind"], options["name"]
         if options["dry_run"]:
-            found = preview_removal(kind=kind, slug=name, actor=COMMAND)
-            self.stdout.write("\n".join(preview_lines(found)))
+            removal = preview_removal(kind=kind, slug=name, actor=COMMAND)
+            self.stdout.write("\n".join(preview_lines(removal)))
             return
         _REMOVE[kind](slug=name, reason=options["reason"], at=now(), actor=COMMAND)
         self.stdout.write(f"Removed the {kind} {name}.")

@@ -25,13 +25,15 @@ class Command(OperatorCommand):
         holdings = [*list_holdings(at=now()), _files()]
         used, needed = total(holdings)
         if options["json"]:
-            answer = {"holdings": [asdict(one) for one in holdings], "bytes": used, "bytes_in_a_year": needed}
+            answer = {"holdings": [asdict(holding) for holding in holdings], "bytes": used, "bytes_in_a_year": needed}
             self.stdout.write(json.dumps(answer))
             return
         self.stdout.write(f"{'':16}{'rows':>14}{'now':>12}{'in a year':>14}{'':2}")
-        for one in holdings:
-            rows = f"{one.n_rows:,}" if one.n_rows else ""
-            self.stdout.write(f"{one.name:16}{rows:>14}{_size(one.n_bytes):>12}{_size(one.bytes_in_a_year):>14}")
+        for holding in holdings:
+            rows = f"{holding.n_rows:,}" if holding.n_rows else ""
+            self.stdout.write(
+                f"{holding.name:16}{rows:>14}{_size(holding.n_bytes):>12}{_size(holding.bytes_in_a_year):>14}"
+            )
         self.stdout.write(f"{'together':16}{'':>14}{_size(used):>12}{_size(needed):>14}")
 
 

@@ -145,12 +145,12 @@ class _Announcement:
         return True
 
     def _people(self) -> str:
-        found = sign_ins(var=self._var)
-        new = {name: password for name, password in found.items() if name not in self._known}
+        passwords = sign_ins(var=self._var)
+        new = {name: password for name, password in passwords.items() if name not in self._known}
         lines = [f"  {name:<12} {password}" for name, password in new.items()]
         if new:
             lines.insert(0, "Sign in as (until changed; printed this once):")
-        if found:
+        if passwords:
             lines.append(f"Passwords of the first start: {self._var / SIGN_INS}")
         return "".join(f"{line}\n" for line in lines)
 

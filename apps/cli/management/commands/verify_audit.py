@@ -19,10 +19,10 @@ class Command(OperatorCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        found = check_chain(at=now())
-        if found.broken_id is not None:
+        check = check_chain(at=now())
+        if check.broken_id is not None:
             raise CommandError(
-                f"The audit log is broken: {found.problem}. {found.n_rows:,} rows before it hold.", returncode=REFUSED
+                f"The audit log is broken: {check.problem}. {check.n_rows:,} rows before it hold.", returncode=REFUSED
             )
-        head = bytes(found.head_hash).hex()
-        self.stdout.write(f"{counted(found.n_rows, 'row')} unbroken in {found.duration_s:.1f} s, head {head}")
+        head = bytes(check.head_hash).hex()
+        self.stdout.write(f"{counted(check.n_rows, 'row')} unbroken in {check.duration_s:.1f} s, head {head}")

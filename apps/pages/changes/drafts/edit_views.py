@@ -302,7 +302,7 @@ def _sides(error: EditConflict, choices: Mapping[str, str]) -> list[dict[str, An
             {
                 "key": key,
                 "field": presentation.field_conflict(
-                    each.path, each.field, base=each.base, theirs=each.theirs, mine=each.mine
+                    each.path, each.field, base=each.base, current=each.theirs, wanted=each.mine
                 ),
                 "path": each.path,
                 "name": each.field,
