@@ -48,9 +48,9 @@ class Heading:
     is_shown: bool = True
 
 
-def headings_of(page: TreePage, state: TreeState) -> list[Heading]:
-    """Of columns available on this page in table order, without the entry's name."""
-    own, has_trend = own_column_of(page), page.moment is None and page.view is not None
+def headings_of(page: TreePage, state: TreeState, own: str) -> list[Heading]:
+    """Of columns available on this page in table order, without the entry's name. own: see `own_column_of`."""
+    has_trend = page.moment is None and page.view is not None
     headings = []
     for column in TREE.on("table"):
         if column.name == "own" and own:
@@ -133,7 +133,7 @@ def rows_context(page: TreePage, state: TreeState) -> dict[str, Any]:
     own_column = own_column_of(page)
     moment = time_travel.moment_query(page.moment.asked if page.moment else None)
     tolerance = lines.tolerance_of(page.settings)
-    headings = headings_of(page, state)
+    headings = headings_of(page, state, own_column)
     shown = [heading.column for heading in headings if heading.is_shown]
     shows_trends = any(column.name == "trend" for column in shown)
     trends = draw_trends(page.view, page.rows, of=state.of) if page.view is not None and shows_trends else {}

@@ -126,7 +126,7 @@ def table(request: HttpRequest, policy: str) -> HttpResponseBase:
     state = read_state(request)
     page = selectors.get_tree_page(policy_slug=policy, actor=actor_of(request), arranged=state.arranged, at=state.at)
     own = presenters.own_column_of(page)
-    shown = [heading.column.name for heading in presenters.headings_of(page, state) if heading.is_shown]
+    shown = [heading.column.name for heading in presenters.headings_of(page, state, own) if heading.is_shown]
     columns = csv_columns(shown, own)
     rows = () if page.view is None else rows_of(page.view, iterate_rows(page.view, state.arranged), state.of, own)
     return csv_response(f"{policy}-tree.csv", [column.name for column in columns], csv_rows(columns, rows))
