@@ -8,3 +8,6 @@ ADDRESSES = (
     ("/api/v1/policies/grid/goal?entry=/physics&by=2026-12-10&most_lost=60", True),
     ("/policy/grid/goal/{uid}/?by=2026-12-10&most_lost=60", True),
 )
+# What is answered as usual, and names the function as the reason for having no forecast.
+NAMING = ("/api/v1/policies/grid/forecast?account=alice",)
+NAMING_OWN = ("/api/v1/me/forecast",)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.rest_site import Caller, refused
+from tests.small_site import Site
 
 
-def test_a_configuration_of_slurm_becomes_settings_to_propose(admin: Caller, golden_dir: Path) -> None:
+def test_a_configuration_of_slurm_becomes_settings_to_propose(computed_site: Site, golden_dir: Path) -> None:
+    admin = Caller(user=computed_site.admin)
     text = (golden_dir / "slurm/config/depth-oblivious.txt").read_text()
     found = admin.post("slurm-config", {"text": text}).json()
     assert found["cluster"] == "c1"

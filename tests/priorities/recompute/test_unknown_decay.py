@@ -134,6 +134,7 @@ def test_pages_and_routes_of_the_policy_work_or_name_the_function(left: Site, cl
     assert {path: answer.status_code for path, answer in answers.items() if answer.status_code >= 500} == {}
     page = answers["/policy/grid/decay/"].content.decode()
     assert "plateau, a decay function that this version doesn’t have" in page
+    assert [path for path in added("unknown_decay", "NAMING") if NAMED not in answers[path].content.decode()] == []
 
 
 def test_a_user_sees_the_last_priority(left: Site, client: Client) -> None:
@@ -142,6 +143,8 @@ def test_a_user_sees_the_last_priority(left: Site, client: Client) -> None:
     before = store.newest("grid").lookup(["alice"])[0]
     (mine,) = client.get("/api/v1/me").json()["accounts"]
     assert mine["rank"] == before["rank"]
+    own = added("unknown_decay", "NAMING_OWN")
+    assert [path for path in own if NAMED not in client.get(path).content.decode()] == []
     assert "plateau" in client.get("/").content.decode()
 
 
