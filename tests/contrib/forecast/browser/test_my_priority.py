@@ -14,8 +14,8 @@ from apps.policies.services import change_shares
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from tests.browser.conftest import Open
-from tests.browser.test_my_priority import OWN_USAGE, come
+from tests.browser.conftest import Open, come
+from tests.browser.test_my_priority import OWN_USAGE
 from tests.instants import AT
 from tests.pages.grid import SLUG, Grid
 
