@@ -5,13 +5,13 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
 
 from apps.accounts.people import SOURCES
+from apps.core.addresses import split_address
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -30,7 +30,7 @@ def _oidc() -> Iterator[CheckMessage]:
     ]
     if missing:
         yield Error(f"FAIRSHARE_OIDC_ISSUER is set without {' and '.join(missing)}.", id="accounts.E001")
-    address = urlsplit(issuer)
+    address = split_address(issuer)
     if address.scheme != "https" and address.hostname not in _LOOPBACK:
         yield Error("FAIRSHARE_OIDC_ISSUER must be an https:// address.", id="accounts.E002")
 
@@ -39,7 +39,7 @@ def _ldap() -> Iterator[CheckMessage]:
     url = settings.FAIRSHARE_LDAP_URL
     if not url:
         return
-    address = urlsplit(url)
+    address = split_address(url)
     if address.scheme not in ("ldap", "ldaps") or not address.hostname:
         yield Error("FAIRSHARE_LDAP_URL must be ldaps://host or ldap://host.", id="accounts.E003")
     if not settings.FAIRSHARE_LDAP_PEOPLE:

@@ -10,7 +10,7 @@ import logging
 import os
 import re
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 
@@ -61,6 +61,14 @@ class Refused(Invalid):
     """An address that this service doesn't connect to."""
 
     code = "address_refused"
+
+
+def split_address(url: str) -> SplitResult:
+    """Parts of an address; all are empty if it is malformed, such as https://[host]."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return SplitResult("", "", "", "", "")
 
 
 def target_of(url: str) -> Target:

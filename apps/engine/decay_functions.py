@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 
 import numpy as np
 
@@ -74,7 +73,6 @@ def get_decay_function(name: str) -> DecayFunction:
     return DECAY_FUNCTIONS[name]
 
 
-@cache
 def decay_parameter_names() -> tuple[str, ...]:
     """The names of the parameters of all decay functions, each once, in the order of the registry."""
     return tuple(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from urllib.parse import urlsplit
 
 from apps.core import clock
+from apps.core.addresses import split_address
 from apps.core.errors import NotFound
 from apps.core.outbound import Answer
 
@@ -36,10 +36,7 @@ def local_answer(url: str, *, at: datetime | None = None) -> Answer | None:
 
     at: now by default.
     """
-    try:
-        publisher = _publishers.get(urlsplit(url).hostname or "")
-    except ValueError:
-        return None
+    publisher = _publishers.get(split_address(url).hostname or "")
     if publisher is None:
         return None
     try:

@@ -32,7 +32,9 @@ def test_valid_settings_pass_the_checks(settings: Any, given: dict[str, Any]) ->
     [
         (OIDC | {"FAIRSHARE_OIDC_CLIENT_SECRET": ""}, "accounts.E001"),
         (OIDC | {"FAIRSHARE_OIDC_ISSUER": "http://idp.example"}, "accounts.E002"),
+        (OIDC | {"FAIRSHARE_OIDC_ISSUER": "https://[idp.example"}, "accounts.E002"),
         (LDAP | {"FAIRSHARE_LDAP_URL": "dir.example"}, "accounts.E003"),
+        (LDAP | {"FAIRSHARE_LDAP_URL": "ldaps://[dir.example"}, "accounts.E003"),
         (LDAP | {"FAIRSHARE_LDAP_PEOPLE": ""}, "accounts.E004"),
         (LDAP | {"FAIRSHARE_LDAP_FILTER": "(uid=*)"}, "accounts.E005"),
         (LDAP | {"FAIRSHARE_LDAP_URL": "ldap://dir.example", "FAIRSHARE_LDAP_START_TLS": False}, "accounts.E006"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -19,6 +19,7 @@ from apps.contrib.forecast.figures import SHARE, read_share
 from apps.contrib.forecast.selectors import Forecast, ForecastLevel, get_my_forecast
 from apps.contrib.forecast.what_if import RankRange, ScenarioResult, read_scenario, run_my_scenario
 from apps.core import clock
+from apps.core.addresses import split_address
 from apps.core.errors import Invalid, TooOften
 from apps.engine.explain import Recovery
 from apps.pages.my_priority.account_choice import page_url
@@ -284,7 +285,7 @@ def _is_of_form(request: HttpRequest) -> bool:
 
 def _state_of_page(request: HttpRequest) -> QueryDict:
     """Query string of the page with the values of this form."""
-    state = QueryDict(urlsplit(request.headers.get("HX-Current-URL", "")).query, mutable=True)
+    state = QueryDict(split_address(request.headers.get("HX-Current-URL", "")).query, mutable=True)
     for name, values in request.GET.lists():
         state.setlist(name, values)
     state.pop(NUMBERS, None)

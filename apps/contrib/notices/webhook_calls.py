@@ -18,7 +18,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import transaction
@@ -34,6 +33,7 @@ from apps.contrib.notices.models import Delivery, Notice, Webhook
 from apps.contrib.notices.places import Place, may_set
 from apps.contrib.notices.visibility import Reader
 from apps.contrib.notices.webhooks import PURPOSE, RUN_KIND, drop_waiting, host_of
+from apps.core.addresses import split_address
 from apps.core.errors import DomainError
 from apps.core.outbound import Limits, Resolve, fetch
 from apps.policies.tree.stored import load_tree
@@ -333,7 +333,7 @@ def payload_of(notice: Notice) -> dict[str, Any]:
         "entry": str(notice.entry_uid) if notice.entry_uid else None,
         "source": notice.source.slug if notice.source else None,
         "sentence": {"key": sentence.key, "values": dict(sentence.values), "text": sentence.text},
-        "url": address("/notices/") if urlsplit(settings.FAIRSHARE_URL).scheme else None,
+        "url": address("/notices/") if split_address(settings.FAIRSHARE_URL).scheme else None,
     }
 
 

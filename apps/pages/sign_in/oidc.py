@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from typing import Any, NoReturn
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core.exceptions import ImmediateHttpResponse
@@ -25,6 +25,7 @@ from apps.accounts.models import Identity
 from apps.accounts.people import Person, update_or_create_user
 from apps.accounts.sign_in.id_token import InvalidToken, verify_id_token
 from apps.core import clock
+from apps.core.addresses import split_address
 from apps.core.errors import DomainError, Invalid, Unavailable
 from apps.pages.sign_in.session import sign_in, url_after_sign_in
 from apps.web.shell.errors import Refusal, refusal_of, refuse
@@ -107,7 +108,7 @@ def _checked_config(config: Any) -> dict[str, Any]:
 
 
 def _is_web_address(value: Any) -> bool:
-    return isinstance(value, str) and urlsplit(value).scheme in ("https", "http")
+    return isinstance(value, str) and split_address(value).scheme in ("https", "http")
 
 
 class SiteProvider(OpenIDConnectProvider):  # type: ignore[misc]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from urllib.parse import urlsplit
 
 from apps.accounts.models import User
+from apps.core.addresses import split_address
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage.models import Source
@@ -84,6 +84,6 @@ def _called_by(source: Source) -> str:
     """The host or program that a collection waits for; "" for a folder."""
     terms = source.collecting
     if source.kind == Source.Kind.SLURM_REST:
-        return f"host:{urlsplit(terms['address']).netloc}"
+        return f"host:{split_address(terms['address']).netloc}"
     program = (terms.get("command") or terms.get("listing") or [""])[0]
     return f"program:{program}" if program else ""

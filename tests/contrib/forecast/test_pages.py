@@ -121,6 +121,12 @@ def test_another_pace_is_kept_in_the_address(alice: Client, grid: Grid) -> None:
     assert "HX-Push-Url" not in with_page, "coming with its page is no step of the reader"
 
 
+def test_a_malformed_address_of_the_page_adds_nothing(alice: Client, grid: Grid) -> None:
+    broken = {**HTMX, "HX-Target": "forecast", "HX-Current-URL": "http://[testserver?share=5"}
+    answer = alice.get(reverse("dashboard:my-forecast"), _named(grid, share="20"), headers=broken)
+    assert (answer.status_code, QueryDict(answer["HX-Push-Url"].partition("?")[2])["share"]) == (200, "20")
+
+
 def _figure(client: Client, grid: Grid, **more: str) -> Any:
     return client.get(FIGURE, _named(grid, **more)).json()
 

@@ -235,9 +235,17 @@ def test_groups_are_names_alone(site: Site, groups: object, names: list[str]) ->
         ({"issuer": None}, "None"),
         ({"token_endpoint": None}, "token_endpoint"),
         ({"authorization_endpoint": 5}, "authorization_endpoint"),
+        ({"token_endpoint": "https://[idp.example"}, "token_endpoint"),
         ({"jwks_uri": "javascript:alert(1)"}, "jwks_uri"),
     ],
-    ids=["another issuer", "no issuer", "no token endpoint", "an endpoint that is a number", "keys without an address"],
+    ids=[
+        "another issuer",
+        "no issuer",
+        "no token endpoint",
+        "an endpoint that is a number",
+        "a malformed endpoint",
+        "keys without an address",
+    ],
 )
 def test_only_a_discovery_document_of_our_issuer_is_followed(
     site: Site, config: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture

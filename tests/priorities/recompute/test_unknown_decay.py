@@ -16,7 +16,7 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
 from apps.core.errors import Invalid
 from apps.engine.arrays import FloatArray
-from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction, decay_parameter_names
+from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
 from apps.engine.parameters import Settings, number
 from apps.policies.files.import_export import FileImport, import_policy, plan_import
 from apps.policies.recompute_runs import queue_recompute
@@ -57,10 +57,8 @@ def left(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     parameters = number("whole_d", "Whole", 14, 0, 3650), number("fades_d", "Fades", 14, 1, 3650)
     with monkeypatch.context() as earlier:
         earlier.setitem(DECAY_FUNCTIONS, "plateau", DecayFunction("plateau", "Plateau", "x", "x", parameters, _plateau))
-        decay_parameter_names.cache_clear()
         change_settings(policy_slug="grid", settings={"window": PLATEAU}, reason="x", at=AS_OF, actor=COMMAND)
         site.recompute()
-    decay_parameter_names.cache_clear()
     site.policy.refresh_from_db()
     assert "plateau" not in DECAY_FUNCTIONS
     return site
