@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from django.conf import settings
@@ -78,11 +80,14 @@ DOWNLOAD = re.compile(r"\.(\w+|<str:form>)$|/<slug:format>/$")
 
 
 def pages_of(world: World, part: int) -> Iterator[tuple[str, str, Row]]:
-    """Name, address and row of the pages of this part."""
-    for number, row in enumerate(PAGES):
-        if number % PARTS == part and is_opened(row):
-            name = re.sub(r"[^a-z0-9]+", "-", re.sub(r"<\w+:(\w+)>", r"\1", row.route or "overview")).strip("-")
-            yield f"{number:03d}-{name or 'overview'}", row.path.format(**world.objects), row
+    """Name, address and row of the pages of this part; a further row keeps the names and parts of the others."""
+    times = Counter[str]()
+    for row in PAGES:
+        address = re.sub(r"[^a-z0-9]+", "-", re.sub(r"<\w+:(\w+)>", r"\1", row.route)).strip("-") or "overview"
+        times[address] += 1
+        name = f"{address}-{times[address]}" if times[address] > 1 else address
+        if crc32(name.encode()) % PARTS == part and is_opened(row):
+            yield name, row.path.format(**world.objects), row
 
 
 def is_opened(row: Row) -> bool:
