@@ -164,29 +164,29 @@ class GrantListView(APIView):
         """Grants of the caller, grants that the caller gave, and grants at entries where the caller manages roles or
         sees people by name.
         """
-        given = read_query(GrantFilterSerializer, request)
-        entry = entry_uid(request, policy, given["entry"]) if "entry" in given else None
+        query = read_query(GrantFilterSerializer, request)
+        entry = entry_uid(request, policy, query["entry"]) if "entry" in query else None
         lines = access.list_grants(
             policy_slug=policy,
             entry_uid=entry,
-            below=given["below"],
-            username=given["person"],
+            below=query["below"],
+            username=query["person"],
             at=clock.now(),
             actor=actor_of(request),
         )
-        wanted = [line for line in lines if given.get("state") in (None, line.state.value)]
+        wanted = [line for line in lines if query.get("state") in (None, line.state.value)]
         return list_response(GrantSerializer(wanted, many=True).data)
 
     @extend_schema(operation_id="create_grant", request=NewGrantSerializer, responses={201: GrantSerializer})
     def post(self, request: Request, policy: str) -> Response:
         """Give a grant. Callers can't exceed their own rights or the end of these, and can't give to themselves."""
-        given = read_body(NewGrantSerializer, request)
-        more = {name: given[name] for name in ("verbs", "expires_at") if name in given}
+        body = read_body(NewGrantSerializer, request)
+        more = {name: body[name] for name in ("verbs", "expires_at") if name in body}
         grant = delegation.create_grant(
             policy_slug=policy,
-            entry_uid=entry_uid(request, policy, given["entry"]),
+            entry_uid=entry_uid(request, policy, body["entry"]),
             terms=GrantTerms(
-                username=given["person"], people=given["people"], role=given["role"], reason=given["reason"], **more
+                username=body["person"], people=body["people"], role=body["role"], reason=body["reason"], **more
             ),
             at=clock.now(),
             actor=actor_of(request),
@@ -208,9 +208,9 @@ class GrantDetailView(APIView):
     def patch(self, request: Request, policy: str, grant: int) -> Response:
         """Change the given fields. A later `expires_at` extends the grant."""
         tag, actor = _seen(request, policy, grant), actor_of(request)
-        given = read_body(ChangedGrantSerializer, request)
-        given_on, at = given.pop("given_on"), clock.now()
-        change = GrantChange(**given)
+        body = read_body(ChangedGrantSerializer, request)
+        given_on, at = body.pop("given_on"), clock.now()
+        change = GrantChange(**body)
         delegation.change_grant(
             policy_slug=policy, grant_id=grant, tag=tag, change=change, given_on=given_on, at=at, actor=actor
         )
@@ -220,8 +220,8 @@ class GrantDetailView(APIView):
     def delete(self, request: Request, policy: str, grant: int) -> Response:
         """End a grant now. The audit log keeps it."""
         tag, actor = _seen(request, policy, grant), actor_of(request)
-        given = read_query(EndSerializer, request)
-        delegation.end_grant(policy_slug=policy, grant_id=grant, tag=tag, **given, at=clock.now(), actor=actor)
+        query = read_query(EndSerializer, request)
+        delegation.end_grant(policy_slug=policy, grant_id=grant, tag=tag, **query, at=clock.now(), actor=actor)
         return Response(status=204)
 
 
@@ -231,11 +231,11 @@ class AccessView(APIView):
     @extend_schema(operation_id="explain_access", parameters=[AccessFilterSerializer], responses=AccessSerializer)
     def get(self, request: Request, policy: str) -> Response:
         """A person's rights at an entry, verb by verb, with the grants that give them."""
-        given = read_query(AccessFilterSerializer, request)
+        query = read_query(AccessFilterSerializer, request)
         answer = access.explain_access(
             policy_slug=policy,
-            entry_uid=entry_uid(request, policy, given["entry"]),
-            username=given["person"],
+            entry_uid=entry_uid(request, policy, query["entry"]),
+            username=query["person"],
             at=clock.now(),
             actor=actor_of(request),
             visibility=load_visibility,

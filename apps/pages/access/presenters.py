@@ -271,11 +271,12 @@ def draw_matrix(rows: Sequence[GrantRow]) -> Matrix:
     entries = sorted({(row.path, row.entry) for row in rows if row.state != GrantState.EXPIRED})
     shown = entries[:_MOST_COLUMNS]
     people = sorted({(row.is_group, row.who) for row in rows if row.state != GrantState.EXPIRED})
-    found: dict[tuple[str, bool, str], list[GrantRow]] = {}
+    rows_by_cell: dict[tuple[str, bool, str], list[GrantRow]] = {}
     for row in rows:
-        found.setdefault((row.who, row.is_group, row.path), []).append(row)
+        rows_by_cell.setdefault((row.who, row.is_group, row.path), []).append(row)
     table = [
-        (who, is_group, [found.get((who, is_group, path), []) for path, _name in shown]) for is_group, who in people
+        (who, is_group, [rows_by_cell.get((who, is_group, path), []) for path, _name in shown])
+        for is_group, who in people
     ]
     return Matrix(shown, table, len(entries) - len(shown))
 

@@ -50,14 +50,14 @@ def entry_page_url(policy: str, uid: UUID) -> str:
 @require_safe
 def overview(request: HttpRequest, policy: str) -> HttpResponse:
     """The list of grants with its filter, grants that end soon, the rights of roles, and the explanation of rights."""
-    found = get_policy(slug=policy, actor=actor_of(request))
+    viewed_policy = get_policy(slug=policy, actor=actor_of(request))
     now = clock.now()
     lines = access.list_grants(policy_slug=policy, at=now, actor=actor_of(request))
     soon = [access_lines.grant_row(policy, line, now) for line in access.ending_soon(lines)]
     people = {access.name_of(line.grant) for line in lines}
     context = {
         "policy": policy,
-        "policy_name": found.name,
+        "policy_name": viewed_policy.name,
         "summary": access_lines.count_text(len(people), len(lines)),
         "soon": soon,
         "can_extend": [row for row in soon if row.may_open],
@@ -65,13 +65,16 @@ def overview(request: HttpRequest, policy: str) -> HttpResponse:
         "roles": Grant.Role.choices,
         "table": access_lines.roles_table(),
         "crumbs": [
-            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
             {"label": _("Access")},
         ],
         **_list_context(request, policy, lines, now),
         # Path of the entry of the reader's first active grant, the default of the explanation; / without one.
         **_why_context(
-            request, found, now, next((line.path for line in lines if line.is_own and line.state in _ACTIVE), "/")
+            request,
+            viewed_policy,
+            now,
+            next((line.path for line in lines if line.is_own and line.state in _ACTIVE), "/"),
         ),
     }
     return render(request, "pages/access/access.html", context)
@@ -90,8 +93,8 @@ def grants(request: HttpRequest, policy: str) -> HttpResponse:
 @fragment(page_url)
 def why(request: HttpRequest, policy: str) -> HttpResponse:
     """Fragment that explains the rights of one person at one entry."""
-    found = get_policy(slug=policy, actor=actor_of(request))
-    context = _why_context(request, found, clock.now())
+    viewed_policy = get_policy(slug=policy, actor=actor_of(request))
+    context = _why_context(request, viewed_policy, clock.now())
     status = 422 if context["why_problem"] else 200
     return render(request, "pages/access/_why.html", {"policy": policy, **context}, status=status)
 
@@ -144,11 +147,11 @@ def _why_context(request: HttpRequest, policy: Policy, now: datetime, default: s
     context: dict[str, Any] = {"person": person, "path": path, "why": None, "why_problem": "", "why_code": ""}
     try:
         uid = entry_uid(request, policy, path)
-        found = access.explain_access(
+        explanation = access.explain_access(
             policy_slug=policy.slug, entry_uid=uid, username=person, at=now, actor=actor, visibility=load_visibility
         )
-        context["why"] = access_lines.draw_why(found, now)
-        context["path"] = found.path
+        context["why"] = access_lines.draw_why(explanation, now)
+        context["path"] = explanation.path
     except (Invalid, NotAllowed, NotFound) as refusal:
         context["why_problem"], context["why_code"] = refusal.message, refusal.code
     return context
@@ -170,7 +173,7 @@ _REFUSALS = (Invalid, NotAllowed, Conflict, NotFound, Stale)
 @require_http_methods(["GET", "HEAD", "POST"])
 def assign(request: HttpRequest, policy: str) -> HttpResponse:
     """Grant a role at an entry to a person or sign-in group."""
-    found, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
+    viewed_policy, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
     if not access.may_grant(policy_slug=policy, at=now, actor=actor_of(request)):
         raise NotAllowed(_("You may not do this here: ask a manager of the entry."))
     if request.method != "POST":
@@ -179,13 +182,13 @@ def assign(request: HttpRequest, policy: str) -> HttpResponse:
             "role": Grant.Role.LEAD,
             "ends_on": timezone.localtime(now + SUGGESTED).date(),
         }
-        return _assignment_page(request, found, GrantForm(initial=initial))
+        return _assignment_page(request, viewed_policy, GrantForm(initial=initial))
     form = GrantForm(request.POST)
-    if form.is_valid() and (made := _add_grant(request, found, form, now)):
+    if form.is_valid() and (made := _add_grant(request, viewed_policy, form, now)):
         words = {"role": Grant.Role(made.role).label, "who": access.name_of(made), "path": form.cleaned_data["entry"]}
         messages.success(request, _("%(who)s is now %(role)s at %(path)s and below.") % words)
         return SeeOther(page_url(policy))
-    return _assignment_page(request, found, form, status=422)
+    return _assignment_page(request, viewed_policy, form, status=422)
 
 
 def _add_grant(request: HttpRequest, policy: Policy, form: GrantForm, now: datetime) -> Grant | None:
@@ -217,17 +220,17 @@ def _add_grant(request: HttpRequest, policy: Policy, form: GrantForm, now: datet
 @require_http_methods(["GET", "HEAD", "POST"])
 def grant(request: HttpRequest, policy: str, grant_id: int) -> HttpResponse:
     """Change, extend or end one grant; `tag` identifies the state of it that the page showed."""
-    found, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
+    viewed_policy, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
     line = access.get_grant_line(policy_slug=policy, grant_id=grant_id, at=now, actor=actor_of(request))
     if request.method != "POST":
-        return _grant_page(request, found, line, _terms_of(line), EndForm())
+        return _grant_page(request, viewed_policy, line, _terms_of(line), EndForm())
     if read_action(request).step == "end":
-        return _end(request, found, line, now)
+        return _end(request, viewed_policy, line, now)
     form = TermsForm(request.POST)
-    if form.is_valid() and _change_grant(request, found, line, form, now):
+    if form.is_valid() and _change_grant(request, viewed_policy, line, form, now):
         messages.success(request, _("Saved"))
         return SeeOther(page_url(policy))
-    return _grant_page(request, found, line, form, EndForm(), status=form.status)
+    return _grant_page(request, viewed_policy, line, form, EndForm(), status=form.status)
 
 
 def _change_grant(request: HttpRequest, policy: Policy, line: GrantLine, form: TermsForm, now: datetime) -> bool:

@@ -198,13 +198,13 @@ def _leaves(view: PolicyView, results: Sequence[PriorityResult | None]) -> tuple
 def _move_counts(results: Sequence[PriorityResult | None], leaves: I8) -> list[tuple[int, int, int]]:
     """(moved, by operator, by rounding) of each algorithm against the first: rank = exact rank + effect of rounding."""
     ranks, exact = _ranks(results, leaves, missing=0), _exact_ranks(results, leaves)
-    found = []
+    counts = []
     for at in range(len(results)):
         both = (ranks[0] > 0) & (ranks[at] > 0)
         by_operator = both & (exact[at] != exact[0])
         by_rounding = both & (ranks[at] - exact[at] != ranks[0] - exact[0])
-        found.append((int((both & (ranks[at] != ranks[0])).sum()), int(by_operator.sum()), int(by_rounding.sum())))
-    return found
+        counts.append((int((both & (ranks[at] != ranks[0])).sum()), int(by_operator.sum()), int(by_rounding.sum())))
+    return counts
 
 
 def _exact_ranks(results: Sequence[PriorityResult | None], leaves: I8) -> I8:
@@ -233,16 +233,16 @@ def _ranks(results: Sequence[PriorityResult | None], leaves: I8, *, missing: int
 def _leaf(view: PolicyView, results: Sequence[PriorityResult | None], i: int, spread: int) -> ComparedLeaf:
     tree = view.tree
     ranks = [int(result.rank[i]) if result is not None and result.has_rank[i] else None for result in results]
-    found = []
+    leaf_ranks = []
     for result, rank in zip(results, ranks, strict=True):
         factor = float(result.factor[i]) if result is not None and result.has_factor[i] else None
         moved = None if rank is None or ranks[0] is None else ranks[0] - rank
-        found.append(LeafRank(rank, factor, moved))
+        leaf_ranks.append(LeafRank(rank, factor, moved))
     return ComparedLeaf(
         uid=tree.uuid(i),
         name=tree.name[i],
         path=tree.path(i),
         kind=tree.kind_names[int(tree.kind_code[i])],
-        ranks=tuple(found),
+        ranks=tuple(leaf_ranks),
         spread=spread,
     )

@@ -54,23 +54,30 @@ class ParametersForm:
 def unbound(algorithm: Algorithm, current: Mapping[str, Any]) -> ParametersForm:
     """Form with the active values, or with the defaults of an algorithm that isn't active."""
     start = current if current.get("name") == algorithm.name else read_algorithm(algorithm.name)
-    fields = [_field(one, _typed(one, start)) for one in algorithm.parameters]
+    fields = [_field(parameter, _typed(parameter, start)) for parameter in algorithm.parameters]
     return ParametersForm(fields, read_algorithm(algorithm.name))
 
 
 def bound(algorithm: Algorithm, data: Mapping[str, Any]) -> ParametersForm:
     """Form with the typed values; an empty field gets its default, or nothing if it doesn't apply."""
-    given = {one.name: str(data.get(one.name, "")).strip()[:_LONGEST] for one in algorithm.parameters}
-    if "operator" in given:
-        given["operator"] = str(data.get("operator_named", "")).strip()[:_LONGEST] or given["operator"]
-    filled = {one.name: _read(one, given[one.name]) for one in algorithm.parameters if given[one.name]}
+    texts = {parameter.name: str(data.get(parameter.name, "")).strip()[:_LONGEST] for parameter in algorithm.parameters}
+    if "operator" in texts:
+        texts["operator"] = str(data.get("operator_named", "")).strip()[:_LONGEST] or texts["operator"]
+    filled = {
+        parameter.name: _read(parameter, texts[parameter.name])
+        for parameter in algorithm.parameters
+        if texts[parameter.name]
+    }
     settings, place, message = None, "", ""
     try:
         settings = read_algorithm({**filled, "name": algorithm.name})
     except BadParameter as error:
         place, message = error.place.removeprefix("algorithm."), error.message
-    fields = [_field(one, given[one.name], message if one.name == place else "") for one in algorithm.parameters]
-    return ParametersForm(fields, settings, message if place not in given else "")
+    fields = [
+        _field(parameter, texts[parameter.name], message if parameter.name == place else "")
+        for parameter in algorithm.parameters
+    ]
+    return ParametersForm(fields, settings, message if place not in texts else "")
 
 
 def _typed(parameter: Parameter, settings: Mapping[str, Any]) -> str:

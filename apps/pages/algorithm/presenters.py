@@ -86,12 +86,12 @@ class RequestedColumn:
 def read_columns(query: QueryDict) -> list[RequestedColumn]:
     """Requested columns: `?with=&resolution=&k=`, repeated; the last two are optional."""
     keys, resolutions, ks = (query.getlist(name) for name in ("with", "resolution", "k"))
-    found = [
+    requested = [
         RequestedColumn(key, _at(resolutions, at), _at(ks, at)) if key == ACTIVE or ":" in key else RequestedColumn(key)
         for at, key in enumerate(keys)
         if key
     ]
-    return (list(dict.fromkeys(found)) or [RequestedColumn(key) for key in DEFAULTS])[:MOST_ALGORITHMS]
+    return (list(dict.fromkeys(requested)) or [RequestedColumn(key) for key in DEFAULTS])[:MOST_ALGORITHMS]
 
 
 def _at(values: Sequence[str], at: int) -> str:
@@ -104,14 +104,14 @@ def settings_of(place: RequestedColumn, current: Mapping[str, Any]) -> dict[str,
     if place.key == ACTIVE:
         if not (place.resolution or place.k) or current.get("name") != "aequus":
             return {}
-        found = dict(current)
+        settings = dict(current)
     else:
-        found = {"name": name, "operator": operator} if operator else {"name": name}
+        settings = {"name": name, "operator": operator} if operator else {"name": name}
     if place.resolution:
-        found["resolution"] = number_or_text(place.resolution)
-    if place.k and found.get("operator") == "combined":
-        found["k"] = number_or_text(place.k)
-    return found
+        settings["resolution"] = number_or_text(place.resolution)
+    if place.k and settings.get("operator") == "combined":
+        settings["k"] = number_or_text(place.k)
+    return settings
 
 
 def fields_of(place: RequestedColumn, current: Mapping[str, Any]) -> tuple[str, ...]:
@@ -123,13 +123,13 @@ def fields_of(place: RequestedColumn, current: Mapping[str, Any]) -> tuple[str, 
 
 
 def columns(comparison: Comparison, places: Sequence[RequestedColumn]) -> list[Column]:
-    found = []
+    drawn = []
     for at, (place, side) in enumerate(zip(places, comparison.sides, strict=True)):
         note = "" if settings_of(place, comparison.settings.algorithm) else _("active")
         moves = split_by_cause(side) if at and not side.refused else ""
         label = label_of(side.algorithm, with_resolution=True)
-        found.append(Column(place.key, label, "" if side.refused else note, side.refused, moves))
-    return found
+        drawn.append(Column(place.key, label, "" if side.refused else note, side.refused, moves))
+    return drawn
 
 
 def rows(comparison: Comparison) -> list[Row]:

@@ -65,7 +65,7 @@ def compare(request: HttpRequest, policy: str) -> HttpResponse:
     """Compare up to four columns: `?with=&resolution=&k=`, repeated; `?sort=rank` orders by the first one."""
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request)).settings.algorithm
     places = presenters.read_columns(request.GET)
-    found = compare_algorithms(
+    comparison = compare_algorithms(
         policy_slug=policy,
         algorithms=[presenters.settings_of(place, current) for place in places],
         by_rank=request.GET.get("sort") == "rank",
@@ -74,18 +74,18 @@ def compare(request: HttpRequest, policy: str) -> HttpResponse:
     query = [pair for place in places for pair in place.query]
     empty = [presenters.RequestedColumn("")] * (MOST_ALGORITHMS - len(places))
     context = {
-        "found": found,
-        "verdict": presenters.verdict(found),
-        "furthest": presenters.furthest(found),
-        "columns": presenters.columns(found, places),
-        "rows": presenters.rows(found),
-        "options": presenters.options(found.settings.algorithm),
+        "found": comparison,
+        "verdict": presenters.verdict(comparison),
+        "furthest": presenters.furthest(comparison),
+        "columns": presenters.columns(comparison, places),
+        "rows": presenters.rows(comparison),
+        "options": presenters.options(comparison.settings.algorithm),
         "places": [
             (n, place, presenters.fields_of(place, current)) for n, place in enumerate([*places, *empty], start=1)
         ],
         "by_movers_url": f"?{urlencode(query)}",
         "by_rank_url": f"?{urlencode([*query, ('sort', 'rank')])}",
-        "crumbs": [*_crumbs(found), {"label": _("Compare")}],
+        "crumbs": [*_crumbs(comparison), {"label": _("Compare")}],
         "policy": policy,
     }
     return render(request, "pages/algorithm/compare.html", context)
@@ -177,14 +177,14 @@ def _shown_settings(more: dict[str, Any], active: dict[str, Any], name: str) -> 
 
 def _effect(request: HttpRequest, policy: str, form: ParametersForm) -> dict[str, Any]:
     """What the chosen settings would change, computed from the newest usage."""
-    found = compare_algorithms(policy_slug=policy, algorithms=[{}, form.settings or {}], actor=actor_of(request))
-    movers = [row for row in presenters.rows(found) if row.leaf.spread or row.cells[0].rank != row.cells[1].rank]
+    comparison = compare_algorithms(policy_slug=policy, algorithms=[{}, form.settings or {}], actor=actor_of(request))
+    movers = [row for row in presenters.rows(comparison) if row.leaf.spread or row.cells[0].rank != row.cells[1].rank]
     return {
-        "found": found,
-        "verdict": presenters.verdict(found),
+        "found": comparison,
+        "verdict": presenters.verdict(comparison),
         "movers": movers[:_SHOWN_MOVERS],
-        "refused": found.sides[1].refused,
-        "split_by_cause": _moves(found.sides[1]),
+        "refused": comparison.sides[1].refused,
+        "split_by_cause": _moves(comparison.sides[1]),
     }
 
 
@@ -194,15 +194,15 @@ def _moves(side: AlgorithmSide) -> str:
 
 
 def _known(name: str) -> Any:
-    found = all_algorithms().get(name)
-    if found is None:
+    named_algorithm = all_algorithms().get(name)
+    if named_algorithm is None:
         raise NotFound(_("Not found"))
-    return found
+    return named_algorithm
 
 
-def _crumbs(found: Comparison | PolicyAlgorithm) -> list[dict[str, str]]:
-    tree = reverse("dashboard:policy", kwargs={"policy": found.policy_slug})
+def _crumbs(subject: Comparison | PolicyAlgorithm) -> list[dict[str, str]]:
+    tree = reverse("dashboard:policy", kwargs={"policy": subject.policy_slug})
     return [
-        {"label": found.policy_name, "url": tree},
-        {"label": _("Algorithm"), "url": page_url(found.policy_slug)},
+        {"label": subject.policy_name, "url": tree},
+        {"label": _("Algorithm"), "url": page_url(subject.policy_slug)},
     ]

@@ -103,21 +103,21 @@ class AuditListView(APIView):
         """Rows of the audit log, newest first: the caller's own actions, and actions at entries within the caller's
         grants. Administrators read all rows.
         """
-        given, reader = read_query(AuditFilterSerializer, request), AuditReader(actor_of(request), clock.now())
-        entries = _entries(given["entry"], given.get("policy", ""), reader) if "entry" in given else frozenset()
+        query, reader = read_query(AuditFilterSerializer, request), AuditReader(actor_of(request), clock.now())
+        entries = _entries(query["entry"], query.get("policy", ""), reader) if "entry" in query else frozenset()
         wanted = AuditFilter(
-            who=given.get("actor", ""),
-            verb=given.get("verb", ""),
-            policy_slug=given.get("policy", ""),
+            who=query.get("actor", ""),
+            verb=query.get("verb", ""),
+            policy_slug=query.get("policy", ""),
             entries=entries,
-            via=given.get("via", ""),
-            outcome=given.get("outcome", ""),
-            text=given.get("q", ""),
-            since=given.get("since"),
-            until=given.get("until"),
+            via=query.get("via", ""),
+            outcome=query.get("outcome", ""),
+            text=query.get("q", ""),
+            since=query.get("since"),
+            until=query.get("until"),
         )
-        is_unknown_entry = "entry" in given and not entries
-        before = read_cursor(given)
+        is_unknown_entry = "entry" in query and not entries
+        before = read_cursor(query)
         page = AuditPage([], None) if is_unknown_entry else reader.page(wanted, before=before, limit=_PAGE)
         check = last_check()
         return Response(

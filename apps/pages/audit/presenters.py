@@ -50,18 +50,18 @@ class SentenceFormatter:
 
     def days(self, events: Sequence[AuditEvent]) -> list[tuple[str, list[Sentence]]]:
         """Rows by day, those of one request in one place grouped, in the log's order: newest first."""
-        found: list[tuple[str, list[Sentence]]] = []
+        lines_by_day: list[tuple[str, list[Sentence]]] = []
         for group in _by_request(events):
             first, *rest = (self.sentence(event) for event in group)
             heading = day_heading(first.event.at, clock.now())
-            if not found or found[-1][0] != heading:
-                found.append((heading, []))
-            found[-1][1].append(replace(first, more=tuple(rest)))
-        days = [localdate(lines[0].event.at) for _day, lines in found]
+            if not lines_by_day or lines_by_day[-1][0] != heading:
+                lines_by_day.append((heading, []))
+            lines_by_day[-1][1].append(replace(first, more=tuple(rest)))
+        days = [localdate(lines[0].event.at) for _day, lines in lines_by_day]
         later = [below > day for day, below in pairwise(days)]
         return [
             (_("%(day)s (recorded after newer events)") % {"day": day} if is_late else day, lines)
-            for (day, lines), is_late in zip(found, [*later, False], strict=False)
+            for (day, lines), is_late in zip(lines_by_day, [*later, False], strict=False)
         ]
 
     def sentence(self, event: AuditEvent) -> Sentence:

@@ -218,8 +218,8 @@ def sentence_of(event: AuditEvent, *, what: str) -> str:
         sentence = "%(what)s"
     elif known in _OF_A_TOPIC and topic not in _NAMED_IN_SUBJECT:
         sentence += f" ({topics()[topic]})"
-    given = event.details.get("role") if isinstance(event.details, dict) else None
-    action = sentence % {"what": what, "role": str(_ROLES.get(str(given), given or "–"))}
+    role = event.details.get("role") if isinstance(event.details, dict) else None
+    action = sentence % {"what": what, "role": str(_ROLES.get(str(role), role or "–"))}
     if event.outcome == AuditEvent.Outcome.REFUSED:
         return _("was refused: %(action)s") % {"action": action}
     if event.outcome == AuditEvent.Outcome.FAILED and event.verb not in _SUCCEEDED:
@@ -229,25 +229,25 @@ def sentence_of(event: AuditEvent, *, what: str) -> str:
 
 def revision_of(event: AuditEvent) -> int:
     """Number of the revision that the row published; 0 for other rows."""
-    given = event.details.get("revision") if isinstance(event.details, dict) else None
-    return given if isinstance(given, int) and event.verb == "policy.published" else 0
+    revision = event.details.get("revision") if isinstance(event.details, dict) else None
+    return revision if isinstance(revision, int) and event.verb == "policy.published" else 0
 
 
 def facts(event: AuditEvent, *, shows_all: bool, is_own: bool) -> list[tuple[str, str]]:
     """Further details of a row: addresses for administrators; requests and tokens also for the actor."""
-    found = [(_("Action"), event.verb), (_("Outcome"), str(OUTCOMES[event.outcome])), (_("Policy"), event.policy_slug)]
+    pairs = [(_("Action"), event.verb), (_("Outcome"), str(OUTCOMES[event.outcome])), (_("Policy"), event.policy_slug)]
     if shows_all or is_own:
-        found += [(_("Request"), event.request_id), (_("Token"), event.token_prefix)]
+        pairs += [(_("Request"), event.request_id), (_("Token"), event.token_prefix)]
     if shows_all:
-        found.append((_("Address"), event.address or ""))
-        found.append((_("Hash"), bytes(event.hash).hex()[:16]))
-    return [(name, value) for name, value in found if value]
+        pairs.append((_("Address"), event.address or ""))
+        pairs.append((_("Hash"), bytes(event.hash).hex()[:16]))
+    return [(name, value) for name, value in pairs if value]
 
 
 def details(event: AuditEvent) -> list[tuple[str, str]]:
     """Recorded details for a page."""
-    given: dict[str, Any] = event.details if isinstance(event.details, dict) else {}
-    return [(_label(key), value_text(value)[:300]) for key, value in given.items() if key not in _NOT_SHOWN]
+    recorded: dict[str, Any] = event.details if isinstance(event.details, dict) else {}
+    return [(_label(key), value_text(value)[:300]) for key, value in recorded.items() if key not in _NOT_SHOWN]
 
 
 def value_text(value: Any) -> str:
@@ -268,12 +268,12 @@ def _label(key: str) -> str:
     return str(_DETAILS.get(key) or key.replace("_", " "))
 
 
-def count_text(found: AuditCount) -> str:
+def count_text(count: AuditCount) -> str:
     """Summary such as 41 events in the last 7 days, 1 refused."""
-    shown = presentation.count(found.n) if found.is_all else _("Over %(n)s") % {"n": presentation.count(found.n)}
+    shown = presentation.count(count.n) if count.is_all else _("Over %(n)s") % {"n": presentation.count(count.n)}
     text = ngettext(
         "%(n)s event in the last 7 days, %(refused)s refused",
         "%(n)s events in the last 7 days, %(refused)s refused",
-        found.n,
+        count.n,
     )
-    return text % {"n": shown, "refused": presentation.count(found.n_refused)}
+    return text % {"n": shown, "refused": presentation.count(count.n_refused)}

@@ -54,24 +54,24 @@ class RequestedRows:
 
 
 def read_filter(request: HttpRequest, reader: AuditReader) -> RequestedRows:
-    given = {name: request.GET.get(name, "").strip().replace("\0", "") for name in _NAMES}
-    given = {name: text[: _MOST_PATH if name == "entry" else _MOST_TEXT] for name, text in given.items()}
+    texts = {name: request.GET.get(name, "").strip().replace("\0", "") for name in _NAMES}
+    texts = {name: text[: _MOST_PATH if name == "entry" else _MOST_TEXT] for name, text in texts.items()}
     for name, known in (("via", audit_text.VIAS), ("outcome", audit_text.OUTCOMES)):
-        if given[name] and given[name] not in known:
+        if texts[name] and texts[name] not in known:
             raise _wrong(name, _("is not a valid choice"))
-    entries = _entries(given["entry"], given["policy"], reader)
+    entries = _entries(texts["entry"], texts["policy"], reader)
     wanted = AuditFilter(
-        who=given["who"],
-        verb=given["verb"],
-        policy_slug=given["policy"],
+        who=texts["who"],
+        verb=texts["verb"],
+        policy_slug=texts["policy"],
         entries=entries,
-        via=given["via"],
-        outcome=given["outcome"],
-        text=given["q"],
-        since=_day(given["since"], "since"),
-        until=_day(given["until"], "until", days=1),
+        via=texts["via"],
+        outcome=texts["outcome"],
+        text=texts["q"],
+        since=_day(texts["since"], "since"),
+        until=_day(texts["until"], "until", days=1),
     )
-    return RequestedRows(wanted, given, bool(entries) or not given["entry"], _address(request))
+    return RequestedRows(wanted, texts, bool(entries) or not texts["entry"], _address(request))
 
 
 def row_number(request: HttpRequest, name: str) -> int | None:
@@ -150,7 +150,7 @@ def export_csv(reader: AuditReader, wanted: RequestedRows, at: datetime) -> Http
 
 def row_json(event: AuditEvent, reader: AuditReader) -> dict[str, Any]:
     """A row as JSON without values that the reader may not see."""
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": event.id,
         "at": event.at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
         "actor": event.actor_name,
@@ -165,10 +165,10 @@ def row_json(event: AuditEvent, reader: AuditReader) -> dict[str, Any]:
         "hash": bytes(event.hash).hex(),
     }
     if reader.reads_all or reader.is_own(event):
-        found |= {"request_id": event.request_id, "token": event.token_prefix}
+        fields |= {"request_id": event.request_id, "token": event.token_prefix}
     if reader.reads_all:
-        found |= {"address": event.address, "previous_hash": bytes(event.previous_hash).hex()}
-    return found
+        fields |= {"address": event.address, "previous_hash": bytes(event.previous_hash).hex()}
+    return fields
 
 
 def _events(reader: AuditReader, wanted: RequestedRows) -> Iterator[AuditEvent]:
@@ -220,9 +220,9 @@ def audit(request: HttpRequest) -> HttpResponse:
 @fragment(page_url)
 def rows(request: HttpRequest) -> HttpResponse:
     """The list, filtered or continued."""
-    found = _rows(request, _reader(request))
-    response = render(request, "pages/audit/_rows.html", {**found, "is_fragment": True})
-    response["HX-Replace-Url"] = f"{page_url()}{found['address']}"
+    context = _rows(request, _reader(request))
+    response = render(request, "pages/audit/_rows.html", {**context, "is_fragment": True})
+    response["HX-Replace-Url"] = f"{page_url()}{context['address']}"
     return response
 
 
@@ -284,12 +284,12 @@ def _chosen(request: HttpRequest, reader: AuditReader) -> dict[str, Any]:
     number = row_number(request, "row")
     if number is None:
         return {"chosen": None}
-    found = reader.event(number)
+    chosen_event = reader.event(number)
     return {
-        "chosen": _formatter(request, reader).sentence(found),
-        "facts": audit_text.facts(found, shows_all=reader.reads_all, is_own=reader.is_own(found)),
-        "details": audit_text.details(found),
-        **_before_and_after(request, found),
+        "chosen": _formatter(request, reader).sentence(chosen_event),
+        "facts": audit_text.facts(chosen_event, shows_all=reader.reads_all, is_own=reader.is_own(chosen_event)),
+        "details": audit_text.details(chosen_event),
+        **_before_and_after(request, chosen_event),
     }
 
 
@@ -299,35 +299,35 @@ def _before_and_after(request: HttpRequest, event: AuditEvent) -> dict[str, Any]
     if revision < 2:
         return {}
     try:
-        found = diff_revisions(
+        diff = diff_revisions(
             policy_slug=event.policy_slug, before=revision - 1, after=revision, at=clock.now(), actor=actor_of(request)
         )
     except DomainError:  # the policy or revision no longer exists
         return {}
-    return {**compared_context(found), "policy": event.policy_slug}
+    return {**compared_context(diff), "policy": event.policy_slug}
 
 
-def _check(found: AuditCheck | None, *, shows_all: bool) -> dict[str, Any]:
+def _check(check: AuditCheck | None, *, shows_all: bool) -> dict[str, Any]:
     """Result of the last check of the whole chain: intact, broken, or overdue."""
-    if found is None:
+    if check is None:
         return {"state": "warn", "key": "unchecked", "words": _("hash chain not checked yet")}
     now = clock.now()
-    values = {"n": presentation.count(found.n_rows), "time": presentation.clock_time(found.checked_at, now)}
-    n_rows = ngettext("%(n)s row", "%(n)s rows", found.n_rows) % values
+    values = {"n": presentation.count(check.n_rows), "time": presentation.clock_time(check.checked_at, now)}
+    n_rows = ngettext("%(n)s row", "%(n)s rows", check.n_rows) % values
     common = {
-        "found": found,
-        "head": " ".join(_groups_of_four(bytes(found.head_hash).hex()[:12])),
+        "found": check,
+        "head": " ".join(_groups_of_four(bytes(check.head_hash).hex()[:12])),
         "n_rows": n_rows,
         **values,
     }
-    if found.broken_id is not None:
-        words = _("chain broken at row %(n)s, %(time)s") % {**values, "n": presentation.count(found.broken_id)}
-        problem = found.problem if shows_all else ""
-        return {**common, "state": "bad", "key": "broken", "row": found.broken_id, "words": words, "problem": problem}
+    if check.broken_id is not None:
+        words = _("chain broken at row %(n)s, %(time)s") % {**values, "n": presentation.count(check.broken_id)}
+        problem = check.problem if shows_all else ""
+        return {**common, "state": "bad", "key": "broken", "row": check.broken_id, "words": words, "problem": problem}
     words = _("chain unbroken up to row %(n)s, %(time)s") % values
-    is_overdue = now - found.checked_at > _OVERDUE
+    is_overdue = now - check.checked_at > _OVERDUE
     state, key = ("warn", "overdue") if is_overdue else ("ok", "unbroken")
-    return {**common, "state": state, "key": key, "row": found.n_rows, "words": words, "is_overdue": is_overdue}
+    return {**common, "state": state, "key": key, "row": check.n_rows, "words": words, "is_overdue": is_overdue}
 
 
 def _groups_of_four(text: str) -> list[str]:

@@ -41,13 +41,13 @@ class ChargeListView(APIView):
 
         Amounts are in the policy's metric at the instant of the newest snapshot, and add up to its usage.
         """
-        given = read_query(ChargeFilterSerializer, request)
+        query = read_query(ChargeFilterSerializer, request)
         page = list_charges(
             policy_slug=policy,
-            job=given.get("job", ""),
-            source=given.get("source", ""),
-            account=given.get("account", ""),
-            before=read_cursor(given),
+            job=query.get("job", ""),
+            source=query.get("source", ""),
+            account=query.get("account", ""),
+            before=read_cursor(query),
             limit=_PAGE,
             actor=actor_of(request),
         )

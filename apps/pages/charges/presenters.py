@@ -112,10 +112,10 @@ def _scopes(job: ChargedJob, unit: str) -> Sequence[tuple[str, str, str]]:
         "active": _("running jobs so far"),
         "predictive": _("running jobs so far, and the rest of their request"),
     }
-    found = []
+    scopes = []
     if job.approach_local is None or job.counted_local is None:
-        found.append((_("local usage"), _("none"), _("it ran at another site")))
+        scopes.append((_("local usage"), _("none"), _("it ran at another site")))
     else:
-        found.append((_("local usage"), f"{hours(job.counted_local)} {unit}", labels[job.approach_local]))
-    found.append((_("global usage"), f"{hours(job.counted_global)} {unit}", labels[job.approach_global]))
-    return found
+        scopes.append((_("local usage"), f"{hours(job.counted_local)} {unit}", labels[job.approach_local]))
+    scopes.append((_("global usage"), f"{hours(job.counted_global)} {unit}", labels[job.approach_global]))
+    return scopes

@@ -167,67 +167,67 @@ class ConvergenceView(APIView):
         Figures and verdict are computed from days, also if the results are by week. Days outside the stored range,
         which `built` gives, are left out.
         """
-        given, actor = read_query(ConvergenceFilterSerializer, request), actor_of(request)
+        filters, actor = read_query(ConvergenceFilterSerializer, request), actor_of(request)
         scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
-        uid = entry_uid(request, policy, given["entry"]) if "entry" in given else None
-        method = read_share_method(given["view"], given["of"], given.get("window_s"))
-        if given.get("step") == HOUR:
-            found = get_hourly_convergence(policy_slug=policy, actor=actor, uid=uid, method=method, scope=scope)
+        uid = entry_uid(request, policy, filters["entry"]) if "entry" in filters else None
+        method = read_share_method(filters["view"], filters["of"], filters.get("window_s"))
+        if filters.get("step") == HOUR:
+            convergence = get_hourly_convergence(policy_slug=policy, actor=actor, uid=uid, method=method, scope=scope)
         else:
             state = get_series_state(policy_slug=policy, actor=actor, scope=scope)
             today = today_of(clock.now())
-            period = read_period(given.get("from", ""), given.get("to", ""), state=state, today=today)
-            query = ChildrenQuery(period=period, method=method, against_today=given["measure"] == "today")
-            found = get_convergence(query, policy_slug=policy, actor=actor, uid=uid, scope=scope)
-        step = given.get("step", STEPS[found.period.n_days > DAILY_UP_TO])
-        return Response(_answer(found, step, max(read_cursor(given) or 0, 0)))
+            period = read_period(filters.get("from", ""), filters.get("to", ""), state=state, today=today)
+            query = ChildrenQuery(period=period, method=method, against_today=filters["measure"] == "today")
+            convergence = get_convergence(query, policy_slug=policy, actor=actor, uid=uid, scope=scope)
+        step = filters.get("step", STEPS[convergence.period.n_days > DAILY_UP_TO])
+        return Response(_answer(convergence, step, max(read_cursor(filters) or 0, 0)))
 
 
-def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
-    shown = sample_weekly(found) if step == "week" else found
-    rows = found.order()[start : start + PAGE]
-    next_start = start + PAGE if start + PAGE < len(found.members) else None
-    method = found.method
+def _answer(convergence: Convergence, step: str, start: int) -> dict[str, Any]:
+    shown = sample_weekly(convergence) if step == "week" else convergence
+    rows = convergence.order()[start : start + PAGE]
+    next_start = start + PAGE if start + PAGE < len(convergence.members) else None
+    method = convergence.method
     return {
-        "policy": found.policy_slug,
-        "entry": found.entry.uid,
-        "name": found.entry.name,
-        "itself": found.itself,
+        "policy": convergence.policy_slug,
+        "entry": convergence.entry.uid,
+        "name": convergence.entry.name,
+        "itself": convergence.itself,
         "view": method.view,
         "of": method.of,
         "step": step,
-        "measured_against": found.measured_against,
+        "measured_against": convergence.measured_against,
         "window_s": method.window_days * DAY_S if method.view == "windowed" else None,
-        "from": found.period.from_on,
-        "to": found.period.to_on,
-        "built": SeriesBuiltSerializer(found.state).data,
-        "verdict": [sentence.json() for sentence in found.verdict],
-        "figures": ConvergenceFiguresSerializer(found.figures).data,
+        "from": convergence.period.from_on,
+        "to": convergence.period.to_on,
+        "built": SeriesBuiltSerializer(convergence.state).data,
+        "verdict": [sentence.json() for sentence in convergence.verdict],
+        "figures": ConvergenceFiguresSerializer(convergence.figures).data,
         "days": [] if shown.is_by_hour else list(shown.on),
         "hours": list(shown.on) if shown.is_by_hour else [],
         "revisions": shown.days.revision.tolist(),
         "before_first": shown.days.is_before_first.tolist(),
-        "missing": [{"on": day, "sources": list(sources)} for day, sources in sorted(found.gaps.items())],
-        "local_only": [sentence.json() for sentence in found.local_only],
-        "published": PublishedSerializer(found.published, many=True).data,
-        "n_all": found.n_all,
+        "missing": [{"on": day, "sources": list(sources)} for day, sources in sorted(convergence.gaps.items())],
+        "local_only": [sentence.json() for sentence in convergence.local_only],
+        "published": PublishedSerializer(convergence.published, many=True).data,
+        "n_all": convergence.n_all,
         "results": [_member(shown, row) for row in rows],
         "next": None if next_start is None else encode_cursor(next_start),
     }
 
 
-def _member(found: Convergence, row: int) -> dict[str, Any]:
-    member, visible = found.members[row], found.visible[row]
+def _member(convergence: Convergence, row: int) -> dict[str, Any]:
+    member, visible = convergence.members[row], convergence.visible[row]
     return {
         "uid": member.uid,
         "name": member.name,
         "kind": member.kind,
         "in_tree": member.is_here,
         "suppressed": bool(len(visible)) and not visible.any(),
-        "target": _finite_or_none(found.target[row]),
-        "actual": _finite_or_none(found.actual[row]),
-        "deviation_points": _finite_or_none(found.deviation[row] * 100),
-        "state": found.states[row].tolist(),
+        "target": _finite_or_none(convergence.target[row]),
+        "actual": _finite_or_none(convergence.actual[row]),
+        "deviation_points": _finite_or_none(convergence.deviation[row] * 100),
+        "state": convergence.states[row].tolist(),
         "suppressed_days": (~visible).tolist(),
     }
 

@@ -54,46 +54,46 @@ class PageQuery:
         """Query string of this view with `changes`; default values are left out."""
         method = replace(self.method, **{name: changes[name] for name in ("view", "of") if name in changes})
         last = changes.get("last", self.last)
-        found: dict[str, Any] = {}
+        params: dict[str, Any] = {}
         if changes.get("by_hour", self.by_hour and "last" not in changes):
-            found["step"] = HOUR
+            params["step"] = HOUR
         elif last:
-            found |= {} if last == str(DEFAULT_DAYS) else {"days": last}
+            params |= {} if last == str(DEFAULT_DAYS) else {"days": last}
         else:
-            found |= {"from": self.period.from_on.isoformat(), "to": self.period.to_on.isoformat()}
+            params |= {"from": self.period.from_on.isoformat(), "to": self.period.to_on.isoformat()}
         usual = ShareMethod()
-        found |= {} if method.view == usual.view else {"view": method.view}
-        found |= {} if method.of == usual.of else {"of": method.of}
+        params |= {} if method.view == usual.view else {"view": method.view}
+        params |= {} if method.of == usual.of else {"of": method.of}
         if method.view == WINDOWED and method.window_days != DEFAULT_WINDOW_DAYS:
-            found["window"] = method.window_days
+            params["window"] = method.window_days
         if set(self.overlays) != set(OVERLAYS):
-            found["overlay"] = list(self.overlays) or ["none"]
+            params["overlay"] = list(self.overlays) or ["none"]
         if changes.get("against_today", self.against_today):
-            found["measure"] = TODAY
+            params["measure"] = TODAY
         if "page" in changes:
-            found["page"] = changes["page"]
-        return urlencode([*found.items(), *self.kept], doseq=True)
+            params["page"] = changes["page"]
+        return urlencode([*params.items(), *self.kept], doseq=True)
 
 
 def read_page_query(request: HttpRequest, state: SeriesState, now: datetime) -> PageQuery:
     """The requested view; the default view and a problem if the query string can't be read."""
-    here, given = today_of(now), request.GET
-    chosen = tuple(given.getlist("overlay"))
+    here, params = today_of(now), request.GET
+    chosen = tuple(params.getlist("overlay"))
     overlays = tuple(name for name in OVERLAYS if name in chosen) if chosen else OVERLAYS
-    by_hour = is_by_hour(given, state)
-    kept = tuple((name, value) for name in FOCUS_NAMES for value in given.getlist(name))
+    by_hour = is_by_hour(params, state)
+    kept = tuple((name, value) for name in FOCUS_NAMES for value in params.getlist(name))
     try:
-        method = read_share_method_of(given)
+        method = read_share_method_of(params)
         if by_hour:
             reject_windowed(method)
-        period, last = read_page_period(given, state, here)
+        period, last = read_page_period(params, state, here)
     except Invalid as problem:
         usual = default_period(state, here)
         where = problem.fields[0].where if problem.fields else ""
         return PageQuery(
             usual, ShareMethod(), str(DEFAULT_DAYS), overlays, problem.message, where, by_hour=by_hour, kept=kept
         )
-    is_today = given.get("measure") == TODAY and not by_hour
+    is_today = params.get("measure") == TODAY and not by_hour
     return PageQuery(period, method, last, overlays, against_today=is_today, by_hour=by_hour, kept=kept)
 
 

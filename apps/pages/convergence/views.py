@@ -46,11 +46,11 @@ class Kpi:
     note: str
 
 
-def kpis(found: Convergence) -> list[Kpi]:
+def kpis(convergence: Convergence) -> list[Kpi]:
     """Mean deviation, time within tolerance, half-life of the deviation after the last change, redistributed share."""
-    figures = found.figures
+    figures = convergence.figures
     mean = presentation.UNKNOWN if figures.mean_deviation is None else presentation.points(figures.mean_deviation)
-    n_days = found.n_finished
+    n_days = convergence.n_finished
     words = {"n": presentation.count(n_days)}
     last = ngettext("of the last day", "of the last %(n)s days", n_days) % words
     mean_note = ngettext(
@@ -59,17 +59,17 @@ def kpis(found: Convergence) -> list[Kpi]:
     return [
         Kpi(_("Mean deviation"), mean, mean_note % words),
         Kpi(_("Time within tolerance"), presentation.percent(figures.inside, 0), last),
-        Kpi(_("Half-life of the deviation"), *_half_time(found)),
+        Kpi(_("Half-life of the deviation"), *_half_time(convergence)),
         Kpi(
             _("Idle share redistributed"),
             presentation.percent(figures.idle_redistributed),
-            _("of the policy") if not found.ancestors else _("of %(name)s") % {"name": found.entry.name},
+            _("of the policy") if not convergence.ancestors else _("of %(name)s") % {"name": convergence.entry.name},
         ),
     ]
 
 
-def _half_time(found: Convergence) -> tuple[str, str]:
-    days, number = found.figures.half_time_days, found.figures.half_time_revision
+def _half_time(convergence: Convergence) -> tuple[str, str]:
+    days, number = convergence.figures.half_time_days, convergence.figures.half_time_revision
     if days is None:
         return presentation.UNKNOWN, _("No changes in this period.")
     after = _("after revision %(n)s") % {"n": number}
@@ -104,8 +104,8 @@ def _make(request: HttpRequest, policy: str, name: str, uid: UUID | None, query:
     state = get_series_state(policy_slug=policy, actor=actor)
     requested = read_figure(name, query, state, today_of(clock.now()))
     numbers = requested.numbers
-    found = None if numbers is None else get_convergence_data(numbers, policy_slug=policy, uid=uid, actor=actor)
-    return draw_figure(requested, found, _links(policy))
+    convergence = None if numbers is None else get_convergence_data(numbers, policy_slug=policy, uid=uid, actor=actor)
+    return draw_figure(requested, convergence, _links(policy))
 
 
 def _links(policy: str) -> Links:
@@ -129,15 +129,15 @@ def page_url(policy: str, uid: UUID | None = None, name: str = "", **_kwargs: An
 
 
 @require_safe
-def convergence(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
+def show(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
     """`?days=` or `?from=&to=`, `?view=&window=`, `?of=`, `?overlay=`: the complete state, so URLs can be shared."""
-    requested, found = _read(request, policy, uid)
-    if uid is not None and name != lines.name_slug(found.entry.name):
+    requested, convergence = _read(request, policy, uid)
+    if uid is not None and name != lines.name_slug(convergence.entry.name):
         query = request.GET.urlencode()
-        right = page_url(policy, uid, lines.name_slug(found.entry.name))
+        right = page_url(policy, uid, lines.name_slug(convergence.entry.name))
         return SeeOther(f"{right}?{query}" if query else right)
-    of_itself = _own_panel(request, requested, found, uid)
-    context = {**_context(request, requested, found), **of_itself, **_figures(request, found, uid)}
+    of_itself = _own_panel(request, requested, convergence, uid)
+    context = {**_context(request, requested, convergence), **of_itself, **_figures(request, convergence, uid)}
     status = 422 if requested.problem else 200
     return render(request, "pages/convergence/convergence.html", context, status=status)
 
@@ -158,8 +158,8 @@ def over_time(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRe
 @fragment(page_url)
 def panels(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
     """The next twelve panels."""
-    requested, found = _read(request, policy, uid)
-    return render(request, "pages/convergence/_panels.html", _panels(request, requested, found))
+    requested, convergence = _read(request, policy, uid)
+    return render(request, "pages/convergence/_panels.html", _panels(request, requested, convergence))
 
 
 @require_safe
@@ -176,12 +176,12 @@ def building(request: HttpRequest, policy: str, uid: UUID | None = None, name: s
 @require_safe
 def days_csv(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponseBase:
     """Every day of every member as numbers; for an entry without children its own days."""
-    _asked, found = _read(request, policy, uid, itself="itself" in request.GET)
-    what = lines.name_slug(found.entry.name) if uid is not None else policy
-    by = "-by-hour" if found.is_by_hour else ""
-    file_name = f"{what}-convergence-{found.period.from_on}-{found.period.to_on}{by}.csv"
-    header = ("hour", *drawing.CSV_HEADER[1:]) if found.is_by_hour else drawing.CSV_HEADER
-    return csv_response(file_name, header, drawing.csv_rows(found))
+    _asked, convergence = _read(request, policy, uid, itself="itself" in request.GET)
+    what = lines.name_slug(convergence.entry.name) if uid is not None else policy
+    by = "-by-hour" if convergence.is_by_hour else ""
+    file_name = f"{what}-convergence-{convergence.period.from_on}-{convergence.period.to_on}{by}.csv"
+    header = ("hour", *drawing.CSV_HEADER[1:]) if convergence.is_by_hour else drawing.CSV_HEADER
+    return csv_response(file_name, header, drawing.csv_rows(convergence))
 
 
 def _state(request: HttpRequest, policy: str) -> SeriesState:
@@ -193,11 +193,11 @@ def _read(
 ) -> tuple[PageQuery, Convergence]:
     requested = read_page_query(request, _state(request, policy), clock.now())
     try:
-        found = _get(request, policy, uid, requested, itself=itself)
+        convergence = _get(request, policy, uid, requested, itself=itself)
     except TooLarge as problem:
         requested = replace(requested, against_today=False, problem=problem.message, problem_at="measure")
-        found = _get(request, policy, uid, requested, itself=itself)
-    return requested, found
+        convergence = _get(request, policy, uid, requested, itself=itself)
+    return requested, convergence
 
 
 def _get(request: HttpRequest, policy: str, uid: UUID | None, requested: PageQuery, *, itself: bool) -> Convergence:
@@ -212,21 +212,25 @@ def _get(request: HttpRequest, policy: str, uid: UUID | None, requested: PageQue
     return get_convergence_until_now(query, policy_slug=policy, uid=uid, actor=actor_of(request))
 
 
-def _context(request: HttpRequest, requested: PageQuery, found: Convergence) -> dict[str, Any]:
-    policy = found.policy_slug
-    of_entry = bool(found.ancestors)
-    base = page_url(policy, found.entry.uid, lines.name_slug(found.entry.name)) if of_entry else page_url(policy)
+def _context(request: HttpRequest, requested: PageQuery, convergence: Convergence) -> dict[str, Any]:
+    policy = convergence.policy_slug
+    of_entry = bool(convergence.ancestors)
+    base = (
+        page_url(policy, convergence.entry.uid, lines.name_slug(convergence.entry.name))
+        if of_entry
+        else page_url(policy)
+    )
     # Whether complete hours are missing and no run is building them.
-    through_at = found.state.hours_through_at
+    through_at = convergence.state.hours_through_at
     return {
-        "found": found,
+        "found": convergence,
         "asked": requested,
-        "title": drawing.scope_text(found),
-        "verdict": found.verdict,
-        "last_full": drawing.short_day(found.on[found.n_finished - 1]) if found.n_finished else "",
-        "local_only": found.local_only,
-        "origin": origin_of(policy_slug=policy, uid=found.entry.uid, at=clock.now(), actor=actor_of(request)),
-        "kpis": kpis(found),
+        "title": drawing.scope_text(convergence),
+        "verdict": convergence.verdict,
+        "last_full": drawing.short_day(convergence.on[convergence.n_finished - 1]) if convergence.n_finished else "",
+        "local_only": convergence.local_only,
+        "origin": origin_of(policy_slug=policy, uid=convergence.entry.uid, at=clock.now(), actor=actor_of(request)),
+        "kpis": kpis(convergence),
         "periods": page_query.periods(requested),
         "views": page_query.method_choices(requested),
         "wholes": page_query.total_choices(requested),
@@ -235,72 +239,72 @@ def _context(request: HttpRequest, requested: PageQuery, found: Convergence) -> 
         "today_query": requested.query(against_today=True),
         "then_query": requested.query(against_today=False),
         "hours_are_late": through_at is not None
-        and found.state.run is None
+        and convergence.state.run is None
         and clock.now() - through_at > timedelta(hours=2),
         "base": base,
         "query": requested.query(),
-        "members": list(drawing.member_rows(found)),
-        "published": found.published[: -_MOST_LISTED - 1 : -1],
-        "n_unlisted": max(len(found.published) - _MOST_LISTED, 0),
-        "gap_text": _gap_text(found),
-        "available_days_text": available_days_text(found.state),
-        "newest": newest_text(found),
-        "crumbs": _crumbs(found),
+        "members": list(drawing.member_rows(convergence)),
+        "published": convergence.published[: -_MOST_LISTED - 1 : -1],
+        "n_unlisted": max(len(convergence.published) - _MOST_LISTED, 0),
+        "gap_text": _gap_text(convergence),
+        "available_days_text": available_days_text(convergence.state),
+        "newest": newest_text(convergence),
+        "crumbs": _crumbs(convergence),
         "policy": policy,
-        **_panels(request, requested, found),
-        **_building(request, policy, found.state),
+        **_panels(request, requested, convergence),
+        **_building(request, policy, convergence.state),
     }
 
 
-def _additional_figures(found: Convergence) -> list[str]:
+def _additional_figures(convergence: Convergence) -> list[str]:
     """Additional figures: a heat map if there are too many members for lines."""
-    many = ["heat"] if len(found.members) >= LEAST_ENTRIES else []
-    return ["stack", *many] if len(found.members) > 1 and not found.itself else []
+    many = ["heat"] if len(convergence.members) >= LEAST_ENTRIES else []
+    return ["stack", *many] if len(convergence.members) > 1 and not convergence.itself else []
 
 
-def _figures(request: HttpRequest, found: Convergence, uid: UUID | None) -> dict[str, Any]:
+def _figures(request: HttpRequest, convergence: Convergence, uid: UUID | None) -> dict[str, Any]:
     """Figures below the panels, and options of the form that adds an entry to compare."""
-    if not found.on:
+    if not convergence.on:
         return {}
-    name = lines.name_slug(found.entry.name)
-    focus = frame_of(request, found.policy_slug, "focus", uid, name)
+    name = lines.name_slug(convergence.entry.name)
+    focus = frame_of(request, convergence.policy_slug, "focus", uid, name)
     extra = focus.figure.extra
     fields = [("pick", pick) for pick in extra.get("picks", ())]
     fields += [("slots", extra["slots"])] if extra.get("slots") else []
     kept = [(key, value) for key, values in request.GET.lists() for value in values if key not in {"pick", "slots"}]
-    names = list_paths(policy_slug=found.policy_slug, actor=actor_of(request), below=uid)
+    names = list_paths(policy_slug=convergence.policy_slug, actor=actor_of(request), below=uid)
     return {
         "live": True,
         "focus": focus,
         "more_figures": [
-            frame_of(request, found.policy_slug, figure, uid, name) for figure in _additional_figures(found)
+            frame_of(request, convergence.policy_slug, figure, uid, name) for figure in _additional_figures(convergence)
         ],
         "pick_fields": [*kept, *fields],
         "pick_names": names,
     }
 
 
-def _panels(request: HttpRequest, requested: PageQuery, found: Convergence) -> dict[str, Any]:
+def _panels(request: HttpRequest, requested: PageQuery, convergence: Convergence) -> dict[str, Any]:
     """Groups of one page of panels, and the URL of the next page."""
-    drawn = sample_weekly(found) if found.period.n_days > DAILY_UP_TO else found
-    n_pages = drawing.n_pages(found)
+    drawn = sample_weekly(convergence) if convergence.period.n_days > DAILY_UP_TO else convergence
+    n_pages = drawing.n_pages(convergence)
     page = _page(request, n_pages)
-    base = f"{found.policy_slug}"
+    base = f"{convergence.policy_slug}"
     following = requested.query(page=page + 1) if page < n_pages else ""
-    of_entry = bool(found.ancestors)
+    of_entry = bool(convergence.ancestors)
     kwargs: dict[str, Any] = {"policy": base}
     if of_entry:
-        kwargs |= {"uid": found.entry.uid, "name": lines.name_slug(found.entry.name)}
+        kwargs |= {"uid": convergence.entry.uid, "name": lines.name_slug(convergence.entry.name)}
     name = "dashboard:entry-convergence-panels" if of_entry else "dashboard:convergence-panels"
     return {
-        "groups": [] if found.itself or not found.on else drawing.groups_of(drawn, requested, page=page),
-        "panels_url": figure_url(base, "panels", found.entry.uid if of_entry else None, kwargs.get("name", "")),
+        "groups": [] if convergence.itself or not convergence.on else drawing.groups_of(drawn, requested, page=page),
+        "panels_url": figure_url(base, "panels", convergence.entry.uid if of_entry else None, kwargs.get("name", "")),
         "page": page,
         "n_pages": n_pages,
         "next_url": f"{reverse(name, kwargs=kwargs)}?{following}" if following else "",
         "next_query": following,
-        "n_left": max(len(found.members) - page * PAGE, 0),
-        "sample_weekly": found.period.n_days > DAILY_UP_TO,
+        "n_left": max(len(convergence.members) - page * PAGE, 0),
+        "sample_weekly": convergence.period.n_days > DAILY_UP_TO,
     }
 
 
@@ -309,26 +313,30 @@ def _page(request: HttpRequest, n_pages: int) -> int:
     return min(max(int(requested), 1), n_pages) if requested.isdecimal() and len(requested) < 9 else 1
 
 
-def _own_panel(request: HttpRequest, requested: PageQuery, found: Convergence, uid: UUID | None) -> dict[str, Any]:
+def _own_panel(
+    request: HttpRequest, requested: PageQuery, convergence: Convergence, uid: UUID | None
+) -> dict[str, Any]:
     """The entry's own panel among its siblings with a table of its days; empty for the root."""
-    if uid is None or not found.ancestors:
+    if uid is None or not convergence.ancestors:
         return {}
-    own = found
-    if not found.itself:
-        _asked, own = _read(request, found.policy_slug, uid, itself=True)
+    own = convergence
+    if not convergence.itself:
+        _asked, own = _read(request, convergence.policy_slug, uid, itself=True)
     drawn = sample_weekly(own) if own.period.n_days > DAILY_UP_TO else own
-    parent = found.ancestors[-1]
-    up = page_url(found.policy_slug, parent.uid, lines.name_slug(parent.name))
-    up = page_url(found.policy_slug) if len(found.ancestors) == 1 else up
+    parent = convergence.ancestors[-1]
+    up = page_url(convergence.policy_slug, parent.uid, lines.name_slug(parent.name))
+    up = page_url(convergence.policy_slug) if len(convergence.ancestors) == 1 else up
     return {
         "own": drawing.own_panel_line(drawn, requested) if own.on else None,
-        "own_url": figure_url(found.policy_slug, "own", uid, lines.name_slug(found.entry.name)),
+        "own_url": figure_url(convergence.policy_slug, "own", uid, lines.name_slug(convergence.entry.name)),
         "own_verdict": own.verdict,
         "own_days": drawing.day_rows(drawn),
         "newest_form": "j M Y, H:i",
         "day_form": "j M Y, H:i" if drawn.is_by_hour else "j M Y",
         # Sentences without duplicates: what holds for the entry and its children is shown once.
-        "local_only": list({sentence.text: sentence for sentence in [*own.local_only, *found.local_only]}.values()),
+        "local_only": list(
+            {sentence.text: sentence for sentence in [*own.local_only, *convergence.local_only]}.values()
+        ),
         "parent": parent,
         "up": f"{up}?{requested.query()}" if requested.query() else up,
     }
@@ -344,10 +352,10 @@ def _building(request: HttpRequest, policy: str, state: SeriesState) -> dict[str
     }
 
 
-def _gap_text(found: Convergence) -> str:
+def _gap_text(convergence: Convergence) -> str:
     """Sentence naming the sources with missing days and how many."""
     counted: dict[str, int] = {}
-    for names in found.gaps.values():
+    for names in convergence.gaps.values():
         for name in names:
             counted[name] = counted.get(name, 0) + 1
     return ", ".join(
@@ -356,14 +364,14 @@ def _gap_text(found: Convergence) -> str:
     )
 
 
-def _crumbs(found: Convergence) -> list[dict[str, str]]:
-    tree = reverse("dashboard:policy", kwargs={"policy": found.policy_slug})
-    top = {"label": found.policy_name, "url": tree}
-    if not found.ancestors:
+def _crumbs(convergence: Convergence) -> list[dict[str, str]]:
+    tree = reverse("dashboard:policy", kwargs={"policy": convergence.policy_slug})
+    top = {"label": convergence.policy_name, "url": tree}
+    if not convergence.ancestors:
         return [top, {"label": _("Convergence")}]
     between = [
-        {"label": row.name, "url": page_url(found.policy_slug, row.uid, lines.name_slug(row.name))}
-        for row in found.ancestors[1:]
+        {"label": row.name, "url": page_url(convergence.policy_slug, row.uid, lines.name_slug(row.name))}
+        for row in convergence.ancestors[1:]
     ]
-    first = {"label": _("Convergence"), "url": page_url(found.policy_slug)}
-    return [top, first, *between, {"label": found.entry.name}]
+    first = {"label": _("Convergence"), "url": page_url(convergence.policy_slug)}
+    return [top, first, *between, {"label": convergence.entry.name}]

@@ -145,10 +145,10 @@ def _conflict_lines(conflict: Conflict | None) -> list[str]:
 
 def _preview_context(request: HttpRequest, policy: str, uid: UUID, shares: Shares) -> dict[str, Any]:
     actor = actor_of(request)
-    found = previews.preview_shares(policy_slug=policy, entry_uid=uid, shares=shares, actor=actor)
+    shares_preview = previews.preview_shares(policy_slug=policy, entry_uid=uid, shares=shares, actor=actor)
     page = get_entry_page(policy_slug=policy, uid=uid, actor=actor)
     groups = {row.uid for row in page.siblings if row.n_children or row.hidden_children}
-    return {"effect": draw_preview(found, policy_slug=policy, groups=groups)}
+    return {"effect": draw_preview(shares_preview, policy_slug=policy, groups=groups)}
 
 
 def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: Any) -> HttpResponse:

@@ -32,22 +32,20 @@ class Flows:
         return sum(map(sum, self.core_h))
 
 
-def grid_flow(found: Grid) -> Figure:
+def grid_flow(grid: Grid) -> Figure:
     """Draw what each site delivered to each child of the entry, or to the entry itself if it has no children."""
-    rows = found.children or (found.own,)
+    rows = grid.children or (grid.own,)
     shown = [row for row in rows if row.core_s is not None]
     flows = Flows(
-        sites=tuple(site.name or _("This site") for site in found.sites),
+        sites=tuple(site.name or _("This site") for site in grid.sites),
         entries=tuple(row.entry.name for row in shown),
         core_h=[[core_s / 3600 for core_s in row.core_s or ()] for row in shown],
         n_hidden=len(rows) - len(shown),
     )
     since = (
-        _("all time")
-        if found.since is None
-        else _("since %(day)s") % {"day": formats.date_format(found.since, "j M Y")}
+        _("all time") if grid.since is None else _("since %(day)s") % {"day": formats.date_format(grid.since, "j M Y")}
     )
-    return flow_figure(flows, name=found.name, policy=found.policy_slug, period=since)
+    return flow_figure(flows, name=grid.name, policy=grid.policy_slug, period=since)
 
 
 def flow_figure(flows: Flows, *, name: str, policy: str, period: str) -> Figure:
@@ -105,9 +103,11 @@ def _merged(flows: Flows) -> Flows:
     rows = [[row[at] for at in sites] for row in flows.core_h]
     entries = [at for at in sorted(range(len(rows)), key=lambda at: -sum(rows[at])) if sum(rows[at]) > 0]
     table = [rows[at] for at in entries]
-    columns, names = _merge_rest([list(one) for one in zip(*table, strict=True)], [flows.sites[at] for at in sites])
+    columns, names = _merge_rest(
+        [list(column) for column in zip(*table, strict=True)], [flows.sites[at] for at in sites]
+    )
     lines, labels = _merge_rest(
-        [list(one) for one in zip(*columns, strict=True)], [flows.entries[at] for at in entries]
+        [list(row) for row in zip(*columns, strict=True)], [flows.entries[at] for at in entries]
     )
     return Flows(tuple(names), tuple(labels), lines, flows.n_hidden)
 
@@ -149,7 +149,7 @@ def _table(flows: Flows) -> Table:
     return Table(
         columns=(Column(_("Entry"), is_number=False), *(Column(site) for site in flows.sites), Column(_("All"))),
         rows=[
-            [name, *(count(one) for one in row), count(sum(row))]
+            [name, *(count(amount) for amount in row), count(sum(row))]
             for name, row in zip(flows.entries, flows.core_h, strict=True)
         ],
         raw=[[name, *row, sum(row)] for name, row in zip(flows.entries, flows.core_h, strict=True)],

@@ -95,9 +95,9 @@ class FetchSettingsForm(RefusableForm):
 
     def settings(self) -> dict[str, Any]:
         """Settings in the units of the federation services: seconds."""
-        given = self.cleaned_data
-        in_seconds = {setting: round(given[name] * unit) for name, (setting, unit) in _IN_UNITS.items()}
-        return {**in_seconds, "stale_action": given["stale_action"]}
+        cleaned = self.cleaned_data
+        in_seconds = {setting: round(cleaned[name] * unit) for name, (setting, unit) in _IN_UNITS.items()}
+        return {**in_seconds, "stale_action": cleaned["stale_action"]}
 
     @staticmethod
     def initial_of(remote: Mount | Subscription) -> dict[str, Any]:
@@ -181,13 +181,13 @@ class LimitsForm(FetchSettingsForm):
     )
 
     def settings(self) -> dict[str, Any]:
-        given = self.cleaned_data
+        cleaned = self.cleaned_data
         return {
             **super().settings(),
-            "most_points": given["most_points"],
-            "most_entries": _whole(given["most_entries"]),
-            "most_levels": _whole(given["most_levels"]),
-            "keep_usage": given["keep_usage"],
+            "most_points": cleaned["most_points"],
+            "most_entries": _whole(cleaned["most_entries"]),
+            "most_levels": _whole(cleaned["most_levels"]),
+            "keep_usage": cleaned["keep_usage"],
         }
 
     @staticmethod

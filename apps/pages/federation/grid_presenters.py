@@ -93,31 +93,31 @@ def headline(grid: Grid) -> str:
 
 def sentences(grid: Grid) -> list[KeyedText]:
     """At most five sentences: largest deviations, the site with most usage, held hours, and outdated versions."""
-    found = [*_largest_deviations(grid), *_largest_site(grid)]
-    found += [_held_text(site) for site in grid.sites if site.held_hours][:1]
-    found += [_behind_text(site, grid.at) for site in grid.sites if site.is_behind][:2]
-    return found[:5]
+    texts = [*_largest_deviations(grid), *_largest_site(grid)]
+    texts += [_held_text(site) for site in grid.sites if site.held_hours][:1]
+    texts += [_behind_text(site, grid.at) for site in grid.sites if site.is_behind][:2]
+    return texts[:5]
 
 
 def warnings(grid: Grid) -> list[tuple[KeyedText, KeyedText]]:
     """Warnings, each as a bold beginning and the rest of the sentence."""
-    found = []
+    pairs = []
     alone = _("Compared by local usage only.")
     if grid.fallback_since is not None:
         at = presentation.clock_time(grid.fallback_since, grid.at)
         rest = _("Other sites have been unreachable too long; their usage since %(at)s doesn’t count.") % {"at": at}
-        found.append((KeyedText("fallback", alone), KeyedText("since", rest)))
+        pairs.append((KeyedText("fallback", alone), KeyedText("since", rest)))
     elif grid.scope == "local" and len(grid.sites) > 1:
         rest = _("This entry’s scope is local: usage of other sites is listed, but doesn’t count.")
-        found.append((KeyedText("local_scope", alone), KeyedText("listed_only", rest)))
+        pairs.append((KeyedText("local_scope", alone), KeyedText("listed_only", rest)))
     old = [site.name for site in grid.sites if site.is_old(grid.at)]
     if old:
         key = "old_counts" if grid.fallback_since is None else "old"
         rest = _("The last usage from %(sites)s is older than allowed.")
-        found.append(
+        pairs.append(
             (KeyedText("unheard", _("Some sites are unreachable.")), KeyedText(key, rest % {"sites": ", ".join(old)}))
         )
-    return found
+    return pairs
 
 
 def grid_lines(grid: Grid) -> list[GridLine]:

@@ -37,7 +37,7 @@ _DRAWN = 20
 class DifferenceLine:
     """Difference of one entry."""
 
-    one: Difference
+    difference: Difference
     url: str
     above: str
     target: str
@@ -50,25 +50,25 @@ class DifferenceLine:
     rank_after: str
 
 
-def difference_context(found: WithoutSources, site: str) -> dict[str, Any]:
-    drawn = [row for row in found.rows if row.before.actual is not None and abs(row.change) >= 5e-4][:_DRAWN]
+def difference_context(comparison: WithoutSources, site: str) -> dict[str, Any]:
+    drawn = [row for row in comparison.rows if row.before.actual is not None and abs(row.change) >= 5e-4][:_DRAWN]
     pairs = [
         (row.name if len(row.name) <= 26 else row.name[:25] + "…", _change(row), row.before.actual, row.after.actual)
         for row in drawn
     ]
     return {
-        "headline": headline(found, site),
-        "lines": [_line(found, row) for row in found.rows],
+        "headline": headline(comparison, site),
+        "lines": [_line(comparison, row) for row in comparison.rows],
         "wide": moves.draw_dumbbell(pairs, width=720) if pairs else None,
         "narrow": moves.draw_dumbbell(pairs, width=340, narrow=True) if pairs else None,
-        "moved": _moved(found),
+        "moved": _moved(comparison),
     }
 
 
-def headline(found: WithoutSources, site: str) -> KeyedText:
-    if not found.rows:
+def headline(comparison: WithoutSources, site: str) -> KeyedText:
+    if not comparison.rows:
         return KeyedText("nothing", _("Without %(site)s nothing visible to you would differ") % {"site": site})
-    first = found.rows[0]
+    first = comparison.rows[0]
     if abs(first.change) < 5e-4:
         text = _("Without %(site)s shares would be the same, but some ranks would differ") % {"site": site}
         return KeyedText("ranks", text)
@@ -77,19 +77,19 @@ def headline(found: WithoutSources, site: str) -> KeyedText:
     return KeyedText("shares", _("Without %(site)s, %(name)s would have %(after)s instead of %(before)s") % words)
 
 
-def _moved(found: WithoutSources) -> str:
-    if not found.n_moved:
+def _moved(comparison: WithoutSources) -> str:
+    if not comparison.n_moved:
         return _("No visible entry would change rank.")
-    text = ngettext("%(n)s entry would change rank.", "%(n)s entries would change rank.", found.n_moved)
-    return text % {"n": presentation.count(found.n_moved)}
+    text = ngettext("%(n)s entry would change rank.", "%(n)s entries would change rank.", comparison.n_moved)
+    return text % {"n": presentation.count(comparison.n_moved)}
 
 
-def _line(found: WithoutSources, row: Difference) -> DifferenceLine:
+def _line(comparison: WithoutSources, row: Difference) -> DifferenceLine:
     actual, target = (row.before.actual, row.after.actual), row.target
     shares = presentation.change_shares(*actual, decimals=presentation.decimals_beside(*actual, target))
     return DifferenceLine(
-        one=row,
-        url=lines.entry_url(found.policy_slug, row.uid, row.name),
+        difference=row,
+        url=lines.entry_url(comparison.policy_slug, row.uid, row.name),
         above=row.path.rpartition("/")[0] or "/",
         target=presentation.percent(target, shares.decimals),
         before=shares.before,
@@ -117,42 +117,42 @@ LEVELS = (1, 2, 3)
 def grid(request: HttpRequest) -> HttpResponse:
     """Grid view of `?policy=&entry=&levels=`; without an entry, of the first mount, else of the first publication."""
     choices = list_grid_entries(actor=actor_of(request), at=clock.now())
-    found = _asked(request, choices)
+    shown_grid = _asked(request, choices)
     context: dict[str, Any] = {
-        "choices": [(f"{one.policy_slug}:{one.path}", one) for one in choices],
-        "many_policies": len({one.policy_slug for one in choices}) > 1,
+        "choices": [(f"{choice.policy_slug}:{choice.path}", choice) for choice in choices],
+        "many_policies": len({choice.policy_slug for choice in choices}) > 1,
         "is_admin": actor_of(request).is_admin,
         "has_tabs": may_federate(at=clock.now(), actor=actor_of(request)),
         "crumbs": [{"label": _("Federation"), "url": reverse("dashboard:federation")}, {"label": _("Grid")}],
     }
-    return render(request, "pages/federation/grid.html", context | (_shown(request, found) if found else {}))
+    return render(request, "pages/federation/grid.html", context | (_shown(request, shown_grid) if shown_grid else {}))
 
 
 @require_safe
 def grid_csv(request: HttpRequest) -> HttpResponseBase:
-    found = _asked(request, list_grid_entries(actor=actor_of(request), at=clock.now()))
-    if found is None:
+    shown_grid = _asked(request, list_grid_entries(actor=actor_of(request), at=clock.now()))
+    if shown_grid is None:
         raise NotFound(_("Nothing is shared between sites."))
-    name = f"{found.policy_slug}-{lines.name_slug(found.name)}-grid.csv"
-    return csv_response(name, grid_lines.csv_header(found), grid_lines.csv_rows(found))
+    name = f"{shown_grid.policy_slug}-{lines.name_slug(shown_grid.name)}-grid.csv"
+    return csv_response(name, grid_lines.csv_header(shown_grid), grid_lines.csv_rows(shown_grid))
 
 
 @require_safe
 def flow(request: HttpRequest, form: str = "json") -> HttpResponseBase:
     """Figure of the usage flow, for the page's query."""
-    found = _asked(request, list_grid_entries(actor=actor_of(request), at=clock.now()))
-    if found is None:
+    shown_grid = _asked(request, list_grid_entries(actor=actor_of(request), at=clock.now()))
+    if shown_grid is None:
         raise NotFound(_("Nothing is shared between sites."))
-    return answer_figure(request, grid_flow(found), form)
+    return answer_figure(request, grid_flow(shown_grid), form)
 
 
 def _asked(request: HttpRequest, choices: list[GridChoice]) -> Grid | None:
     policy, entry = request.GET.get("policy", ""), request.GET.get("entry", "")
     if not entry:
-        of_policy = [one for one in choices if one.policy_slug == policy] or choices
+        of_policy = [choice for choice in choices if choice.policy_slug == policy] or choices
         if not of_policy:
             return None
-        first = min(of_policy, key=lambda one: one.why != "mounted")  # a mount comes before publications
+        first = min(of_policy, key=lambda choice: choice.why != "mounted")  # a mount comes before publications
         policy, entry = first.policy_slug, first.path
     elif ":/" in entry:  # the page's list of choices submits policy:path
         policy, _colon, entry = entry.partition(":")
@@ -167,24 +167,26 @@ def _asked(request: HttpRequest, choices: list[GridChoice]) -> Grid | None:
     )
 
 
-def _shown(request: HttpRequest, found: Grid) -> dict[str, Any]:
-    opens = frozenset(one.pk for one in list_subscriptions(actor=actor_of(request), at=clock.now()))
+def _shown(request: HttpRequest, shown_grid: Grid) -> dict[str, Any]:
+    opens = frozenset(subscription.pk for subscription in list_subscriptions(actor=actor_of(request), at=clock.now()))
     return {
-        "grid": found,
-        "chosen": f"{found.policy_slug}:{found.path}",
-        "headline": grid_lines.headline(found),
-        "sentences": grid_lines.sentences(found),
-        "warnings": grid_lines.warnings(found),
-        "lines": grid_lines.grid_lines(found),
-        "sites": grid_lines.site_lines(found, may_open=opens),
+        "grid": shown_grid,
+        "chosen": f"{shown_grid.policy_slug}:{shown_grid.path}",
+        "headline": grid_lines.headline(shown_grid),
+        "sentences": grid_lines.sentences(shown_grid),
+        "warnings": grid_lines.warnings(shown_grid),
+        "lines": grid_lines.grid_lines(shown_grid),
+        "sites": grid_lines.site_lines(shown_grid, may_open=opens),
         "depths": [
-            (n, grid_lines.grid_url(found.policy_slug, found.path, n)) for n in LEVELS if n <= max(found.deepest, 1)
+            (n, grid_lines.grid_url(shown_grid.policy_slug, shown_grid.path, n))
+            for n in LEVELS
+            if n <= max(shown_grid.deepest, 1)
         ],
-        "csv_url": grid_lines.grid_url(found.policy_slug, found.path, found.levels).replace(
+        "csv_url": grid_lines.grid_url(shown_grid.policy_slug, shown_grid.path, shown_grid.levels).replace(
             reverse("dashboard:federation-grid"), reverse("dashboard:federation-grid-csv"), 1
         ),
-        "flow": framed(request, reverse("dashboard:federation-grid-flow"), lambda: grid_flow(found)),
-        "entry_url": lines.entry_url(found.policy_slug, found.uid, found.name),
+        "flow": framed(request, reverse("dashboard:federation-grid-flow"), lambda: grid_flow(shown_grid)),
+        "entry_url": lines.entry_url(shown_grid.policy_slug, shown_grid.uid, shown_grid.name),
     }
 
 
@@ -194,15 +196,15 @@ def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
     actor, at = actor_of(request), clock.now()
     row = get_subscription(subscription_id=subscription_id, actor=actor, at=at)
     request.policy_slug = row.policy.slug  # type: ignore[attr-defined]  # the policy that the navigation shows
-    site, found, problem = subscription_lines.site_name(row), None, ""
+    site, comparison, problem = subscription_lines.site_name(row), None, ""
     try:
-        found = compare_without_sources(policy_slug=row.policy.slug, sources=[row.source.slug], actor=actor, at=at)
+        comparison = compare_without_sources(policy_slug=row.policy.slug, sources=[row.source.slug], actor=actor, at=at)
     except (TooLarge, Unavailable, NotFound) as refusal:
         problem = refusal.message
     context = {
         "row": row,
         "site": site,
-        "found": found,
+        "found": comparison,
         "problem": problem,
         "back": subscription_lines.subscription_url(row),
         "crumbs": [
@@ -211,8 +213,8 @@ def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
             {"label": _("Priorities without %(site)s") % {"site": site}},
         ],
         **(
-            difference_context(found, site)
-            if found is not None
+            difference_context(comparison, site)
+            if comparison is not None
             else {"headline": KeyedText("problem", _("Priorities without %(site)s") % {"site": site})}
         ),
     }

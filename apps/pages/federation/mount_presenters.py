@@ -55,37 +55,37 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> KeyedText:
     }
     if condition in alone:
         return KeyedText(condition, alone[condition])
-    found = []
+    texts = []
     if condition is Condition.EXPIRED:
-        found.append(KeyedText(condition, _("The document has expired, and no newer one was published.")))
+        texts.append(KeyedText(condition, _("The document has expired, and no newer one was published.")))
     elif condition is Condition.STALE:
         allowed = {"allowed": federation_presenters.allowed_text(mount.max_age_s)}
-        found.append(KeyedText(condition, _("The last successful fetch is more than %(allowed)s old.") % allowed))
+        texts.append(KeyedText(condition, _("The last successful fetch is more than %(allowed)s old.") % allowed))
     elif condition is Condition.LATE:
-        found.append(federation_presenters.late_text(mount, conditions.meanwhile(mount.stale_action)))
+        texts.append(federation_presenters.late_text(mount, conditions.meanwhile(mount.stale_action)))
     if condition in (Condition.EXPIRED, Condition.STALE):
         action = mount.stale_action if is_stale(mount, at) else Mount.StaleAction.KEEP.value
-        found.append(conditions.meanwhile(action))
+        texts.append(conditions.meanwhile(action))
         if mount.state == Mount.State.FROZEN and action != Mount.StaleAction.FREEZE:
             text = _("Frozen: it is fetched, but not applied.")
-            found.append(KeyedText("frozen_too", text))
+            texts.append(KeyedText("frozen_too", text))
     if mount.due_at is not None:
         if mount.due_at > at:
             time = {"time": presentation.clock_time(mount.due_at, at)}
-            found.append(KeyedText("due_later", _("The next fetch is at %(time)s.") % time))
+            texts.append(KeyedText("due_later", _("The next fetch is at %(time)s.") % time))
         else:
-            found.append(KeyedText("due_now", _("The next fetch is due now.")))
-    return joined(found)
+            texts.append(KeyedText("due_now", _("The next fetch is due now.")))
+    return joined(texts)
 
 
-def stated_lines(found: Differences, rows: Iterable[ComparedEntry]) -> list[StatedLine]:
-    slug = found.mount.policy.slug
+def stated_lines(differences: Differences, rows: Iterable[ComparedEntry]) -> list[StatedLine]:
+    slug = differences.mount.policy.slug
     return [_stated(row, slug) for row in rows]
 
 
-def stated_verdict(found: Differences) -> str:
+def stated_verdict(differences: Differences) -> str:
     """Sentence on how many entries of our tree match the document."""
-    n, n_differing = len(found.stated), found.n_differing
+    n, n_differing = len(differences.stated), differences.n_differing
     if not n_differing:
         return ngettext("Its %(n)s entry matches the document", "All %(n)s entries match the document", n) % {
             "n": presentation.count(n)

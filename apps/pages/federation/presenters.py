@@ -149,13 +149,13 @@ def counted(peers: Sequence[Peer]) -> str:
 
 def alarms(peers: Sequence[Peer]) -> list[dict[str, Any]]:
     """The first peers that need attention, each with a sentence, the consequence, and a link."""
-    found = []
+    items = []
     for peer in peers:
         if peer.direction is not Direction.READS and peer.condition in NEEDS_ATTENTION:
-            found.append(
+            items.append(
                 {"key": peer.condition, "title": _title(peer), "text": consequence(peer), "url": _url_of(peer)}
             )
-    return found[:_SHOWN]
+    return items[:_SHOWN]
 
 
 def _title(peer: Peer) -> str:

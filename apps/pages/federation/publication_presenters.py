@@ -136,7 +136,7 @@ def _line(
     i = tree.index_of_uid(row.entry_uid)
     path = "" if i is None else tree.path(i)
     entry_url = "" if i is None else lines.entry_url(row.policy.slug, row.entry_uid, tree.name[i])
-    readers = tuple(_reader(one, newest, now) for one in list_readings(row))
+    readers = tuple(_reader(reading, newest, now) for reading in list_readings(row))
     return PublishedLine(
         name=row.name,
         policy=row.policy.slug,
@@ -153,7 +153,7 @@ def _line(
     )
 
 
-def _reader(one: Reading, newest: int, now: datetime) -> Reader:
-    age = presentation.age(presentation.seconds_between(one.at, now))
-    words = _("Version %(n)s") % {"n": one.version}
-    return Reader(one.reader or _("anyone"), words, one.version < newest, age, one.at, one.version)
+def _reader(reading: Reading, newest: int, now: datetime) -> Reader:
+    age = presentation.age(presentation.seconds_between(reading.at, now))
+    words = _("Version %(n)s") % {"n": reading.version}
+    return Reader(reading.reader or _("anyone"), words, reading.version < newest, age, reading.at, reading.version)

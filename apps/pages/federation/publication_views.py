@@ -264,10 +264,10 @@ def _page(
 
 
 def named(rows: Sequence[Row], name: str, missing: str) -> Row:
-    found = next((row for row in rows if row.name == name), None)
-    if found is None:
+    named_row = next((row for row in rows if row.name == name), None)
+    if named_row is None:
         raise NotFound(missing)
-    return found
+    return named_row
 
 
 def administrator(request: HttpRequest) -> Actor:

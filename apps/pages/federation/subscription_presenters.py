@@ -50,8 +50,8 @@ def summary(row: Subscription, usage: ReportedUsage, path: str, now: datetime) -
     words = {"site": site_name(row), "path": path, "age": ""}
     if row.good_at is not None:
         words["age"] = presentation.age(presentation.seconds_between(row.good_at, now))
-    found = _contacted(row, usage, condition) if row.good_at is not None else _never_contacted(condition)
-    sentence = KeyedText(found.key, found.text % words)
+    keyed_text = _contacted(row, usage, condition) if row.good_at is not None else _never_contacted(condition)
+    sentence = KeyedText(keyed_text.key, keyed_text.text % words)
     return Summary(condition, STANDINGS[condition], sentence, _follows(row, usage, condition, now))
 
 
@@ -168,11 +168,11 @@ def hour_lines(usage: ReportedUsage) -> list[HourLine]:
 
 def capacity_text(row: Subscription, usage: ReportedUsage) -> KeyedText:
     """Why the approved capacity may have to be raised; empty if nothing exceeds it."""
-    found, agreed = [], presentation.cores_text(row.capacity_cores)
+    texts, agreed = [], presentation.cores_text(row.capacity_cores)
     if row.reported_capacity_cores is not None and row.reported_capacity_cores > row.capacity_cores:
         words = {"reported": presentation.cores_text(row.reported_capacity_cores), "agreed": agreed}
         text = _("It now declares %(reported)s; %(agreed)s are approved, and the rest is ignored.") % words
-        found.append(KeyedText("declares_more", text))
+        texts.append(KeyedText("declares_more", text))
     elif usage.doubted_from is not None:
         return KeyedText("doubted", _doubt_text(usage, agreed))
     elif usage.n_held:
@@ -181,11 +181,11 @@ def capacity_text(row: Subscription, usage: ReportedUsage) -> KeyedText:
             "%(n)s hours exceed %(agreed)s, and don’t count.",
             usage.n_held,
         )
-        found.append(KeyedText("held_hours", text % {"n": presentation.count(usage.n_held), "agreed": agreed}))
+        texts.append(KeyedText("held_hours", text % {"n": presentation.count(usage.n_held), "agreed": agreed}))
     if row.running_held:
         text = _("Its running jobs exceed %(agreed)s, and don’t count.") % {"agreed": agreed}
-        found.append(KeyedText("running_held", text))
-    return joined(found)
+        texts.append(KeyedText("running_held", text))
+    return joined(texts)
 
 
 def _doubt_text(usage: ReportedUsage, agreed: str) -> str:

@@ -69,9 +69,9 @@ def new(request: HttpRequest) -> HttpResponse:
     if not address.is_valid():
         return _address(request, address, status=422)
     policy, path = address.policy_and_path
-    given = {"url": address.cleaned_data["url"], "token": address.cleaned_data["token"]}
+    access = {"url": address.cleaned_data["url"], "token": address.cleaned_data["token"]}
     try:
-        seen = preview_feed(**given, policy_slug=policy, entry=path, at=at, actor=actor)
+        seen = preview_feed(**access, policy_slug=policy, entry=path, at=at, actor=actor)
     except DomainError as refusal:
         address.add_refusal(refusal)
         return _address(request, address, status=422)
@@ -87,7 +87,7 @@ def new(request: HttpRequest) -> HttpResponse:
             made = subscribe(
                 policy_slug=policy,
                 entry=path,
-                **given,
+                **access,
                 issuer=head.issuer,
                 feed=head.feed,
                 fingerprint=agreed["fingerprint"],
@@ -162,15 +162,15 @@ def _load(request: HttpRequest, subscription_id: int) -> Subscription:
 
 def _entry_choices(actor: Actor, at: datetime) -> list[tuple[str, str]]:
     """Entries that other sites know as well: mounts and published subtrees."""
-    found = list_grid_entries(actor=actor, at=at)
-    many = len({one.policy_slug for one in found}) > 1
+    choices = list_grid_entries(actor=actor, at=at)
+    many = len({choice.policy_slug for choice in choices}) > 1
 
-    def label(one: GridChoice) -> str:
-        words = {"path": one.path, "what": one.what}
+    def label(choice: GridChoice) -> str:
+        words = {"path": choice.path, "what": choice.what}
         text = "%(path)s (%(what)s)"
-        return f"{one.policy_name}: {text % words}" if many else text % words
+        return f"{choice.policy_name}: {text % words}" if many else text % words
 
-    return [(f"{one.policy_slug}:{one.path}", label(one)) for one in found]
+    return [(f"{choice.policy_slug}:{choice.path}", label(choice)) for choice in choices]
 
 
 def _address(request: HttpRequest, form: FeedAddressForm, *, status: int = 200) -> HttpResponse:

@@ -54,24 +54,24 @@ def rows(request: HttpRequest) -> HttpResponse:
 
 def _rows(request: HttpRequest) -> dict[str, Any]:
     now = clock.now()
-    found = grid_peers.list_peers(at=now, actor=actor_of(request))
+    all_peers = grid_peers.list_peers(at=now, actor=actor_of(request))
     direction = request.GET.get("direction", "")
     chosen = direction if direction in list(Direction) else ""
-    counts = [("", _("All"), len(found))]
+    counts = [("", _("All"), len(all_peers))]
     counts += [
-        (each.value, str(federation_presenters.DIRECTIONS[each][1]), sum(peer.direction is each for peer in found))
+        (each.value, str(federation_presenters.DIRECTIONS[each][1]), sum(peer.direction is each for peer in all_peers))
         for each in Direction
     ]
     return {
-        "lines": [federation_presenters.peer_line(peer) for peer in found if chosen in ("", peer.direction)],
-        "is_empty": not found,
+        "lines": [federation_presenters.peer_line(peer) for peer in all_peers if chosen in ("", peer.direction)],
+        "is_empty": not all_peers,
         "chosen": chosen,
         "choices": [
             {"key": key, "label": label, "n": n, "is_chosen": key == chosen} for key, label, n in counts if n or not key
         ],
-        "alarms": federation_presenters.alarms(found),
-        "headline": federation_presenters.headline(found),
-        "counted": federation_presenters.counted(found),
+        "alarms": federation_presenters.alarms(all_peers),
+        "headline": federation_presenters.headline(all_peers),
+        "counted": federation_presenters.counted(all_peers),
         "now": now,
         "may_mount": bool(list_mountable(at=now, actor=actor_of(request))),
     }
@@ -191,7 +191,7 @@ def _unmapped(request: HttpRequest, carried: Mapping[str, str], entry: str) -> U
     """Usage that would become unmapped by the mount; None if the page already showed it for this entry."""
     if request.POST.get("usage_seen", "") == entry:
         return None
-    found = preview(
+    seen = preview(
         url=carried["url"],
         policy_slug=carried["policy"],
         entry=entry,
@@ -199,14 +199,14 @@ def _unmapped(request: HttpRequest, carried: Mapping[str, str], entry: str) -> U
         at=clock.now(),
         actor=actor_of(request),
     )
-    return found.unmapped
+    return seen.unmapped
 
 
-def _fetch_preview(request: HttpRequest, given: Mapping[str, Any]) -> tuple[Preview, str]:
+def _fetch_preview(request: HttpRequest, fields: Mapping[str, Any]) -> tuple[Preview, str]:
     """Fetch the document; also return the encrypted token, whether typed now or in an earlier step."""
-    token = given["token"].strip() or _unsealed(given["sealed"])
+    token = fields["token"].strip() or _unsealed(fields["sealed"])
     seen = preview(
-        url=given["url"].strip(), policy_slug=given["policy"], token=token, at=clock.now(), actor=actor_of(request)
+        url=fields["url"].strip(), policy_slug=fields["policy"], token=token, at=clock.now(), actor=actor_of(request)
     )
     return seen, seal(_PURPOSE, token) if token else ""
 
@@ -238,7 +238,7 @@ def _status(error: DomainError) -> int:
 
 
 def _document(
-    request: HttpRequest, seen: Preview, sealed: str, form: KeyForm, given: Mapping[str, Any], *, status: int = 200
+    request: HttpRequest, seen: Preview, sealed: str, form: KeyForm, fields: Mapping[str, Any], *, status: int = 200
 ) -> HttpResponse:
     """Show the fetched document and the fingerprint of its key, which has to be compared."""
     context = {
@@ -248,7 +248,7 @@ def _document(
         "now": clock.now(),
         "excerpt": federation_presenters.excerpt(seen.document.tree),
         "n_levels": seen.n_levels,
-        "carried": {"policy": given["policy"], "url": seen.url, "sealed": sealed},
+        "carried": {"policy": fields["policy"], "url": seen.url, "sealed": sealed},
     }
     return _page(request, "key", form, status=status, **context)
 

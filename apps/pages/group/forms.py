@@ -59,7 +59,11 @@ class GroupInput:
     def division(self) -> Division:
         """The requested division. Unreadable values are added to `problems` and left as they are now."""
         self._resolve_percentages()
-        terms = {uid: found for uid, row in self.members.items() if (found := self._terms(uid, row)) is not None}
+        terms = {
+            uid: member_terms
+            for uid, row in self.members.items()
+            if (member_terms := self._terms(uid, row)) is not None
+        }
         leaves = [uid for uid, row in self.members.items() if row.leaves]
         return Division(terms, joins=self._joins(), leaves=leaves)
 
@@ -88,8 +92,8 @@ class GroupInput:
                 for each, node in stay.items()
                 if each != uid
             ]
-            mine = replace(self.nodes[uid], shares=self.nodes[uid].shares or 0.0)
-            row.shares = presentation.shares(own_shares_for_percent(mine, siblings, known[uid]))
+            member_node = replace(self.nodes[uid], shares=self.nodes[uid].shares or 0.0)
+            row.shares = presentation.shares(own_shares_for_percent(member_node, siblings, known[uid]))
 
     def _terms(self, uid: UUID, row: MemberInput) -> MemberTerms | None:
         node = self.nodes[uid]
@@ -130,7 +134,7 @@ def unchanged_input(node: Node) -> MemberInput:
 
 def read_group(data: QueryDict, nodes: Mapping[UUID, Node]) -> GroupInput:
     """Read the form; rows of members that no longer exist are skipped."""
-    found = GroupInput(
+    group_input = GroupInput(
         nodes,
         names=data.get("names", "")[:8_192],
         names_shares=data.get("names_shares", "1")[:40],
@@ -140,13 +144,13 @@ def read_group(data: QueryDict, nodes: Mapping[UUID, Node]) -> GroupInput:
     for key in data:
         uid = _uid(key.removeprefix("shares-")) if key.startswith("shares-") else None
         if uid is not None and uid in nodes:
-            found.members[uid] = MemberInput(
+            group_input.members[uid] = MemberInput(
                 shares=data.get(key, "").strip()[:40],
                 until=data.get(f"until-{uid}", "").strip()[:10],
                 is_open=f"open-{uid}" in data,
                 leaves=f"leave-{uid}" in data,
             )
-    return found
+    return group_input
 
 
 def apply_step(typed: GroupInput, step: str, today: date) -> None:
@@ -200,10 +204,10 @@ _NOTHING_LEFT = gettext_lazy("Enter less than 100 %.")
 
 def _percent(text: str) -> float | None:
     try:
-        found = read_shares(text.removesuffix("%"))
+        percent = read_shares(text.removesuffix("%"))
     except ValidationError:
         return None
-    return None if isinstance(found, str) or found > 100 else float(found)
+    return None if isinstance(percent, str) or percent > 100 else float(percent)
 
 
 def _number(text: str) -> float:

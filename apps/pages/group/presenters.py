@@ -73,19 +73,19 @@ def _line(
     row: MemberRow, typed: GroupInput, slug: str, scale: float, tolerance: Tolerance, decimals: int
 ) -> MemberLine:
     entry, node = row.entry, typed.nodes[row.entry.uid]
-    mine, before = typed.member(entry.uid), unchanged_input(node)
-    is_edited = (mine.shares, mine.until, mine.leaves) != (before.shares, before.until, False)
+    member, before = typed.member(entry.uid), unchanged_input(node)
+    is_edited = (member.shares, member.until, member.leaves) != (before.shares, before.until, False)
     moved = _differ(entry.target, row.target_after)
     tolerance = lines.tolerance_for(entry, tolerance)
     shown = _balance(row, tolerance, decimals)
     shares = presentation.compare_shares(entry.actual, row.target_after, decimals=decimals)
-    key, terms = _terms(row, mine)
+    key, terms = _terms(row, member)
     return MemberLine(
         uid=entry.uid,
         name=entry.name,
         url=lines.entry_url(slug, entry.uid, entry.name),
         kind=entry.kind,
-        typed=mine,
+        typed=member,
         locked=entry.locked and not entry.may_change,
         target_before=presentation.percent(entry.target, shares.decimals) if moved else "",
         target_after=shares.target,
@@ -97,7 +97,7 @@ def _line(
         place=row.place,
         may_boost=may_boost(node),
         is_boosted=row.is_boosted,
-        button=_button(row, mine),
+        button=_button(row, member),
         terms=terms,
         terms_key=key,
         former_shares=row.former_shares if key == "returns" else None,
@@ -192,10 +192,10 @@ def rank_effect(page: GroupPage, operations: Sequence[Operation]) -> RankEffect 
     """Rank changes of the typed edits; None without edits or priorities, and for trees too large for live preview."""
     if not operations or len(page.view.tree) > MOST_RANKED_AT_ONCE:
         return None
-    found = simulate_operations(page.view, operations)
-    if found is None:
+    rank_rows = simulate_operations(page.view, operations)
+    if rank_rows is None:
         return None
-    moved = [each for each in found if each["rank_before"] != each["rank_after"]]
+    moved = [each for each in rank_rows if each["rank_before"] != each["rank_after"]]
     return RankEffect(
         root=page.policy_name,
         n_moved=len(moved),

@@ -119,7 +119,7 @@ def add_error(typed: GroupInput, error: DomainError) -> None:
 
 def show(
     request: HttpRequest,
-    found: TypedGroup,
+    typed_group: TypedGroup,
     *,
     status: int = 200,
     ask: AskForm | None = None,
@@ -127,18 +127,18 @@ def show(
     conflict: Conflict | None = None,
     refusal: str = "",
 ) -> HttpResponse:
-    context = context_of(request, found)
+    context = context_of(request, typed_group)
     if conflict is not None:
         context["conflict_lines"] = _conflict_lines(conflict)
-        context["base_revision"] = found.page.revision  # publishing again is based on the current revision
+        context["base_revision"] = typed_group.page.revision  # publishing again is based on the current revision
     context |= {"ask": ask, "ask_refusal": ask_refusal, "ask_problem": ask_refusal.message if ask_refusal else ""}
-    context |= {"refusal": refusal, **_side_context(request, found)}
+    context |= {"refusal": refusal, **_side_context(request, typed_group)}
     return render(request, "pages/group/group.html", context, status=status)
 
 
-def context_of(request: HttpRequest, found: TypedGroup) -> dict[str, Any]:
+def context_of(request: HttpRequest, typed_group: TypedGroup) -> dict[str, Any]:
     """Template context of the form."""
-    page, typed = found.page, found.typed
+    page, typed = typed_group.page, typed_group.typed
     return {
         "page": page,
         "group": page.group,
@@ -149,16 +149,16 @@ def context_of(request: HttpRequest, found: TypedGroup) -> dict[str, Any]:
         "problems": typed.problems,
         "members": draw_members(page, typed),
         "has_groups": any(row.entry.kind != "user" for row in page.members),
-        "n_changes": found.n_changes,
-        "ranks": found.ranks,
+        "n_changes": typed_group.n_changes,
+        "ranks": typed_group.ranks,
         "base_revision": typed.base_revision or page.revision,
         "cursor": _cursor(request) or "",
     }
 
 
-def _side_context(request: HttpRequest, found: TypedGroup) -> dict[str, Any]:
+def _side_context(request: HttpRequest, typed_group: TypedGroup) -> dict[str, Any]:
     """Template context beside the form."""
-    page, actor, at = found.page, actor_of(request), clock.now()
+    page, actor, at = typed_group.page, actor_of(request), clock.now()
     policy = Policy.all_objects.get(slug=page.policy_slug)
     led = list_managed_groups(at=at, actor=actor)
     tolerance = lines.tolerance_of(page.settings)
@@ -195,11 +195,11 @@ def _side_context(request: HttpRequest, found: TypedGroup) -> dict[str, Any]:
 
 def _cards(request: HttpRequest, policy: Policy, page: GroupPage) -> list[RequestCard]:
     actor, at = actor_of(request), clock.now()
-    found = requests_for(policy=policy, entry_uid=page.group.uid, at=at, actor=actor, limit=_MOST_REQUESTS)
+    requests = requests_for(policy=policy, entry_uid=page.group.uid, at=at, actor=actor, limit=_MOST_REQUESTS)
     comments: dict[int, list[Comment]] = {}
-    for comment in Comment.objects.filter(change_set__in=[each.pk for each in found]):
+    for comment in Comment.objects.filter(change_set__in=[each.pk for each in requests]):
         comments.setdefault(comment.change_set_id, []).append(comment)
-    stories = [get_request_evidence(each, actor=actor, with_ranks=False) for each in found]
+    stories = [get_request_evidence(each, actor=actor, with_ranks=False) for each in requests]
     return [
         draw_request(story, comments.get(story.change_set.pk, []), list_weeks(story, actor=actor)) for story in stories
     ]
@@ -227,11 +227,11 @@ def my_group(request: HttpRequest) -> HttpResponse:
     led = list_managed_groups(at=clock.now(), actor=actor_of(request))
     if led:
         return SeeOther(group_url(led[0].policy_slug, led[0].uid))
-    mine = [each for each in get_my_priority(actor=actor_of(request)) if len(each.walk) > 1]
-    wanted = [each for each in mine if each.policy_slug == request.GET.get("policy")]
-    if found := wanted or mine:
-        above = found[0].walk[-2]
-        return SeeOther(lines.entry_url(found[0].policy_slug, above.uid, above.name))
+    accounts = [each for each in get_my_priority(actor=actor_of(request)) if len(each.walk) > 1]
+    wanted = [each for each in accounts if each.policy_slug == request.GET.get("policy")]
+    if preferred := wanted or accounts:
+        above = preferred[0].walk[-2]
+        return SeeOther(lines.entry_url(preferred[0].policy_slug, above.uid, above.name))
     return render(request, "pages/group/none.html", {"crumbs": [{"label": _("My group")}]})
 
 
@@ -250,10 +250,10 @@ def group(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     if request.method != "POST":
         return show(request, open_group(request, policy, uid))
     step = request.POST.get("step", "")
-    found = evaluate_form(request, policy, uid, _typed(request, policy, uid, step))
+    typed_group = evaluate_form(request, policy, uid, _typed(request, policy, uid, step))
     if step != "publish":
-        return show(request, found)
-    return _publish(request, found)
+        return show(request, typed_group)
+    return _publish(request, typed_group)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -261,8 +261,8 @@ def group(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def form(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """The table after a button that changes typed values. Stores nothing."""
     typed = _typed(request, policy, uid, request.POST.get("step", ""))
-    found = evaluate_form(request, policy, uid, typed)
-    return _announced(render(request, "pages/group/_form.html", context_of(request, found)), found)
+    typed_group = evaluate_form(request, policy, uid, typed)
+    return _announced(render(request, "pages/group/_form.html", context_of(request, typed_group)), typed_group)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -270,17 +270,17 @@ def form(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """The cells that depend on the typed values, refreshed while typing. Stores nothing."""
     typed = _typed(request, policy, uid, "")
-    found = evaluate_form(request, policy, uid, typed)
-    return _announced(render(request, "pages/group/_effect.html", context_of(request, found)), found)
+    typed_group = evaluate_form(request, policy, uid, typed)
+    return _announced(render(request, "pages/group/_effect.html", context_of(request, typed_group)), typed_group)
 
 
 @require_safe
 @fragment(page_url)
 def ask_effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Preview of the target for a requested amount, refreshed while typing."""
-    found = open_group(request, policy, uid)
+    typed_group = open_group(request, policy, uid)
     typed = AskForm(request.GET)
-    context: dict[str, Any] = {"group": found.page.group, "parent": found.page.parent}
+    context: dict[str, Any] = {"group": typed_group.page.group, "parent": typed_group.page.parent}
     typed.is_valid()
     if "amount" in typed.errors or "until" in typed.errors:
         wrong = typed.errors.as_data().get("amount") or typed.errors.as_data()["until"]
@@ -304,10 +304,10 @@ def ask_effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_POST
 def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Send a request for more to the group's managers."""
-    found = open_group(request, policy, uid)
+    typed_group = open_group(request, policy, uid)
     typed = AskForm(request.POST)
     if not typed.is_valid():
-        return show(request, found, status=422, ask=typed)
+        return show(request, typed_group, status=422, ask=typed)
     try:
         request_shares(
             policy_slug=policy,
@@ -319,7 +319,7 @@ def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         )
     except (Invalid, Conflict) as error:
         status = status_of(error)
-        return show(request, found, status=status, ask=typed, ask_refusal=error)
+        return show(request, typed_group, status=status, ask=typed, ask_refusal=error)
     messages.success(request, _("Submitted"))
     return SeeOther(f"{group_url(policy, uid)}#ask")
 
@@ -328,13 +328,13 @@ def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def undo(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Revert a change of this group."""
     number = read_whole(request.POST.get("number", ""), 9) or 0
-    found = open_group(request, policy, uid)
+    typed_group = open_group(request, policy, uid)
     try:
         revision = undo_division(
             policy_slug=policy, entry_uid=uid, number=number, at=clock.now(), actor=actor_of(request)
         )
     except (Invalid, Conflict) as error:
-        return show(request, found, status=409, refusal=error.message)
+        return show(request, typed_group, status=409, refusal=error.message)
     messages.success(
         request,
         _("Revision %(undone)s is undone, as revision %(n)s.") % {"undone": number, "n": revision.number},
@@ -349,12 +349,12 @@ def _typed(request: HttpRequest, policy: str, uid: UUID, step: str) -> GroupInpu
     return typed
 
 
-def _publish(request: HttpRequest, found: TypedGroup) -> HttpResponse:
-    policy, uid, typed = found.page.policy_slug, found.page.group.uid, found.typed
+def _publish(request: HttpRequest, typed_group: TypedGroup) -> HttpResponse:
+    policy, uid, typed = typed_group.page.policy_slug, typed_group.page.group.uid, typed_group.typed
     if not typed.reason.strip():
         typed.refuse("reason", _("Enter a reason: it is shown in the history to those affected."), "required")
     if typed.problems:
-        return show(request, found, status=422)
+        return show(request, typed_group, status=422)
     try:
         done = divide_group(
             policy_slug=policy,
@@ -367,9 +367,9 @@ def _publish(request: HttpRequest, found: TypedGroup) -> HttpResponse:
         )
     except Invalid as error:
         add_error(typed, error)
-        return show(request, found, status=422)
+        return show(request, typed_group, status=422)
     except Conflict as error:
-        return show(request, found, status=409, conflict=error)
+        return show(request, typed_group, status=409, conflict=error)
     if done.revision is None:
         messages.warning(request, _("Submitted. %(why)s") % {"why": done.why})
     else:
@@ -377,8 +377,8 @@ def _publish(request: HttpRequest, found: TypedGroup) -> HttpResponse:
     return SeeOther(group_url(policy, uid))
 
 
-def _announced(response: HttpResponse, found: TypedGroup) -> HttpResponse:
-    n = found.n_changes
+def _announced(response: HttpResponse, typed_group: TypedGroup) -> HttpResponse:
+    n = typed_group.n_changes
     words = ngettext("%(n)s unpublished change", "%(n)s unpublished changes", n) % {"n": n}
     response["HX-Trigger"] = json.dumps({"announce": words})
     return response

@@ -93,7 +93,7 @@ def contents() -> tuple[Contents, ...]:
     parts: list[Contents] = []
     for entry in entries:
         for title, inside in entry.items():
-            pairs = [(title, inside)] if isinstance(inside, str) else [pair for one in inside for pair in one.items()]
+            pairs = [(title, inside)] if isinstance(inside, str) else [pair for item in inside for pair in item.items()]
             kept = tuple((place.removesuffix(".md"), text) for text, place in pairs if (DOCS / place).is_file())
             if isinstance(inside, str) and parts and not parts[-1].title:
                 parts[-1] = Contents("", parts[-1].documents + kept)

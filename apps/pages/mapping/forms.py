@@ -78,10 +78,10 @@ class RuleForm(RefusableForm):
         self.offer("source", [("", _("any source")), *sources])
 
     def clean_entry(self) -> int:
-        found = self._tree.index_of_path(str(self.cleaned_data["entry"]).strip())
-        if found is None:
+        index = self._tree.index_of_path(str(self.cleaned_data["entry"]).strip())
+        if index is None:
             raise forms.ValidationError(_("Unknown entry: enter its path, such as /physics."), code="no_such_entry")
-        return found
+        return index
 
     def clean_shares(self) -> float:
         shares = read_shares(str(self.cleaned_data["shares"] or "1"))
@@ -91,19 +91,19 @@ class RuleForm(RefusableForm):
 
     @property
     def rule(self) -> Rule:
-        given = self.cleaned_data
-        is_each = given["kind"] == "each"
+        cleaned = self.cleaned_data
+        is_each = cleaned["kind"] == "each"
         return Rule(
-            kind=given["kind"],
-            target_uid=self._tree.uuid(given["entry"]),
-            namespace=given["namespace"],
-            source=given["source"],
-            user_pattern=given["user"],
-            group_pattern=given["group"],
-            fqan_pattern=given["fqan"],
-            suffix=given["suffix"],
-            member_shares=given["shares"] if is_each else 1.0,
-            archive_after_idle_days=given["days"] if is_each else None,
+            kind=cleaned["kind"],
+            target_uid=self._tree.uuid(cleaned["entry"]),
+            namespace=cleaned["namespace"],
+            source=cleaned["source"],
+            user_pattern=cleaned["user"],
+            group_pattern=cleaned["group"],
+            fqan_pattern=cleaned["fqan"],
+            suffix=cleaned["suffix"],
+            member_shares=cleaned["shares"] if is_each else 1.0,
+            archive_after_idle_days=cleaned["days"] if is_each else None,
         )
 
     @property

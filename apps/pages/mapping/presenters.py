@@ -114,11 +114,11 @@ def suffix_text(rule: Rule) -> str:
     if rule.kind == "share_tree":
         return _("{project} / {user}, else its leaf default")
     parts = ("{account}", *rule.parts) if rule.kind == "association" else rule.parts
-    found = " / ".join(parts)
+    path = " / ".join(parts)
     if rule.kind != "each":
-        return found
+        return path
     shares = presentation.shares(rule.member_shares)
-    words = [found, _("each user a child of %(shares)s shares") % {"shares": shares}]
+    words = [path, _("each user a child of %(shares)s shares") % {"shares": shares}]
     if rule.archive_after_idle_days is not None:
         n = rule.archive_after_idle_days
         words.append(ngettext("archived after %(n)s idle day", "archived after %(n)s idle days", n) % {"n": n})
@@ -126,23 +126,24 @@ def suffix_text(rule: Rule) -> str:
 
 
 def rule_line(page: MappingPage, line: RuleRow, sources: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"at": line.at, "n": line.at + 1, "is_read": line.rule is not None}
+    common: dict[str, Any] = {"at": line.at, "n": line.at + 1, "is_read": line.rule is not None}
     if line.rule is None:
-        return found
+        return common
     place = EntryLabel(_("an archived entry: skipped"), is_none=True)
     if line.target is not None:
         whole = EntryLabel(page.rights.tree.name[0], reverse("dashboard:policy", args=[page.rights.policy.slug]))
         place = whole if line.target == 0 else entry_text(page.rights, line.target)
     reach = None if line.target is None else reach_of(page.rights.tree, line.rule, line.target)
     return {
-        **found,
+        **common,
         "kind": KINDS[line.rule.kind],
         "is_each": line.rule.kind == "each",
         "reach": "" if reach is None else reach_text(entry_text(page.rights, reach).text),
         "words": rule_text(line.rule, sources),
         "place": place,
         "below": suffix_text(line.rule),
-        "problems": [problem_text(one) for one in line.problems if one.code != "no_entry"],  # `place` shows no_entry
+        # `place` shows no_entry
+        "problems": [problem_text(problem) for problem in line.problems if problem.code != "no_entry"],
         "n_accounts": presentation.count(line.n_accounts),
         "core_h": presentation.core_hours(line.core_s),
         "may_edit": line.may_edit,
@@ -152,7 +153,7 @@ def rule_line(page: MappingPage, line: RuleRow, sources: Mapping[str, str]) -> d
 
 
 def unmapped_line(page: MappingPage, line: UnmappedRow, most_core_s: float) -> dict[str, Any]:
-    guesses = [guess_text(page.rights, one) for one in line.suggestions]
+    guesses = [guess_text(page.rights, suggestion) for suggestion in line.suggestions]
     return {
         "account": line.account,
         "words": account_text(line.key),
@@ -262,11 +263,11 @@ def plan_context(plan: Plan) -> dict[str, Any]:
 
 def _flows(rights: MapRights, moves: Sequence[Move]) -> list[dict[str, Any]]:
     """Sums of moves by group before and after, largest usage first."""
-    found: dict[tuple[EntryLabel, EntryLabel], list[Move]] = {}
+    moves_by_ends: dict[tuple[EntryLabel, EntryLabel], list[Move]] = {}
     for move in moves:
         ends = entry_text(rights, _group_of(rights, move.before)), entry_text(rights, _group_of(rights, move.after))
-        found.setdefault(ends, []).append(move)
-    order = sorted(found.items(), key=lambda item: -sum(move.usage.core_s for move in item[1]))
+        moves_by_ends.setdefault(ends, []).append(move)
+    order = sorted(moves_by_ends.items(), key=lambda item: -sum(move.usage.core_s for move in item[1]))
     return [
         {
             "before": before,
@@ -298,10 +299,10 @@ def version_line(rights: MapRights, line: VersionRow, sources: Mapping[str, str]
         "placements": [
             {
                 "words": account_text(key) if key is not None else AccountLabel(_("a removed account"), ""),
-                "before": _entry_words_of_uid(rights, one.before),
-                "after": _entry_words_of_uid(rights, one.after),
+                "before": _entry_words_of_uid(rights, placement.before),
+                "after": _entry_words_of_uid(rights, placement.after),
             }
-            for key, one in line.placements[:MOST_MOVES]
+            for key, placement in line.placements[:MOST_MOVES]
         ],
         "n_more": max(len(line.placements) - MOST_MOVES, 0),
     }
@@ -312,7 +313,7 @@ def version_text(line: VersionRow) -> str:
         (len(line.added), ngettext("%(n)s rule added", "%(n)s rules added", len(line.added))),
         (len(line.removed), ngettext("%(n)s rule removed", "%(n)s rules removed", len(line.removed))),
     ]
-    attached = sum(one.after is not None for _key, one in line.placements)
+    attached = sum(placement.after is not None for _key, placement in line.placements)
     detached = len(line.placements) - attached
     counts.append((attached, ngettext("%(n)s account attached", "%(n)s accounts attached", attached)))
     counts.append((detached, ngettext("%(n)s account detached", "%(n)s accounts detached", detached)))

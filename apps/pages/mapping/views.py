@@ -88,8 +88,8 @@ def versions(request: HttpRequest, policy: str) -> HttpResponse:
     """List the versions of the mapping, newest first."""
     rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
     before = read_whole(request.GET.get("before", ""), 9)
-    found = list_version_rows(rights, before=before, limit=31)
-    shown = found[:30]
+    version_rows = list_version_rows(rights, before=before, limit=31)
+    shown = version_rows[:30]
     return render(
         request,
         "pages/mapping/versions.html",
@@ -97,7 +97,7 @@ def versions(request: HttpRequest, policy: str) -> HttpResponse:
             "policy": policy,
             "policy_name": rights.policy.name,
             "versions": [mapping_lines.version_line(rights, line, source_names(request)) for line in shown],
-            "older": shown[-1].version.number if len(found) > len(shown) else None,
+            "older": shown[-1].version.number if len(version_rows) > len(shown) else None,
             "is_whole": rights.may_name(0),
             "crumbs": [*crumbs_of(rights.policy), {"label": _("Versions")}],
         },
@@ -338,22 +338,22 @@ def _assignments(request: HttpRequest, rights: MapRights) -> dict[int, UUID]:
 
     Chosen accounts get one entry for all (`to=entry`), or each the entry that was suggested for it.
     """
-    given = request.POST
-    if given.getlist("place"):
-        pairs = [text.partition(":") for text in given.getlist("place")[:_MOST]]
+    posted = request.POST
+    if posted.getlist("place"):
+        pairs = [text.partition(":") for text in posted.getlist("place")[:_MOST]]
         return {_number(account): _uid(uid) for account, _sep, uid in pairs}
-    accounts = [given["one"]] if given.get("one") else given.getlist("account")[:_MOST]
+    accounts = [posted["one"]] if posted.get("one") else posted.getlist("account")[:_MOST]
     if not accounts:
         raise _refusal("account", "none_chosen", _("Choose at least one account."))
-    if given.get("to") == "entry" and not given.get("one"):
-        found = rights.tree.index_of_path(given.get("entry", "").strip())
-        if found is None or not rights.sees.may_see(found):
+    if posted.get("to") == "entry" and not posted.get("one"):
+        index = rights.tree.index_of_path(posted.get("entry", "").strip())
+        if index is None or not rights.sees.may_see(index):
             raise _refusal("entry", "no_such_entry", _("Unknown entry: enter its path, such as /physics."))
-        return dict.fromkeys(map(_number, accounts), rights.tree.uuid(found))
-    without = [account for account in accounts if not given.get(f"guess-{account}")]
+        return dict.fromkeys(map(_number, accounts), rights.tree.uuid(index))
+    without = [account for account in accounts if not posted.get(f"guess-{account}")]
     if without:
         raise _refusal("entry", "nothing_suggested", _("Choose one entry for accounts without a suggestion."))
-    return {_number(account): _uid(given[f"guess-{account}"]) for account in accounts}
+    return {_number(account): _uid(posted[f"guess-{account}"]) for account in accounts}
 
 
 def _uid(text: str) -> UUID:

@@ -22,12 +22,12 @@ from apps.web.lookup_metrics import registry
 class _Site(Collector):
     def collect(self) -> Iterator[Metric]:
         try:
-            found = list(_site_families())
+            families = list(_site_families())
         except (DatabaseError, InterfaceError):
             connection.close()
-            found = []
-        yield GaugeMetricFamily("fairshare_database_up", "1: the database is available", value=float(bool(found)))
-        yield from found
+            families = []
+        yield GaugeMetricFamily("fairshare_database_up", "1: the database is available", value=float(bool(families)))
+        yield from families
 
 
 def _site_families() -> Iterator[Metric]:

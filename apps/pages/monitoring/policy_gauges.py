@@ -66,10 +66,10 @@ def _unmapped(policies: list[Policy]) -> Iterator[Metric]:
     accounts = gauge("fairshare_unmapped_accounts", "Accounts with usage and without an entry", "policy")
     usage = gauge("fairshare_unmapped_usage", "Usage of unmapped accounts in the policy's metric and window", "policy")
     rows = UnmappedAccounts.objects.values_list("policy_id", "account_ids__len", "usage")
-    found = {pk: (n, total) for pk, n, total in rows}
+    unmapped_by_policy = {pk: (n, total) for pk, n, total in rows}
     for policy in policies:
-        if policy.pk in found:
-            n, total = found[policy.pk]
+        if policy.pk in unmapped_by_policy:
+            n, total = unmapped_by_policy[policy.pk]
             accounts.add_metric([policy.slug], n or 0)
             usage.add_metric([policy.slug], total)
     yield from (accounts, usage)
@@ -84,13 +84,15 @@ def _series(policies: list[Policy]) -> Iterator[Metric]:
     rows = Series.objects.filter(through_on__isnull=False).values_list("policy_id", "through_on")
     built = {pk: through_on + timedelta(days=1) for pk, through_on in rows if through_on is not None}
     builds = Run.objects.filter(kind=SERIES_BUILD, state__in=(Run.State.QUEUED, Run.State.RUNNING)).order_by("state")
-    found = {run.subject: run.progress_done / run.progress_total if run.progress_total else 0.0 for run in builds}
+    progress_by_subject = {
+        run.subject: run.progress_done / run.progress_total if run.progress_total else 0.0 for run in builds
+    }
     for policy in policies:
         if policy.pk in built:
             day = datetime.combine(built[policy.pk], datetime_time.min, tzinfo=zone)
             through.add_metric([policy.slug], day.timestamp())
-        if subject_of(policy) in found:
-            progress.add_metric([policy.slug], found[subject_of(policy)])
+        if subject_of(policy) in progress_by_subject:
+            progress.add_metric([policy.slug], progress_by_subject[subject_of(policy)])
     yield from (through, progress)
 
 
@@ -146,8 +148,8 @@ def mean_deviation_points(snapshot: ServedSnapshot) -> float | None:
 def has_actual(snapshot: ServedSnapshot) -> Mask:
     """Entries with an actual share: their group has usage."""
     values, parent = snapshot.values, snapshot.tree.parent
-    found: Mask = values.competes & (values.group_usage[np.maximum(parent, 0)] > 0)
-    return found
+    with_usage: Mask = values.competes & (values.group_usage[np.maximum(parent, 0)] > 0)
+    return with_usage
 
 
 def entry_families(served: Mapping[str, ServedSnapshot], most: int) -> Iterator[Metric]:

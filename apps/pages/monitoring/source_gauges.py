@@ -77,9 +77,9 @@ def _received(slugs: dict[int, str]) -> Iterator[Metric]:
     ahead = counter("fairshare_usage_ahead_records", "Rejected records that end ahead of the server's clock", "source")
     columns = [f"n_{name}" for name in (*_OUTCOMES, "ahead")]
     sums = SourceDay.objects.values("source_id").annotate(**{f"all_{name}": Sum(name) for name in columns})
-    found = {row["source_id"]: row for row in sums.order_by()}
+    sums_by_source = {row["source_id"]: row for row in sums.order_by()}
     for pk, slug in slugs.items():
-        row = found.get(pk, {})
+        row = sums_by_source.get(pk, {})
         for outcome in _OUTCOMES:
             received.add_metric([slug, outcome], row.get(f"all_n_{outcome}", 0))
         ahead.add_metric([slug], row.get("all_n_ahead", 0))
@@ -90,15 +90,15 @@ class _Unmapped:
     """Unmapped accounts and their usage by source, cached for `_UNMAPPED_EVERY_S`."""
 
     def __init__(self) -> None:
-        self.found: dict[str, tuple[int, float]] = {}
+        self.by_source: dict[str, tuple[int, float]] = {}
         self.until_s = 0.0
 
     def counts(self) -> dict[str, tuple[int, float]]:
         if time.monotonic() >= self.until_s:
             counted = count_unmapped_by_source(actor=SYSTEM)
-            self.found = {slug: (n, core_s or 0.0) for slug, (n, core_s) in counted.items()}
+            self.by_source = {slug: (n, core_s or 0.0) for slug, (n, core_s) in counted.items()}
             self.until_s = time.monotonic() + _UNMAPPED_EVERY_S
-        return self.found
+        return self.by_source
 
     def forget(self) -> None:
         self.until_s = 0.0
@@ -112,9 +112,9 @@ def _source_unmapped(slugs: list[str]) -> Iterator[Metric]:
         "fairshare_source_unmapped_accounts", "Accounts of the source that no policy maps to an entry", "source"
     )
     usage = gauge("fairshare_source_unmapped_core_seconds", "Usage of these accounts over all time", "source")
-    found = unmapped_of_sources.counts()
+    counts_by_source = unmapped_of_sources.counts()
     for slug in slugs:
-        n, core_s = found.get(slug, (0, 0.0))
+        n, core_s = counts_by_source.get(slug, (0, 0.0))
         accounts.add_metric([slug], n)
         usage.add_metric([slug], core_s)
     yield from (accounts, usage)

@@ -57,7 +57,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
         degraded = list(_degraded(clock.now()))
     except (DatabaseError, InterfaceError):
         connection.close()
-        full = [f"{found['subject']} {found['message']}" for found in _full_disks()]
+        full = [f"{disk['subject']} {disk['message']}" for disk in _full_disks()]
         return _json({"status": "unavailable", "reasons": ["the database is not available", *full]}, 503)
     return _json({"status": "degraded" if degraded else "ok", "degraded": degraded})
 
@@ -102,8 +102,8 @@ def _is_allowed(request: HttpRequest) -> bool:
     if has_uncounted_proxy(request):
         return False
     try:
-        mine = ipaddress.ip_address(client_address(request) or "")
-        return any(mine in ipaddress.ip_network(net, strict=False) for net in settings.FAIRSHARE_METRICS_ADDRESSES)
+        address = ipaddress.ip_address(client_address(request) or "")
+        return any(address in ipaddress.ip_network(net, strict=False) for net in settings.FAIRSHARE_METRICS_ADDRESSES)
     except ValueError:
         return False
 
@@ -160,15 +160,17 @@ def _failed_recomputes() -> Iterator[dict[str, str]]:
 
 
 def _silent_workers(at: datetime) -> Iterator[dict[str, str]]:
-    found = silent_workers(at)
-    if found is not None:
+    workers = silent_workers(at)
+    if workers is not None:
         last = (
-            f"their last contact was at {found.last_contact_at:%FT%TZ}" if found.last_contact_at else "none has worked"
+            f"their last contact was at {workers.last_contact_at:%FT%TZ}"
+            if workers.last_contact_at
+            else "none has worked"
         )
         message = (
-            f"{last}; {counted(found.n_waiting, 'run waits', 'runs wait')}, "
-            f"{counted(found.n_lost, 'has lost its worker', 'have lost their worker')}, "
-            f"{counted(found.n_stalled, 'makes no progress', 'make no progress')}"
+            f"{last}; {counted(workers.n_waiting, 'run waits', 'runs wait')}, "
+            f"{counted(workers.n_lost, 'has lost its worker', 'have lost their worker')}, "
+            f"{counted(workers.n_stalled, 'makes no progress', 'make no progress')}"
         )
         yield {"code": "workers_silent", "subject": "workers", "message": message}
     rang_at = beat_silent_since(at)

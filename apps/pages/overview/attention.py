@@ -140,8 +140,8 @@ def _peer_items(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Attent
         yield AttentionItem("local_only", "world", each.title.text, each.reason, url, _("View"), "warn")
     reported = {each.uid for each in fallen}
     place = MountablePolicy(view.policy, at, actor)
-    found = [_outdated(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in reported]
-    yield from [item for item in found if item][:MOST_EACH]
+    outdated = [_outdated(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in reported]
+    yield from [item for item in outdated if item][:MOST_EACH]
 
 
 def _remotes(view: PolicyView) -> list[Mount | Subscription]:
@@ -174,11 +174,13 @@ def _outdated(
 def _failed(at: datetime, actor: Actor) -> Iterator[AttentionItem]:
     if not actor.is_admin:
         return
-    for one in usage.list_imports(actor=actor, limit=20):
-        if one.run.state == Run.State.FAILED and one.created_at >= at - _RECENT:
-            title = _("Import of %(file)s failed") % {"file": one.file_name}
-            url = reverse("dashboard:import", kwargs={"import_id": one.pk})
-            yield AttentionItem("import_failed", "alert-octagon", title, one.run.error[:200], url, _("Why"), "bad")
+    for usage_import in usage.list_imports(actor=actor, limit=20):
+        if usage_import.run.state == Run.State.FAILED and usage_import.created_at >= at - _RECENT:
+            title = _("Import of %(file)s failed") % {"file": usage_import.file_name}
+            url = reverse("dashboard:import", kwargs={"import_id": usage_import.pk})
+            yield AttentionItem(
+                "import_failed", "alert-octagon", title, usage_import.run.error[:200], url, _("Why"), "bad"
+            )
 
 
 def _unmapped(overview: Overview, actor: Actor) -> Iterator[AttentionItem]:

@@ -83,8 +83,8 @@ class _LastGood:
 
     def find(self, key: tuple[Any, ...], at: datetime) -> tuple[datetime, str] | None:
         with self._lock:
-            found = self._known.get(key)
-        return found if found is not None and at - found[0] <= KEPT_FOR else None
+            cached = self._known.get(key)
+        return cached if cached is not None and at - cached[0] <= KEPT_FOR else None
 
     def clear(self) -> None:
         with self._lock:
@@ -150,13 +150,13 @@ class OverviewData:
     @cached_property
     def ranked(self) -> list[Line]:
         """Entries at the top of the tree, the largest target first."""
-        found = self.overview
-        rows = sorted(found.top, key=lambda row: (-(row.target or 0.0), row.name))
+        overview = self.overview
+        rows = sorted(overview.top, key=lambda row: (-(row.target or 0.0), row.name))
         return lines.draw_lines(
             rows,
             lines.LineContext(
-                policy_slug=found.policy_slug,
-                tolerance=lines.tolerance_of(found.settings),
+                policy_slug=overview.policy_slug,
+                tolerance=lines.tolerance_of(overview.settings),
                 width=WIDTH,
                 against_target=self.against_target,
             ),
@@ -248,7 +248,7 @@ def _mine(data: OverviewData) -> Mapping[str, Any] | None:
 def own_priority_summary(actor: Actor) -> AccountExplanation | None:
     if actor.is_admin:
         return None
-    ranked = [mine for mine in get_my_priority(actor=actor) if not mine.error]
+    ranked = [explanation for explanation in get_my_priority(actor=actor) if not explanation.error]
     return build_account_explanation(ranked[0]) if ranked else None
 
 
@@ -259,12 +259,12 @@ def managed_groups(actor: Actor, at: datetime) -> list[dict[str, str]]:
 
 
 def _verdict(data: OverviewData) -> Mapping[str, Any]:
-    found = data.overview
+    overview = data.overview
     return {
-        "overview": found,
-        "verdict": verdict.verdict(data.ranked, sees_all=not found.n_hidden),
+        "overview": overview,
+        "verdict": verdict.verdict(data.ranked, sees_all=not overview.n_hidden),
         "within_band": verdict.within_band(data.ranked),
-        "furthest": verdict.furthest(data.ranked, found),
+        "furthest": verdict.furthest(data.ranked, overview),
         "idle": verdict.idle_text(data.ranked),
         "deviation": verdict.deviation_now(data.ranked),
         "is_end_user": not data.actor.is_admin,
@@ -331,9 +331,9 @@ def _attention(data: OverviewData) -> Mapping[str, Any]:
 
 
 def _sources(data: OverviewData) -> Mapping[str, Any]:
-    found = lines_of(data.actor)
-    behind_first = sorted(found, key=lambda line: (not line.is_behind, line.source.name))
-    return {"sources": behind_first[:MOST_SOURCES], "n_sources": len(found), "may_import": data.actor.is_admin}
+    source_lines = lines_of(data.actor)
+    behind_first = sorted(source_lines, key=lambda line: (not line.is_behind, line.source.name))
+    return {"sources": behind_first[:MOST_SOURCES], "n_sources": len(source_lines), "may_import": data.actor.is_admin}
 
 
 def _recent(data: OverviewData) -> Mapping[str, Any]:

@@ -28,19 +28,19 @@ def compared(lines: Sequence[Line]) -> list[Line]:
 
 def within_band(lines: Sequence[Line]) -> tuple[int, int]:
     """(number of compared entries within tolerance, number of compared entries)."""
-    found = compared(lines)
-    return sum(line.balance is not None and line.balance.state in {State.ON, State.IDLE} for line in found), len(found)
+    rows = compared(lines)
+    return sum(line.balance is not None and line.balance.state in {State.ON, State.IDLE} for line in rows), len(rows)
 
 
 def verdict(lines: Sequence[Line], *, sees_all: bool) -> str:
     """Sentence such as 26 of 28 VOs are within their band."""
-    found = compared(lines)
-    if not found:
+    rows = compared(lines)
+    if not rows:
         return _("No usage yet: nothing to compare")
     good, n = within_band(lines)
     words = {"good": presentation.count(good), "all": presentation.count(n)}
     if n == 1:
-        words["name"] = found[0].entry.name
+        words["name"] = rows[0].entry.name
         return (_("%(name)s is on target") if good else _("%(name)s is off target")) % words
     if not sees_all:
         return (
@@ -63,14 +63,14 @@ def verdict(lines: Sequence[Line], *, sees_all: bool) -> str:
 
 def furthest(lines: Sequence[Line], overview: Overview) -> dict[str, Furthest | None]:
     """The entries furthest over and furthest under their target, by "over" and "under"."""
-    found: dict[str, Furthest | None] = {}
+    furthest_by_state: dict[str, Furthest | None] = {}
     for state in (State.OVER, State.UNDER):
         these = [line for line in compared(lines) if line.balance and line.balance.state is state]
         line = max(these, key=distance, default=None)
         requested = 0.0 if line is None else overview.asked_core_s.get(line.entry.uid, 0.0)
         hours = presentation.core_hours(requested) if requested else ""
-        found[state.value] = None if line is None else Furthest(line, hours)
-    return found
+        furthest_by_state[state.value] = None if line is None else Furthest(line, hours)
+    return furthest_by_state
 
 
 def idle_text(lines: Sequence[Line]) -> str:
@@ -88,8 +88,8 @@ def distance(line: Line) -> float:
 
 def deviation_now(lines: Sequence[Line]) -> str:
     """Share-weighted mean deviation of the compared entries, in points; "" without any."""
-    found = compared(lines)
-    weight = sum(line.entry.target or 0.0 for line in found)
+    rows = compared(lines)
+    weight = sum(line.entry.target or 0.0 for line in rows)
     if not weight:
         return ""
-    return presentation.points(sum((line.entry.target or 0.0) * distance(line) for line in found) / weight)
+    return presentation.points(sum((line.entry.target or 0.0) * distance(line) for line in rows) / weight)

@@ -187,8 +187,10 @@ class SnapshotListView(APIView):
     def get(self, request: Request, policy: str) -> Response:
         """Stored snapshots, newest first."""
         before = read_cursor(read_query(CursorSerializer, request))
-        found = selectors.list_snapshots(policy_slug=policy, before_id=before, limit=_PAGE + 1, actor=actor_of(request))
-        page, last = first_page(found, _PAGE, lambda row: row.pk)
+        snapshots = selectors.list_snapshots(
+            policy_slug=policy, before_id=before, limit=_PAGE + 1, actor=actor_of(request)
+        )
+        page, last = first_page(snapshots, _PAGE, lambda row: row.pk)
         return list_response(SnapshotSerializer(page, many=True).data, last)
 
 
@@ -202,8 +204,8 @@ class RecomputeView(APIView):
     @extend_schema(operation_id="recompute", request=RecomputeSerializer, responses={202: AskedRunSerializer})
     def post(self, request: Request, policy: str) -> Response:
         """Request a recompute now, or the snapshot of a past instant; joins a run that is already queued."""
-        given = read_body(RecomputeSerializer, request) if request.data else {"as_of": None}
+        body = read_body(RecomputeSerializer, request) if request.data else {"as_of": None}
         run = recompute.request_recompute(
-            policy_slug=policy, as_of=given["as_of"], at=clock.now(), actor=actor_of(request)
+            policy_slug=policy, as_of=body["as_of"], at=clock.now(), actor=actor_of(request)
         )
         return Response({"run": run.pk}, status=202, headers={"Location": f"/api/v1/runs/{run.pk}"})

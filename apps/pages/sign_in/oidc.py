@@ -210,13 +210,13 @@ def end_session_address(request: HttpRequest) -> str:
         return ""
     if not _is_web_address(endpoint):
         return ""
-    given = {
+    parameters = {
         "client_id": settings.FAIRSHARE_OIDC_CLIENT_ID,
         "post_logout_redirect_uri": request.build_absolute_uri(reverse("dashboard:sign-in")),
     }
     if request.session.get(_HINT):
-        given["id_token_hint"] = request.session[_HINT]
-    return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(given)}"
+        parameters["id_token_hint"] = request.session[_HINT]
+    return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}"
 
 
 def failed(request: HttpRequest, reason: object) -> HttpResponse:

@@ -94,58 +94,58 @@ def _runs(y: int, row: list[bool]) -> list[str]:
 @require_http_methods(["GET", "HEAD", "POST"])
 def step(request: HttpRequest) -> HttpResponse:
     """Ask for a code after the password, or let an administrator set up an app if the site requires one."""
-    found = session.pending_second_factor(request)
-    if found is None:
+    pending = session.pending_second_factor(request)
+    if pending is None:
         return SeeOther(reverse("dashboard:sign-in"))
-    credentials = {"username": found.user.username}
+    credentials = {"username": pending.user.username}
     if not AxesProxyHandler.is_allowed(request, credentials):
         return cast(HttpResponse, get_lockout_response(request, credentials=credentials))
     if request.method != "POST":
-        return _step_page(request, found, CodeForm())
+        return _step_page(request, pending, CodeForm())
     form = CodeForm(request.POST)
     if not form.is_valid():
-        return _step_page(request, found, form, status=422)
-    return _set_up_first(request, found, form) if found.sets_up else _check_code(request, found, form)
+        return _step_page(request, pending, form, status=422)
+    return _set_up_first(request, pending, form) if pending.sets_up else _check_code(request, pending, form)
 
 
-def _check_code(request: HttpRequest, found: PendingSecondFactor, form: CodeForm) -> HttpResponse:
+def _check_code(request: HttpRequest, pending: PendingSecondFactor, form: CodeForm) -> HttpResponse:
     """Sign the user in if the code is right."""
-    actor = session.pending_second_factor_actor(request, found.user)
+    actor = session.pending_second_factor_actor(request, pending.user)
     try:
         fits = second_factor.check_second_factor(
-            user=found.user, code=form.cleaned_data["code"], at=clock.now(), actor=actor
+            user=pending.user, code=form.cleaned_data["code"], at=clock.now(), actor=actor
         )
     except NotAllowed as refusal:
         form.add_refusal(refusal)
-        return _step_page(request, found, form, status=429)
+        return _step_page(request, pending, form, status=429)
     if not fits:
-        session.failed(request, found.user)
+        session.failed(request, pending.user)
         form.add_error("code", ValidationError(_("Wrong code, or used already."), code="wrong_code"))
-        return _step_page(request, found, form, status=422)
-    session.finish(request, found)
-    return SeeOther(found.next)
+        return _step_page(request, pending, form, status=422)
+    session.finish(request, pending)
+    return SeeOther(pending.next)
 
 
-def _set_up_first(request: HttpRequest, found: PendingSecondFactor, form: CodeForm) -> HttpResponse:
+def _set_up_first(request: HttpRequest, pending: PendingSecondFactor, form: CodeForm) -> HttpResponse:
     """Add the second factor that the site requires, then sign the user in."""
-    secret = session.read_ticket(request.POST.get("ticket", ""), found.user)
-    actor = session.pending_second_factor_actor(request, found.user)
+    secret = session.read_ticket(request.POST.get("ticket", ""), pending.user)
+    actor = session.pending_second_factor_actor(request, pending.user)
     try:
         codes = second_factor.add_second_factor(
-            user=found.user, secret=secret, code=form.cleaned_data["code"], at=clock.now(), actor=actor
+            user=pending.user, secret=secret, code=form.cleaned_data["code"], at=clock.now(), actor=actor
         )
     except Invalid as refusal:
         form.add_refusal(refusal)
-        return _step_page(request, found, form, secret=secret, status=422)
-    session.finish(request, found)
-    return _own_page(request, codes=codes, where=found.next)
+        return _step_page(request, pending, form, secret=secret, status=422)
+    session.finish(request, pending)
+    return _own_page(request, codes=codes, where=pending.next)
 
 
 def _step_page(
-    request: HttpRequest, found: PendingSecondFactor, form: CodeForm, *, secret: str = "", status: int = 200
+    request: HttpRequest, pending: PendingSecondFactor, form: CodeForm, *, secret: str = "", status: int = 200
 ) -> HttpResponse:
-    more = _set_up(found.user, secret or second_factor.new_secret()) if found.sets_up else {}
-    context = {"form": form, "site_label": settings.FAIRSHARE_SITE, "sets_up": found.sets_up, **more}
+    more = _set_up(pending.user, secret or second_factor.new_secret()) if pending.sets_up else {}
+    context = {"form": form, "site_label": settings.FAIRSHARE_SITE, "sets_up": pending.sets_up, **more}
     return render(request, "pages/sign_in/second_factor_step.html", context, status=status)
 
 

@@ -81,10 +81,10 @@ def pending_second_factor(request: HttpRequest) -> PendingSecondFactor | None:
     return PendingSecondFactor(user, stored["next"], not has_second_factor(user), stored["backend"])
 
 
-def finish(request: HttpRequest, found: PendingSecondFactor) -> None:
+def finish(request: HttpRequest, pending: PendingSecondFactor) -> None:
     """Sign the user in with a new session key."""
     request.session.flush()
-    login(request, found.user, backend=found.backend)
+    login(request, pending.user, backend=pending.backend)
 
 
 def failed(request: HttpRequest, user: User) -> None:

@@ -58,13 +58,13 @@ class TrustedHeaderMiddleware:
         return self.get_response(request)
 
     def _sign_in(self, request: HttpRequest, username: str) -> None:
-        given, _space, family = _header(request, "_NAME").rpartition(" ")
+        first_name, _space, family = _header(request, "_NAME").rpartition(" ")
         person = Person(
             source=Identity.Source.HEADER,
             subject=username,
             username=username,
-            first_name=given or family,
-            last_name=family if given else "",
+            first_name=first_name or family,
+            last_name=family if first_name else "",
             email=_header(request, "_EMAIL"),
             groups=[name.strip() for name in _SEPARATOR.split(_header(request, "_GROUPS")) if name.strip()],
         )

@@ -64,11 +64,11 @@ def forget_attempts() -> None:
 
 def _network(address: str) -> str:
     try:
-        found = ipaddress.ip_address(address)
+        ip_address = ipaddress.ip_address(address)
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is None:
-        return str(ipaddress.ip_network((found, _V6_SITE), strict=False))
+    if isinstance(ip_address, ipaddress.IPv6Address) and ip_address.ipv4_mapped is None:
+        return str(ipaddress.ip_network((ip_address, _V6_SITE), strict=False))
     return address
 
 

@@ -30,7 +30,7 @@ _WITH_GAPS = (Coverage.HOLE, Coverage.PART)
 def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
     """Draw the calendar, sources with most gaps first."""
     n_days = read_days(query, DAYS, PERIODS_DAYS)
-    rows = sorted(sources, key=lambda one: -one.count(Coverage.HOLE) * 1000 - one.count(Coverage.PART))
+    rows = sorted(sources, key=lambda source: -source.count(Coverage.HOLE) * 1000 - source.count(Coverage.PART))
     drawn = rows[:MOST_ROWS]
     empty = "" if rows else _("No usage sources yet")
     return Figure(
@@ -42,7 +42,7 @@ def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
         layout=_layout(drawn),
         table=_table(rows),
         size=_size(len(drawn)),
-        labels=[EndLabel(_row(drawn, at), _complete(one)) for at, one in enumerate(drawn)],
+        labels=[EndLabel(_row(drawn, at), _complete(source)) for at, source in enumerate(drawn)],
         legend=[
             Swatch("$level-mark", _("Complete")),
             Swatch("$warn-mark", _("Partial")),
@@ -145,7 +145,7 @@ def _layout(drawn: Sequence[SourceDays]) -> dict[str, Any]:
             "range": [-0.5, n - 0.5],
             "showgrid": False,
             "tickvals": [_row(drawn, at) for at in range(len(drawn))],
-            "ticktext": [_short(one.name) for one in drawn],
+            "ticktext": [_short(source.name) for source in drawn],
         },
     }
 
@@ -164,8 +164,8 @@ def _size(n: int) -> Size:
     return "xs" if n <= 3 else "s" if n <= 7 else "m" if n <= 11 else "l" if n <= 15 else "xl"
 
 
-def _complete(one: SourceDays) -> str:
-    full, expected = one.count(Coverage.FULL), (len(one.days) - one.count(Coverage.OFF))
+def _complete(source: SourceDays) -> str:
+    full, expected = source.count(Coverage.FULL), (len(source.days) - source.count(Coverage.OFF))
     if not expected:
         return _("Not due")
     return _("Complete") if full == expected else _("%(n)s of %(all)s") % {"n": full, "all": expected}
@@ -195,7 +195,7 @@ def _sentence(rows: Sequence[SourceDays], n_days: int) -> str:
         "%(name)s has %(n)s days with a gap in the last %(days)s, the last on %(day)s.",
         gaps + parts,
     ) % {"name": worst.name, "n": gaps + parts, "days": n_days, "day": formats.date_format(last, "j M")}
-    others = sum(one.count(*_WITH_GAPS) > 0 for one in rows[1:])
+    others = sum(row.count(*_WITH_GAPS) > 0 for row in rows[1:])
     if not others:
         return text
     more = ngettext("%(n)s more source has gaps.", "%(n)s more sources have gaps.", others) % {"n": others}
@@ -204,15 +204,15 @@ def _sentence(rows: Sequence[SourceDays], n_days: int) -> str:
 
 def _table(rows: Sequence[SourceDays]) -> Table:
     shown = []
-    for one in rows:
-        tally = Counter(day.state for day in one.days)
+    for row in rows:
+        tally = Counter(day.state for day in row.days)
         gaps = ", ".join(
             f"{formats.date_format(day.on, 'j M')} {_words(day)}"
-            for day in reversed(one.days)
+            for day in reversed(row.days)
             if day.state in _WITH_GAPS
         )
         counts = (tally[Coverage.FULL], tally[Coverage.PART], tally[Coverage.HOLE], tally[Coverage.OFF])
-        shown.append([one.name, *map(str, counts), gaps or "\u2013"])
+        shown.append([row.name, *map(str, counts), gaps or "\u2013"])
     return Table(
         columns=(
             Column(_("Source"), is_number=False),
@@ -224,9 +224,9 @@ def _table(rows: Sequence[SourceDays]) -> Table:
         ),
         rows=shown,
         raw=[
-            [one.name, day.on.isoformat(), day.n_hours, day.n_missing, day.state.value]
-            for one in rows
-            for day in one.days
+            [row.name, day.on.isoformat(), day.n_hours, day.n_missing, day.state.value]
+            for row in rows
+            for day in row.days
         ],
         header=("source", "day", "hours_with_usage", "hours_missing", "state"),
     )

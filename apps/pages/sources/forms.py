@@ -71,12 +71,12 @@ class SourceForm(RefusableForm):
         )
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or {}
-        if self.is_new and "slug" not in self.errors and not given.get("slug"):
-            given["slug"] = slugify(given.get("name", ""))[:64]
-            if given.get("name") and not given["slug"]:
+        cleaned = super().clean() or {}
+        if self.is_new and "slug" not in self.errors and not cleaned.get("slug"):
+            cleaned["slug"] = slugify(cleaned.get("name", ""))[:64]
+            if cleaned.get("name") and not cleaned["slug"]:
                 self.add_error("slug", forms.ValidationError(_("Use letters a–z or digits."), code="required"))
-        return given
+        return cleaned
 
     def clean_command(self) -> list[str]:
         return _arguments(self.cleaned_data["command"])
@@ -84,19 +84,19 @@ class SourceForm(RefusableForm):
     def clean_listing(self) -> list[str]:
         return _arguments(self.cleaned_data["listing"])
 
-    def given(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """Settings in the form and units of the usage services."""
-        found = {name: self.cleaned_data[name] for name in _OWN if name in self.fields}
+        source_settings = {name: self.cleaned_data[name] for name in _OWN if name in self.fields}
         terms = {name: self.cleaned_data[name] for name in (*_TERMS, *_COMMANDS) if name in self.fields}
         for name, (setting, unit) in _IN_UNITS.items():
             if name not in self.fields:
                 continue
             typed = self.cleaned_data[name]
-            target = found if name in ("expected_every", "collect_every") else terms
+            target = source_settings if name in ("expected_every", "collect_every") else terms
             target[setting] = None if typed is None else round(typed * unit)
-        if not found.get("namespace"):
-            found.pop("namespace", None)
-        return {**found, "kind": self.kind, "collecting": terms}
+        if not source_settings.get("namespace"):
+            source_settings.pop("namespace", None)
+        return {**source_settings, "kind": self.kind, "collecting": terms}
 
     def form_field(self, where: str) -> str:
         return super().form_field(where.removeprefix(PREFIX))
@@ -128,7 +128,9 @@ def default_values(kind: str) -> dict[str, Any]:
 
 def typed_command(arguments: Sequence[str]) -> str:
     """A command line, with quotation marks only around arguments that would otherwise be split."""
-    return " ".join(shlex.quote(one) if not one or _SPLITS.search(one) else one for one in arguments)
+    return " ".join(
+        shlex.quote(argument) if not argument or _SPLITS.search(argument) else argument for argument in arguments
+    )
 
 
 def _arguments(line: str) -> list[str]:
@@ -218,7 +220,9 @@ def _slurm_rest() -> dict[str, forms.Field]:
 
 def _format() -> forms.ChoiceField:
     choices: list[tuple[str, Any]] = [(AUTO, _("Detect automatically"))]
-    return choice_field(_("Format"), [*choices, *((one.name, one.label) for one in FORMATS.values())])
+    return choice_field(
+        _("Format"), [*choices, *((file_format.name, file_format.label) for file_format in FORMATS.values())]
+    )
 
 
 _FIELDS: dict[str, Any] = {

@@ -160,10 +160,10 @@ def _contact_s(line: SourceLine, now: datetime) -> float:
 def coverage_of(lines: list[SourceLine], actor: Actor, n_days: int = WIDE_DAYS) -> dict[str, Any]:
     """Context of the coverage figures and their table."""
     zone = ZoneInfo(settings.TIME_ZONE)
-    found = coverage.list_days(
+    days_by_source = coverage.list_days(
         sources=[line.source for line in lines], n_days=n_days, at=clock.now(), zone=zone, actor=actor
     )
-    rows = [(line.source.name, found[line.source.pk]) for line in lines]
+    rows = [(line.source.name, days_by_source[line.source.pk]) for line in lines]
     n_narrow = min(n_days, NARROW_DAYS)
     wide, narrow = figures(rows, n_days, n_narrow)
     return {

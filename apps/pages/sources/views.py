@@ -68,10 +68,10 @@ def coverage(request: HttpRequest, form: str = "json") -> HttpResponseBase:
 
 def _coverage(request: HttpRequest) -> Figure:
     zone, actor = ZoneInfo(site_settings.TIME_ZONE), actor_of(request)
-    found = selectors.list_source_days(
+    source_days = selectors.list_source_days(
         n_days=read_days(request.GET, DAYS, PERIODS_DAYS), at=clock.now(), zone=zone, actor=actor
     )
-    return coverage_figure(found, request.GET)
+    return coverage_figure(source_days, request.GET)
 
 
 @require_safe
@@ -96,10 +96,10 @@ def source(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _import_lines(actor: Actor, slug: str | None = None) -> list[dict[str, Any]]:
     now, lines = clock.now(), []
-    for one in selectors.list_imports(actor=actor, source_slug=slug, limit=10):
-        text, badge, kind = import_line(one, now)
-        url = reverse("dashboard:import", args=[one.pk])
-        lines.append({"import": one, "url": url, "text": text, "badge": badge, "kind": kind})
+    for usage_import in selectors.list_imports(actor=actor, source_slug=slug, limit=10):
+        text, badge, kind = import_line(usage_import, now)
+        url = reverse("dashboard:import", args=[usage_import.pk])
+        lines.append({"import": usage_import, "url": url, "text": text, "badge": badge, "kind": kind})
     return lines
 
 
@@ -226,7 +226,7 @@ def new(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         try:
             made = services.set_up_source(
-                slug=form.cleaned_data["slug"], new_settings=form.given(), at=clock.now(), actor=actor
+                slug=form.cleaned_data["slug"], new_settings=form.settings(), at=clock.now(), actor=actor
             )
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
@@ -242,24 +242,28 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
     records.
     """
     actor = _administrator(request)
-    found = selectors.get_source(slug=slug, actor=actor)
-    require_open(found)
+    usage_source = selectors.get_source(slug=slug, actor=actor)
+    require_open(usage_source)
     wanted = request.GET.get("kind", "")
-    kind = wanted if wanted in LABELS else found.kind
+    kind = wanted if wanted in LABELS else usage_source.kind
     if request.method != "POST":
-        initial = initial_of(found) if kind == found.kind else {**default_values(kind), **own_values(found)}
-        return _page(request, SourceForm(initial=initial, kind=kind, is_new=False), found)
+        initial = (
+            initial_of(usage_source)
+            if kind == usage_source.kind
+            else {**default_values(kind), **own_values(usage_source)}
+        )
+        return _page(request, SourceForm(initial=initial, kind=kind, is_new=False), usage_source)
     form = SourceForm(request.POST, kind=kind, is_new=False)
     if form.is_valid():
         try:
             tag = read_action(request).tag
-            services.change_source(slug=slug, tag=tag, new_settings=form.given(), at=clock.now(), actor=actor)
+            services.change_source(slug=slug, tag=tag, new_settings=form.settings(), at=clock.now(), actor=actor)
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:
             messages.success(request, _("Saved"))
             return SeeOther(_url(slug))
-    return _page(request, form, found, status=form.status)
+    return _page(request, form, usage_source, status=form.status)
 
 
 @require_POST
@@ -290,8 +294,8 @@ def _url(slug: str) -> str:
 @require_safe
 def collecting(request: HttpRequest, slug: str) -> HttpResponse:
     """Fragment that is polled while a collection runs; afterwards it contains no trigger to poll again."""
-    found = selectors.get_source(slug=slug, actor=actor_of(request))
-    return render(request, "pages/sources/_collecting.html", collecting_context(found, actor_of(request)))
+    usage_source = selectors.get_source(slug=slug, actor=actor_of(request))
+    return render(request, "pages/sources/_collecting.html", collecting_context(usage_source, actor_of(request)))
 
 
 def collecting_context(source: Source, actor: Actor) -> dict[str, Any]:
@@ -309,17 +313,21 @@ def _administrator(request: HttpRequest) -> Actor:
     return actor
 
 
-def _page(request: HttpRequest, form: SourceForm, found: Source | None = None, *, status: int = 200) -> HttpResponse:
+def _page(
+    request: HttpRequest, form: SourceForm, usage_source: Source | None = None, *, status: int = 200
+) -> HttpResponse:
     context = {
         "form": form,
         "kind": form.kind,
         "kind_label": LABELS[form.kind],
-        "source": found,
-        "tag": services.tag_of(found) if found else "",
-        "kinds": [(kind, label) for kind, label in LABELS.items() if found is not None and found.kind in LABELS],
+        "source": usage_source,
+        "tag": services.tag_of(usage_source) if usage_source else "",
+        "kinds": [
+            (kind, label) for kind, label in LABELS.items() if usage_source is not None and usage_source.kind in LABELS
+        ],
         "own_fields": [form[name] for name in form.fields if name in _ABOUT and name != "names_people"],
         "interval_fields": [form[name] for name in form.fields if name in _SCHEDULE],
-        "crumbs": _crumbs(_("Settings"), found) if found else _crumbs(_("New source")),
+        "crumbs": _crumbs(_("Settings"), usage_source) if usage_source else _crumbs(_("New source")),
     }
     return render(request, "pages/sources/source_form.html", context, status=status)
 
@@ -328,8 +336,8 @@ _ABOUT = ("name", "slug", "origin", "time_zone", "cluster", "site", "namespace")
 _SCHEDULE = ("collect_every", "expected_every", "overlap", "look_back", "timeout", "skew_tolerance_s")
 
 
-def _crumbs(last: str, found: Source | None = None) -> list[dict[str, str]]:
+def _crumbs(last: str, usage_source: Source | None = None) -> list[dict[str, str]]:
     crumbs = [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}]
-    if found is not None:
-        crumbs.append({"label": found.name, "url": _url(found.slug)})
+    if usage_source is not None:
+        crumbs.append({"label": usage_source.name, "url": _url(usage_source.slug)})
     return [*crumbs, {"label": last}]

@@ -69,17 +69,17 @@ class TokenListView(APIView):
     @extend_schema(operation_id="make_token", request=NewTokenSerializer, responses={201: MadeTokenSerializer})
     def post(self, request: Request) -> Response:
         """Make a token for the caller. Only this answer contains its secret."""
-        given, actor = read_body(NewTokenSerializer, request), actor_of(request)
+        body, actor = read_body(NewTokenSerializer, request), actor_of(request)
         assert actor.user is not None  # noqa: S101 - the views are closed to anonymous callers
         token, text = services.make_token(
             services.NewToken(
-                name=given["name"],
-                scopes=given["scopes"],
+                name=body["name"],
+                scopes=body["scopes"],
                 user=actor.user,
-                policy_slug=given["policy"],
-                subtree_uid=given["subtree"],
-                source_slug=given["source_slug"],
-                days=given["days"],
+                policy_slug=body["policy"],
+                subtree_uid=body["subtree"],
+                source_slug=body["source_slug"],
+                days=body["days"],
             ),
             at=clock.now(),
             actor=actor,

@@ -68,8 +68,8 @@ def changes_since(
     except NotFound as error:
         message = f"Snapshot {since} is no longer stored: repeat the request without since."
         raise Refusal(message, code="snapshot_gone", status=410) from error
-    found, gone = changed(view, then, top, to_json)
-    if len(found) > MOST_CHANGED:
+    changed_rows, gone = changed(view, then, top, to_json)
+    if len(changed_rows) > MOST_CHANGED:
         raise TooLarge(f"Over {MOST_CHANGED:,} entries have changed: request a path further down, or format=csv.")
     return {
         "policy": view.policy.slug,
@@ -77,7 +77,7 @@ def changes_since(
         "snapshot": view.snapshot.snapshot_id if view.snapshot else None,
         "as_of": view.as_of,
         "since": since,
-        "entries": [_without_children(to_json(view, i)) for i in found],
+        "entries": [_without_children(to_json(view, i)) for i in changed_rows],
         "gone": [{"uid": then.tree.uuid(j), "path": then.tree.path(j)} for j in gone],
     }
 
@@ -138,27 +138,27 @@ class TreeView(APIView):
     )
     def get(self, request: Request, policy: str) -> HttpResponseBase:
         """An entry with its descendants, `depth` levels deep. A past tree has numbers if their snapshot is stored."""
-        given, actor = read_query(TreeFilterSerializer, request), actor_of(request)
-        _check(given)
+        query, actor = read_query(TreeFilterSerializer, request), actor_of(request)
+        _check(query)
         scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
-        view = open_view(policy_slug=policy, actor=actor, at=moment_of(given.get("at")), scope=scope)
-        top = _top(view, given.get("path"), actor)
-        if "format" in given:
-            rows = file_rows(TREE, rows_below(view, top, given.get("depth")))
-            return table_response(f"{view.policy.slug}-tree", file_columns(TREE), rows, given["format"])
-        tag = tag_of_view(view, top, given.get("depth"), given.get("since"))
+        view = open_view(policy_slug=policy, actor=actor, at=moment_of(query.get("at")), scope=scope)
+        top = _top(view, query.get("path"), actor)
+        if "format" in query:
+            rows = file_rows(TREE, rows_below(view, top, query.get("depth")))
+            return table_response(f"{view.policy.slug}-tree", file_columns(TREE), rows, query["format"])
+        tag = tag_of_view(view, top, query.get("depth"), query.get("since"))
         headers = {"ETag": tag}
         if tag in request.headers.get("If-None-Match", ""):
             return Response(status=304, headers=headers)
-        if "since" in given:
-            return Response(changes_since(view, top, given["since"], entry_of), headers=headers)
-        return Response(nested(view, top, given.get("depth", 1)), headers=headers)
+        if "since" in query:
+            return Response(changes_since(view, top, query["since"], entry_of), headers=headers)
+        return Response(nested(view, top, query.get("depth", 1)), headers=headers)
 
 
-def _check(given: dict[str, Any]) -> None:
+def _check(query: dict[str, Any]) -> None:
     """Reject parameters that can't be combined with `since`, which compares whole subtrees with the current tree."""
     for name in ("at", "depth", "format"):
-        if "since" in given and name in given:
+        if "since" in query and name in query:
             raise field_refusal("since", f"can't be combined with {name}: it compares with the current tree")
 
 
@@ -171,9 +171,9 @@ def _top(view: PolicyView, path: str | None, actor: Actor) -> int:
 def nested(view: PolicyView, top: int, depth: int) -> dict[str, Any]:
     """The entry with its visible descendants, and the revision, snapshot and instant of the numbers."""
     rows = _visible(view, top, depth)
-    found = {i: entry_of(view, i) for i in rows}
+    entries = {i: entry_of(view, i) for i in rows}
     for i in rows[1:]:
-        found[int(view.tree.parent[i])]["children"].append(found[i])
+        entries[int(view.tree.parent[i])]["children"].append(entries[i])
     scope, sources = view.tree.effective_scope(top)
     return {
         "policy": view.policy.slug,
@@ -182,7 +182,7 @@ def nested(view: PolicyView, top: int, depth: int) -> dict[str, Any]:
         "as_of": view.as_of,
         "moment": moment_json(shown_moment_of(view)),
         "compared_by": {"scope": scope, "sources": list(sources)},
-        **found[top],
+        **entries[top],
     }
 
 

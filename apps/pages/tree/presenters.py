@@ -97,7 +97,7 @@ def selection_context(page: TreePage, actor: Actor) -> dict[str, Any]:
     at = clock.now()
     if page.view is None or page.moment is not None or not drafts.may_edit(page.view.policy, actor, at):
         return {"may_select": False}
-    mine = drafts.list_drafts(policy=page.view.policy, at=at, actor=actor)
+    own_drafts = drafts.list_drafts(policy=page.view.policy, at=at, actor=actor)
     actions = [
         ("scale", _("Multiply shares")),
         ("end", _("End on a day")),
@@ -109,7 +109,7 @@ def selection_context(page: TreePage, actor: Actor) -> dict[str, Any]:
     return {
         "may_select": True,
         "actions": actions,
-        "my_drafts": [(each.pk, presentation.title_of(each)) for each in mine if each.state == "draft"],
+        "my_drafts": [(each.pk, presentation.title_of(each)) for each in own_drafts if each.state == "draft"],
     }
 
 
@@ -121,12 +121,12 @@ def _with_level(page: TreePage, state: TreeState) -> list[tuple[str, str]]:
 
 def _search_params(state: TreeState) -> dict[str, Any]:
     """Parts of the state that a search by name keeps."""
-    found: dict[str, Any] = {}
+    params: dict[str, Any] = {}
     for name, value in state.pairs():
         if name in ("q", "open", "shut"):
             continue
-        found[name] = [*found.get(name, []), value] if name == "col" else value
-    return found
+        params[name] = [*params.get(name, []), value] if name == "col" else value
+    return params
 
 
 def rows_context(page: TreePage, state: TreeState) -> dict[str, Any]:
@@ -184,12 +184,12 @@ def _scales(page: TreePage, of: str, tolerance: Tolerance) -> Mapping[UUID | Non
     parents = {row.parent_uid: view.tree.index_of_uid(row.parent_uid) for row in page.rows if row.parent_uid}
     known = {uid: i for uid, i in parents.items() if i is not None}
     parts = parts_of_children(view, known.values(), of_total=of == lines.OF_TOTAL)
-    found: dict[UUID | None, float] = {}
+    scales: dict[UUID | None, float] = {}
     for uid, i in known.items():
         actual, target = parts[i]
         room = target + (tolerance.relative * target).clip(min=tolerance.floor)
-        found[uid] = bars.scale_for(float(max(actual.max(initial=0), room.max(initial=0))))
-    return found
+        scales[uid] = bars.scale_for(float(max(actual.max(initial=0), room.max(initial=0))))
+    return scales
 
 
 def _origins(page: TreePage) -> Mapping[UUID, lines.Origin]:

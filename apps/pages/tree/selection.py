@@ -30,11 +30,11 @@ _DECIMALS = 10
 
 
 def add_to_draft(
-    *, policy_slug: str, uids: Sequence[UUID], given: Mapping[str, Any], at: datetime, actor: Actor
+    *, policy_slug: str, uids: Sequence[UUID], fields: Mapping[str, Any], at: datetime, actor: Actor
 ) -> ChangeSet:
     """Add one operation for each entry to a draft and return it.
 
-    given: `action`, with its `factor`, `ends_on` or `to`; and `draft`, one of the actor's own. Without `draft` the
+    fields: `action`, with its `factor`, `ends_on` or `to`; and `draft`, one of the actor's own. Without `draft` the
     actor's newest draft is used, or a new one.
 
     Raises:
@@ -51,10 +51,10 @@ def add_to_draft(
         )
         raise TooLarge(text % {"n": f"{len(uids):,}", "most": MOST_SELECTED})
     with transaction.atomic():  # a rejected action creates no draft
-        draft = _draft(policy_slug, given.get("draft", ""), at, actor)
+        draft = _draft(policy_slug, fields.get("draft", ""), at, actor)
         view = open_draft_view(change_set_id=draft.pk, at=at, actor=actor)
         nodes = [view.require(uid) for uid in dict.fromkeys(uids)]
-        nodes, operations = _operations(view, nodes, given)
+        nodes, operations = _operations(view, nodes, fields)
         try:
             return drafts.add_operations(id=draft.pk, version=draft.version, operations=operations, at=at, actor=actor)
         except Invalid as error:
@@ -63,24 +63,24 @@ def add_to_draft(
 
 def _draft(policy_slug: str, wanted: str, at: datetime, actor: Actor) -> ChangeSet:
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
-    mine = [each for each in drafts.list_drafts(policy=policy, at=at, actor=actor) if each.state == "draft"]
-    if wanted == "new" or (not wanted and not mine):
+    own_drafts = [each for each in drafts.list_drafts(policy=policy, at=at, actor=actor) if each.state == "draft"]
+    if wanted == "new" or (not wanted and not own_drafts):
         return drafts.open_draft(policy_slug=policy_slug, at=at, actor=actor)
-    found = next((each for each in mine if not wanted or str(each.pk) == wanted), None)
-    if found is None:
+    draft = next((each for each in own_drafts if not wanted or str(each.pk) == wanted), None)
+    if draft is None:
         message = _("This draft is no longer open. Choose another one.")
         raise Invalid(message, fields=[FieldProblem("draft", message)])
-    return found
+    return draft
 
 
-def _operations(view: DraftView, nodes: list[Node], given: Mapping[str, Any]) -> tuple[list[Node], list[Operation]]:
+def _operations(view: DraftView, nodes: list[Node], fields: Mapping[str, Any]) -> tuple[list[Node], list[Operation]]:
     """The entries that get an operation, and their operations in the same order."""
-    action = given.get("action", "")
+    action = fields.get("action", "")
     if action == "scale":
-        factor = _factor(given.get("factor", ""))
+        factor = _factor(fields.get("factor", ""))
         return nodes, [_scaled(view, node, factor) for node in nodes]
     if action == "end":
-        ends_on = given.get("ends_on", "").strip()
+        ends_on = fields.get("ends_on", "").strip()
         if not ends_on:
             raise _wrong("ends_on", _("Enter a date, such as 2027-03-31."))
         return nodes, [_ending(node, ends_on) for node in nodes]
@@ -90,11 +90,11 @@ def _operations(view: DraftView, nodes: list[Node], given: Mapping[str, Any]) ->
     if action == "archive":
         return tops, [{"op": "archive", "entry": str(node.uid)} for node in tops]
     if action == "move":
-        path = given.get("to", "")
-        found = find_entries(view, path.strip()) if path.strip().startswith("/") else []
-        if not found:
+        path = fields.get("to", "")
+        goals = find_entries(view, path.strip()) if path.strip().startswith("/") else []
+        if not goals:
             raise _wrong("to", _("Enter the path of the new parent, such as /climate."))
-        goal = found[0]
+        goal = goals[0]
         return tops, [{"op": "move", "entry": str(node.uid), "parent": str(goal.uid)} for node in tops]
     raise _wrong("action", _("Choose an action."))
 

@@ -52,17 +52,17 @@ class TreeState:
 
     def pairs(self) -> list[tuple[str, str]]:
         """Query parameters of this state; default values are left out."""
-        found = [("of", self.of)] if self.of != lines.OF_PARENT else []
+        pairs = [("of", self.of)] if self.of != lines.OF_PARENT else []
         if self.at is not None:
-            found.append((time_travel.AT, time_travel.moment_text(self.at)))
+            pairs.append((time_travel.AT, time_travel.moment_text(self.at)))
         if self.level is not None:
-            found.append(("level", str(self.level)))
-        found += [("open", str(uid)) for uid in self.open] + [("shut", str(uid)) for uid in self.shut]
-        found += [("q", self.query)] if self.query else []
-        found += [("off", "1")] if self.off_target else []
-        found += [("sort", self.sort)] if self.sort else []
-        found += [("col", name) for name in self.columns] if tuple(self.columns) != USUAL_COLUMNS else []
-        return found
+            pairs.append(("level", str(self.level)))
+        pairs += [("open", str(uid)) for uid in self.open] + [("shut", str(uid)) for uid in self.shut]
+        pairs += [("q", self.query)] if self.query else []
+        pairs += [("off", "1")] if self.off_target else []
+        pairs += [("sort", self.sort)] if self.sort else []
+        pairs += [("col", name) for name in self.columns] if tuple(self.columns) != USUAL_COLUMNS else []
+        return pairs
 
     def address(self, **changes: Any) -> str:
         """Query string `?…` of this state with `changes`."""
@@ -76,12 +76,12 @@ class TreeState:
         return {first: second, second: ""}.get(self.sort, first)
 
 
-def read_state(request: HttpRequest, given: QueryDict | None = None) -> TreeState:
+def read_state(request: HttpRequest, query: QueryDict | None = None) -> TreeState:
     """State in the query string. Unknown values are replaced by defaults.
 
-    given: state to read if the request's query string doesn't contain it.
+    query: state to read if the request's query string doesn't contain it.
     """
-    requested = request.GET if given is None else given
+    requested = request.GET if query is None else query
     level = read_whole(requested.get("level", ""), 3)
     sort = requested.get("sort", "")
     chosen = set(requested.getlist("col"))
@@ -94,7 +94,7 @@ def read_state(request: HttpRequest, given: QueryDict | None = None) -> TreeStat
         off_target=requested.get("off") == "1",
         sort=sort if sort.removeprefix("-") in SORTS else "",
         columns=tuple(name for name in COLUMNS if name in chosen) or USUAL_COLUMNS,
-        at=time_travel.read_moment_param(request) if given is None else None,
+        at=time_travel.read_moment_param(request) if query is None else None,
     )
 
 

@@ -115,8 +115,8 @@ def search(request: HttpRequest, policy: str) -> HttpResponse:
     page = selectors.get_tree_page(policy_slug=policy, actor=actor_of(request), arranged=state.arranged, at=state.at)
     response = render(request, "pages/tree/_rows.html", rows_context(page, state))
     response["HX-Replace-Url"] = page_url(policy) + (state.address() if state.pairs() else "")
-    found = ngettext("%(n)s entry found", "%(n)s entries found", page.n_matches) % {"n": page.n_matches}
-    response["HX-Trigger"] = json.dumps({"announce": found if state.query else ""})
+    announcement = ngettext("%(n)s entry found", "%(n)s entries found", page.n_matches) % {"n": page.n_matches}
+    response["HX-Trigger"] = json.dumps({"announce": announcement if state.query else ""})
     return response
 
 
@@ -157,7 +157,7 @@ def act(request: HttpRequest, policy: str) -> HttpResponse:
     try:
         uids = _selected(request, policy, state)
         draft = selection.add_to_draft(
-            policy_slug=policy, uids=uids, given=request.POST, at=clock.now(), actor=actor_of(request)
+            policy_slug=policy, uids=uids, fields=request.POST, at=clock.now(), actor=actor_of(request)
         )
     except (Invalid, Conflict, NotFound, Stale, TooLarge) as error:
         problem = selection.problem_of(error)

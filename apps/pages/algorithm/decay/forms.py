@@ -50,7 +50,9 @@ def unbound(function: DecayFunction, settings: PolicySettings) -> WindowForm:
     """Form with the active values if the decay function has them, else with its scheduler's defaults."""
     window = settings.window
     start = window if window["aging"] == function.name else {**window, **_defaults(function), "aging": function.name}
-    texts = {one.name: _typed(one, start.get(one.name, one.default)) for one in _own(function)}
+    texts = {
+        parameter.name: _typed(parameter, start.get(parameter.name, parameter.default)) for parameter in _own(function)
+    }
     fields = _fields(function, {"length_s": _typed_duration(window["length_s"]), **texts}, {})
     try:
         read = PolicySettings.from_json({"window": _window_of(function, start)}, base=settings).window
@@ -61,14 +63,14 @@ def unbound(function: DecayFunction, settings: PolicySettings) -> WindowForm:
 
 def bound(function: DecayFunction, settings: PolicySettings, data: Mapping[str, Any]) -> WindowForm:
     """Form with the typed values; an empty length is no limit, other empty fields get the scheduler's default."""
-    names = ("length_s", *(one.name for one in _own(function)))
+    names = ("length_s", *(parameter.name for parameter in _own(function)))
     texts = {name: str(data.get(name, "")).strip()[:_LONGEST] for name in names}
-    given: dict[str, Any] = {"aging": function.name, "length_s": None, **_defaults(function)}
+    typed_window: dict[str, Any] = {"aging": function.name, "length_s": None, **_defaults(function)}
     for name, text in texts.items():
         if text:
-            given[name] = _read_duration(text) if name.endswith("_s") else number_or_text(text)
+            typed_window[name] = _read_duration(text) if name.endswith("_s") else number_or_text(text)
     try:
-        read = PolicySettings.from_json({"window": given}, base=settings).window
+        read = PolicySettings.from_json({"window": typed_window}, base=settings).window
     except Invalid as refusal:
         errors = {problem.where.removeprefix(_PLACE): problem.message for problem in refusal.fields}
         other = "" if set(errors) & set(texts) else refusal.message
@@ -77,12 +79,15 @@ def bound(function: DecayFunction, settings: PolicySettings, data: Mapping[str, 
 
 
 def _window_of(function: DecayFunction, window: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"aging", "length_s", *(one.name for one in function.parameters)}
+    names = {"aging", "length_s", *(parameter.name for parameter in function.parameters)}
     return {name: value for name, value in window.items() if name in names}
 
 
 def _fields(function: DecayFunction, texts: Mapping[str, str], errors: Mapping[str, str]) -> list[WindowField]:
-    return [_field(one, texts[one.name if one else "length_s"], errors) for one in (None, *_own(function))]
+    return [
+        _field(parameter, texts[parameter.name if parameter else "length_s"], errors)
+        for parameter in (None, *_own(function))
+    ]
 
 
 def _own(function: DecayFunction) -> list[Parameter]:
@@ -91,7 +96,7 @@ def _own(function: DecayFunction) -> list[Parameter]:
 
 
 def _defaults(function: DecayFunction) -> dict[str, Any]:
-    return {one.name: one.default for one in _own(function) if one.default is not None}
+    return {parameter.name: parameter.default for parameter in _own(function) if parameter.default is not None}
 
 
 def _field(parameter: Parameter | None, value: str, errors: Mapping[str, str]) -> WindowField:

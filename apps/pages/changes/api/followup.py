@@ -56,27 +56,27 @@ class FollowupView(APIView):
     @extend_schema(operation_id="get_followup_of_change_set", responses=FollowupSerializer)
     def get(self, request: Request, policy: str, change_set: int) -> Response:
         """State of the recompute after a publication, and leaves whose rank changed, for 14 days."""
-        found = _followup(request, policy, change_set)
-        if found.now > found.revision.published_at + FOLLOWED_FOR:
+        followup = _followup(request, policy, change_set)
+        if followup.now > followup.revision.published_at + FOLLOWED_FOR:
             raise NotFound(f"The follow-up of change set {change_set} has ended.")
-        after = found.after
+        after = followup.after
         return Response(
             FollowupSerializer(
                 {
-                    "state": found.state,
-                    "revision": found.revision.number,
-                    "published_at": found.revision.published_at,
-                    "due_at": found.due_at,
+                    "state": followup.state,
+                    "revision": followup.revision.number,
+                    "published_at": followup.revision.published_at,
+                    "due_at": followup.due_at,
                     "served_snapshot": None if after is None else after.snapshot_id,
-                    "n_ranked": found.n_ranked,
-                    "n_compared": found.n_compared,
-                    "n_moved": len(found.moves),
-                    "moves": found.moves[:MOST_MOVES],
+                    "n_ranked": followup.n_ranked,
+                    "n_compared": followup.n_compared,
+                    "n_moved": len(followup.moves),
+                    "moves": followup.moves[:MOST_MOVES],
                 }
             ).data
         )
 
 
 def _followup(request: Request, policy: str, change_set: int) -> Followup:
-    found = found_for(request, policy, change_set)
-    return followup_of(get_review_page(id=found.pk, actor=actor_of(request), at=clock.now()))
+    row = found_for(request, policy, change_set)
+    return followup_of(get_review_page(id=row.pk, actor=actor_of(request), at=clock.now()))

@@ -94,7 +94,7 @@ class ChangeSetEffectView(APIView):
         """Ranks with and without the change, now and after 1, 7 and 30 days. Empty for decided change sets."""
         page = _page(request, policy, change_set)
         effect = page.effect if page.review.is_open else change_effect_runs.Effect("decided")
-        found = effect.projection
+        projection = effect.projection
         return Response(
             AheadSerializer(
                 {
@@ -102,9 +102,9 @@ class ChangeSetEffectView(APIView):
                     "problem": effect.problem,
                     "as_of": effect.as_of,
                     "head_revision": effect.head_number or None,
-                    "horizons_days": list(found.horizons_days) if found is not None else [],
-                    "n_moving": page.n_moving if found is not None else 0,
-                    "leaves": page.leaves(MOST_LEAVES) if found is not None else [],
+                    "horizons_days": list(projection.horizons_days) if projection is not None else [],
+                    "n_moving": page.n_moving if projection is not None else 0,
+                    "leaves": page.leaves(MOST_LEAVES) if projection is not None else [],
                 }
             ).data
         )
@@ -112,8 +112,8 @@ class ChangeSetEffectView(APIView):
     @extend_schema(operation_id="compute_effect_of_change_set", request=None, responses={202: AskedRunSerializer})
     def post(self, request: Request, policy: str, change_set: int) -> Response:
         """Compute the effect in the background, as necessary for large policies."""
-        found = found_for(request, policy, change_set)
-        run = change_effect_runs.request_effect(change_set_id=found.pk, at=clock.now(), actor=actor_of(request))
+        row = found_for(request, policy, change_set)
+        run = change_effect_runs.request_effect(change_set_id=row.pk, at=clock.now(), actor=actor_of(request))
         return Response({"run": run.pk}, status=202)
 
 
@@ -130,14 +130,14 @@ class ChangeSetCommentListView(APIView):
     )
     def post(self, request: Request, policy: str, change_set: int) -> Response:
         """Comment on the change set or on one operation, in plain text. A rebase keeps comments in place."""
-        found, given = found_for(request, policy, change_set), read_body(NewCommentSerializer, request)
-        comment = lifecycle.comment_on(id=found.pk, **given, at=clock.now(), actor=actor_of(request))
+        row, body = found_for(request, policy, change_set), read_body(NewCommentSerializer, request)
+        comment = lifecycle.comment_on(id=row.pk, **body, at=clock.now(), actor=actor_of(request))
         return Response(CommentSerializer(comment).data, status=201)
 
 
 def _page(request: Request, policy: str, change_set: int) -> ReviewPage:
-    found = found_for(request, policy, change_set)
-    return get_review_page(id=found.pk, actor=actor_of(request), at=clock.now())
+    row = found_for(request, policy, change_set)
+    return get_review_page(id=row.pk, actor=actor_of(request), at=clock.now())
 
 
 class ReasonSerializer(serializers.Serializer[Any]):
@@ -266,9 +266,9 @@ class RevertView(APIView):
     def post(self, request: Request, policy: str, change_set: int) -> Response:
         """Make a draft that reverts the published change set. Later changes of the same fields are conflicts."""
         number = revert.current_number(found_for(request, policy, change_set))
-        given = read_body(ReasonSerializer, request) if request.data else {}
+        body = read_body(ReasonSerializer, request) if request.data else {}
         draft = revert.revert_revision(
-            policy_slug=policy, number=number, **given, at=clock.now(), actor=actor_of(request)
+            policy_slug=policy, number=number, **body, at=clock.now(), actor=actor_of(request)
         )
         return answer(request, draft, 201)
 
@@ -281,9 +281,9 @@ def _run_step(
     kind: type[serializers.Serializer[Any]] = ReasonSerializer,
 ) -> Response:
     """Run a step on the version in If-Match, or on the current version without the header."""
-    found, version = found_for(request, policy, change_set), read_version(request)
-    given = read_body(kind, request) if request.data else {}
-    seen = found.version if version is None else version
-    done = step(id=found.pk, version=seen, **given, at=clock.now(), actor=actor_of(request))
+    row, version = found_for(request, policy, change_set), read_version(request)
+    body = read_body(kind, request) if request.data else {}
+    seen = row.version if version is None else version
+    done = step(id=row.pk, version=seen, **body, at=clock.now(), actor=actor_of(request))
     # The returned object is used: after a return to its author, the caller may no longer read the change set.
     return answer(request, done.change_set if isinstance(done, Revision) else done)

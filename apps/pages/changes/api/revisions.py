@@ -85,26 +85,24 @@ class RevisionDiffView(APIView):
     @extend_schema(operation_id="diff_revisions", parameters=[DiffFilterSerializer], responses=DiffSerializer)
     def get(self, request: Request, policy: str, revision: int) -> Response:
         """Differences between two revisions. Changes that the caller may not see are only counted."""
-        given, actor = read_query(DiffFilterSerializer, request), actor_of(request)
-        position = read_cursor(given)
+        query, actor = read_query(DiffFilterSerializer, request), actor_of(request)
+        position = read_cursor(query)
         cursor = None if position is None else str(position)
-        to = given.get("to") or get_policy(slug=policy, actor=actor, is_past=True).head_number
-        found = diff_revisions(
-            policy_slug=policy, before=revision, after=to, cursor=cursor, at=clock.now(), actor=actor
-        )
+        to = query.get("to") or get_policy(slug=policy, actor=actor, is_past=True).head_number
+        diff = diff_revisions(policy_slug=policy, before=revision, after=to, cursor=cursor, at=clock.now(), actor=actor)
         return Response(
             {
-                "policy": found.policy.slug,
-                "from": found.before.number,
-                "to": found.after.number,
-                "settings": FieldChangeSerializer(found.settings, many=True).data,
-                "entries": EntryDifferenceSerializer(found.rows, many=True).data,
-                "n_entries": found.n_rows,
-                "next": None if found.next_cursor is None else encode_cursor(int(found.next_cursor)),
-                "effective": EntryDifferenceSerializer(found.kept, many=True).data,
-                "counts": found.counts,
-                "corrections": serializer_of(Correction)(found.corrections, many=True).data,
-                "n_outside_view": found.n_outside + found.n_kept_outside,
+                "policy": diff.policy.slug,
+                "from": diff.before.number,
+                "to": diff.after.number,
+                "settings": FieldChangeSerializer(diff.settings, many=True).data,
+                "entries": EntryDifferenceSerializer(diff.rows, many=True).data,
+                "n_entries": diff.n_rows,
+                "next": None if diff.next_cursor is None else encode_cursor(int(diff.next_cursor)),
+                "effective": EntryDifferenceSerializer(diff.kept, many=True).data,
+                "counts": diff.counts,
+                "corrections": serializer_of(Correction)(diff.corrections, many=True).data,
+                "n_outside_view": diff.n_outside + diff.n_kept_outside,
             }
         )
 
@@ -154,9 +152,9 @@ class EntryDetailView(APIView):
     @extend_schema(operation_id="get_entry", parameters=[EntryFilterSerializer], responses=EntryDetailSerializer)
     def get(self, request: Request, policy: str, entry: UUID) -> Response:
         """One entry, also an archived one, with its numbers and its history: who changed which field, when and why."""
-        given, actor = read_query(EntryFilterSerializer, request), actor_of(request)
-        at = moment_of(given.get("at"))
-        history = get_entry_history(policy_slug=policy, uid=entry, before=read_cursor(given), actor=actor)
+        query, actor = read_query(EntryFilterSerializer, request), actor_of(request)
+        at = moment_of(query.get("at"))
+        history = get_entry_history(policy_slug=policy, uid=entry, before=read_cursor(query), actor=actor)
         view = open_view(policy_slug=policy, actor=actor, at=at, is_past=True)
         i = None if history.is_archived and at is None else view.require(entry)
         return Response(
@@ -173,5 +171,5 @@ class EntryDetailView(APIView):
 
 
 def _member_rules(view: PolicyView, i: int) -> list[dict[str, Any]]:
-    found = member_rules(view.tree, i)
-    return [{**rule.to_json(), **reach_json(view.tree, reach)} for rule, reach in found]
+    rules = member_rules(view.tree, i)
+    return [{**rule.to_json(), **reach_json(view.tree, reach)} for rule, reach in rules]

@@ -152,13 +152,13 @@ class ChangeSetListView(APIView):
     def get(self, request: Request, policy: str) -> Response:
         """The newest 200 change sets that the caller may see."""
         state, actor = read_query(ChangeSetFilterSerializer, request).get("state"), actor_of(request)
-        found = selectors.list_change_sets(
+        change_sets = selectors.list_change_sets(
             policy=selectors.get_policy(slug=policy, actor=actor),
             states=[state] if state else [],
             at=clock.now(),
             actor=actor,
         )
-        return list_response(ChangeSetSerializer(found, many=True).data)
+        return list_response(ChangeSetSerializer(change_sets, many=True).data)
 
     @extend_schema(
         operation_id="make_change_set", request=NewChangeSetSerializer, responses={201: ChangeSetDetailSerializer}
@@ -189,17 +189,17 @@ class ChangeSetDetailView(APIView):
     )
     def patch(self, request: Request, policy: str, change_set: int) -> Response:
         """Edit a draft."""
-        found, version = found_for(request, policy, change_set), require_version(request, "change set")
+        row, version = found_for(request, policy, change_set), require_version(request, "change set")
         edit = ChangeSetEdit(**read_body(ChangedChangeSetSerializer, request))
-        services.update_change_set(id=found.pk, version=version, edit=edit, at=clock.now(), actor=actor_of(request))
+        services.update_change_set(id=row.pk, version=version, edit=edit, at=clock.now(), actor=actor_of(request))
         return answer(request, found_for(request, policy, change_set))
 
 
 def found_for(request: Request, policy: str, change_set: int) -> ChangeSet:
-    found = selectors.get_change_set(id=change_set, at=clock.now(), actor=actor_of(request))
-    if found.policy.slug != policy:
+    row = selectors.get_change_set(id=change_set, at=clock.now(), actor=actor_of(request))
+    if row.policy.slug != policy:
         raise NotFound("There is no such change set of this policy.")
-    return found
+    return row
 
 
 def answer(request: Request, change_set: ChangeSet, status: int = 200) -> Response:

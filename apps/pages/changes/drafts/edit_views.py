@@ -220,11 +220,11 @@ def _in_place(view: DraftView, request: HttpRequest) -> Any:
     siblings = view.places(node.parent_uid)
     first = [] if shown else list({sibling.name: sibling for sibling in siblings}.values())[:100]
     uids = [UUID(uid) for uid in shown if _is_uid(uid)] or [view.tree.node_at(sibling).uid for sibling in first]
-    found = [each for each in (view.tree.get(uid) for uid in uids) if each is not None and view.sees(each)]
+    shown_nodes = [each for each in (view.tree.get(uid) for uid in uids) if each is not None and view.sees(each)]
     positions = {sibling.name: n for n, sibling in enumerate(siblings, 1)}
     return [
         view.row(each, position=(positions.get(each.name, 1), len(positions)), is_open=str(each.uid) in opened)
-        for each in found
+        for each in shown_nodes
         if each.parent_uid == node.parent_uid
     ]
 
@@ -273,21 +273,24 @@ def _refusal(request: HttpRequest, view: DraftView, editor: EditorState, error: 
 
 def _both_sides(view: DraftView, request: HttpRequest) -> dict[str, Any]:
     """The refused edit in words, the draft's current value, and the form's fields to submit it again."""
-    mine, theirs = "", ""
+    own_words, current_words = "", ""
     try:
         wanted: Operation = read_operation(request.POST)
-        mine = draft_text.words_of(wanted, view.tree)
+        own_words = draft_text.words_of(wanted, view.tree)
         node = view.tree.get(UUID(str(wanted.get("entry", ""))))
         if node is not None and view.sees(node) and node.parent_uid:
             path = "/" + "/".join(step.name for step in view.tree.lineage(node)[1:])
-            theirs = _("%(path)s has %(shares)s shares") % {"path": path, "shares": presentation.shares(node.shares)}
+            current_words = _("%(path)s has %(shares)s shares") % {
+                "path": path,
+                "shares": presentation.shares(node.shares),
+            }
     except (Invalid, ValueError, KeyError):
         pass
     last = view.draft.operations[-1] if view.draft.operations else None
     data = {key: request.POST.getlist(key) for key in request.POST if key not in ("version", "csrfmiddlewaretoken")}
     return {
-        "mine": mine,
-        "theirs": theirs or (draft_text.words_of(last, view.tree) if last else _("None.")),
+        "mine": own_words,
+        "theirs": current_words or (draft_text.words_of(last, view.tree) if last else _("None.")),
         "fields": [(key, value) for key, values in data.items() for value in values][:500],
         "action": request.path,
     }
@@ -295,10 +298,10 @@ def _both_sides(view: DraftView, request: HttpRequest) -> dict[str, Any]:
 
 def _sides(error: EditConflict, choices: Mapping[str, str]) -> list[dict[str, Any]]:
     """Each conflicting field with its base, own and current value, for the form to choose from."""
-    found = []
+    sides = []
     for each in error.conflicts:
         key = each.key
-        found.append(
+        sides.append(
             {
                 "key": key,
                 "field": presentation.field_conflict(
@@ -313,7 +316,7 @@ def _sides(error: EditConflict, choices: Mapping[str, str]) -> list[dict[str, An
                 "can_keep": each.can_keep,
             }
         )
-    return found
+    return sides
 
 
 def _value_text(value: object) -> str:

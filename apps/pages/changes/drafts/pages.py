@@ -170,7 +170,7 @@ def panel_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
     """Context of the panel: the chosen entry's siblings before and after, its actions, and the log of edits."""
     node = view.tree.get(editor.entry) if editor.entry else None
     node = node if node is not None and view.sees(node) else None
-    found: dict[str, Any] = {
+    context: dict[str, Any] = {
         "chosen": None,
         "draft": view.draft,
         "edits": draft_text.edit_lines(view.draft.operations, view.tree),
@@ -181,7 +181,7 @@ def panel_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
         "is_open": view.draft.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
         "may_publish": view.may_publish,
     }
-    return found if node is None else found | siblings_context(view, node, editor)
+    return context if node is None else context | siblings_context(view, node, editor)
 
 
 def siblings_context(view: DraftView, node: Node, editor: EditorState) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def siblings_context(view: DraftView, node: Node, editor: EditorState) -> dict[s
 def action_context(view: DraftView, node: Node, editor: EditorState) -> dict[str, Any]:
     """Context of the form for one action on an entry, or of the menu of actions."""
     row = view.row(node)
-    found: dict[str, Any] = {
+    context: dict[str, Any] = {
         "action": editor.action,
         "node": node,
         "row": row,
@@ -218,27 +218,27 @@ def action_context(view: DraftView, node: Node, editor: EditorState) -> dict[str
         "goal": editor.goal,
     }
     if editor.action == "move":
-        found["goals"] = move_goals(view, node, editor.goal)
+        context["goals"] = move_goals(view, node, editor.goal)
     if editor.action == "shares" and node.parent_uid is not None:
         siblings = [each for each in view.siblings(node) if each.node.uid != node.uid]
-        found["givers"] = [each for each in siblings if each.may_change and each.node.shares is not None]
-        found["has_reserve"] = any(each.node.kind == "reserve" for each in siblings)
-        found["percent_now"] = "" if row.target is None else percent_value(row.target)
+        context["givers"] = [each for each in siblings if each.may_change and each.node.shares is not None]
+        context["has_reserve"] = any(each.node.kind == "reserve" for each in siblings)
+        context["percent_now"] = "" if row.target is None else percent_value(row.target)
     if editor.action == "restore":
         gone = drafts.list_archived(view.draft, node.uid)
-        found["gone"] = [each for each in gone if view.tree.get(each.uid) is None]
+        context["gone"] = [each for each in gone if view.tree.get(each.uid) is None]
     if editor.action == "archive":
-        found["n_below"] = view.tree.n_children(node.uid)
-    return found
+        context["n_below"] = view.tree.n_children(node.uid)
+    return context
 
 
 def move_goals(view: DraftView, node: Node, query: str) -> list[dict[str, Any]]:
     """Possible new parents of an entry that match the query, each with the reason if it is not allowed."""
     nodes = find_entries(view, query, most=_MOST_GOALS * 3) if query else _usual_goals(view, node)
-    found = []
+    goals = []
     for goal in nodes[:_MOST_GOALS]:
         lineage = view.tree.lineage(goal)
-        found.append(
+        goals.append(
             {
                 "node": goal,
                 "path": "/" + "/".join(step.name for step in lineage[1:]),
@@ -246,7 +246,7 @@ def move_goals(view: DraftView, node: Node, query: str) -> list[dict[str, Any]]:
                 "is_current": goal.uid == node.parent_uid,
             }
         )
-    return found
+    return goals
 
 
 def _usual_goals(view: DraftView, node: Node) -> list[Node]:
@@ -279,18 +279,18 @@ def archived_lines(view: DraftView) -> list[dict[str, Any]]:
 
 def neighbours(view: DraftView) -> list[str]:
     """Sentences on other open drafts that edit the same entries."""
-    mine = drafts.named_uids(view.draft.operations)
+    named_uids = drafts.named_uids(view.draft.operations)
     access = ChangeSetAccess(view.policy, view.actor, view.at)
-    found = []
+    sentences = []
     for other in drafts.list_neighbours(view.draft, since=view.at - _NEIGHBOURS_FOR)[:3]:
-        shared = [view.tree.get(UUID(uid)) for uid in sorted(mine & drafts.named_uids(other.operations))]
+        shared = [view.tree.get(UUID(uid)) for uid in sorted(named_uids & drafts.named_uids(other.operations))]
         names = [node.name for node in shared if node is not None and view.sees(node)]
         if not names:
             continue
         what = f"{names[0]} (“{presentation.title_of(other)}”)" if access.may_see(other) else names[0]
         words = {"who": display_name(other.author_name), "entry": what}
-        found.append(_("%(who)s is also changing %(entry)s.") % words)
-    return found
+        sentences.append(_("%(who)s is also changing %(entry)s.") % words)
+    return sentences
 
 
 def _change(row: DraftRow) -> float:
@@ -306,9 +306,9 @@ def _with_more(drawn: Sequence[DraftLine], page: DraftPage) -> Any:
         while groups and line.row.level <= groups[-1][0]:
             yield _more_row(groups.pop()[1])
         yield line
-        found = waiting.pop(line.row.node.uid, None)
-        if found is not None:
-            groups.append((line.row.level, found))
+        more_row = waiting.pop(line.row.node.uid, None)
+        if more_row is not None:
+            groups.append((line.row.level, more_row))
     while groups:
         yield _more_row(groups.pop()[1])
     for more in waiting.values():

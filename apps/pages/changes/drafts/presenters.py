@@ -54,15 +54,15 @@ class EditLine:
 def edit_lines(operations: Sequence[Mapping[str, Any]], tree: DraftTree) -> list[EditLine]:
     """The last operations, newest first."""
     first = max(0, len(operations) - _MOST_LISTED)
-    found = []
+    drawn = []
     for index in range(len(operations) - 1, first - 1, -1):
         operation = operations[index]
         css, icon = ICONS.get(operation["op"], ("chg", "pencil"))
         named = operation.get("entry") or operation.get("uid")
         uid = UUID(str(named)) if named else None
         existing = uid if uid is not None and tree.get(uid) is not None else None
-        found.append(EditLine(index, operation["op"], css, icon, words_of(operation, tree), existing))
-    return found
+        drawn.append(EditLine(index, operation["op"], css, icon, words_of(operation, tree), existing))
+    return drawn
 
 
 def words_of(operation: Mapping[str, Any], tree: DraftTree) -> str:

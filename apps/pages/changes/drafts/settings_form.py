@@ -71,8 +71,8 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
     def leaves() -> dict[str, float] | None:
         """Tolerance of leaves; a value that is empty is that of groups, and None if both are empty."""
         relative, points = limit("leaf_relative"), limit("leaf_points")
-        given = {"relative": None if relative is None else relative / 100, "points": points}
-        return {name: value for name, value in given.items() if value is not None} or None
+        limits = {"relative": None if relative is None else relative / 100, "points": points}
+        return {name: value for name, value in limits.items() if value is not None} or None
 
     weights = {name: number(f"weight_{name}") for name in RESOURCES}
     wanted = {

@@ -83,7 +83,7 @@ def _show_settings(
             for name in RESOURCES
         ],
         "approaches": settings_form.approaches(),
-        "unmatched": [factor_name(one) for one in unmatched_class_factors(view.outcome.settings.metric)],
+        "unmatched": [factor_name(factor) for factor in unmatched_class_factors(view.outcome.settings.metric)],
         "algorithm_url": reverse("dashboard:algorithm", kwargs={"policy": slug}),
         "decay_url": reverse("dashboard:decay", kwargs={"policy": slug}),
     }

@@ -67,14 +67,14 @@ def edit(request: HttpRequest, policy: str) -> HttpResponse:
     A draft with edits on an older revision isn't opened at once: the page lists it beside *Create draft*.
     """
     actor, at = actor_of(request), clock.now()
-    found = get_policy(slug=policy, actor=actor)
-    mine = drafts.list_drafts(policy=found, at=at, actor=actor)
-    current = next((draft for draft in mine if draft.state == "draft"), None)
+    viewed_policy = get_policy(slug=policy, actor=actor)
+    own_drafts = drafts.list_drafts(policy=viewed_policy, at=at, actor=actor)
+    current = next((draft for draft in own_drafts if draft.state == "draft"), None)
     entry = request.POST.get("entry") or request.GET.get("entry", "")
     back = QueryDict(mutable=True)
     if entry:
         back["entry"] = str(pages.uid_of(entry))
-    is_behind = current is not None and current.base_number < found.head_number
+    is_behind = current is not None and current.base_number < viewed_policy.head_number
     if request.method == "POST" and (current is None or request.POST.get("new")):
         current = drafts.open_draft(policy_slug=policy, reason=request.POST.get("reason", ""), at=at, actor=actor)
         return SeeOther(draft_url(current.pk, back.urlencode()))
@@ -86,12 +86,14 @@ def edit(request: HttpRequest, policy: str) -> HttpResponse:
             drafts.update_draft(id=current.pk, version=current.version, at=at, actor=actor)
         return SeeOther(draft_url(current.pk, back.urlencode()))
     context = {
-        "found": found,
-        "drafts": [{"draft": each, "title": presentation.title_of(each), "n": len(each.operations)} for each in mine],
-        "may_edit": drafts.may_edit(found, actor, at),
+        "found": viewed_policy,
+        "drafts": [
+            {"draft": each, "title": presentation.title_of(each), "n": len(each.operations)} for each in own_drafts
+        ],
+        "may_edit": drafts.may_edit(viewed_policy, actor, at),
         "entry": entry,
         "crumbs": [
-            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
             {"label": _("Edit")},
         ],
     }
@@ -131,8 +133,8 @@ def rows(request: HttpRequest, change_set: int) -> HttpResponse:
     )
     response = render(request, "pages/changes/drafts/_rows.html", pages.rows_context(view, page, editor))
     if not parent and editor.query:
-        found = ngettext("%(n)s entry found", "%(n)s entries found", page.n_matches) % {"n": page.n_matches}
-        response["HX-Trigger"] = json.dumps({"announce": found})
+        announcement = ngettext("%(n)s entry found", "%(n)s entries found", page.n_matches) % {"n": page.n_matches}
+        response["HX-Trigger"] = json.dumps({"announce": announcement})
     return response
 
 

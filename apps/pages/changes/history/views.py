@@ -40,16 +40,16 @@ def diff_url(policy: str, **_kwargs: Any) -> str:
 @require_safe
 def history(request: HttpRequest, policy: str) -> HttpResponse:
     """Published revisions, newest first, and the changes of the newest."""
-    found = get_policy(slug=policy, actor=actor_of(request), is_past=True)
-    (head,) = hide_outside([get_revision(policy=found)], presenters.sees_of(request, found))
+    viewed_policy = get_policy(slug=policy, actor=actor_of(request), is_past=True)
+    (head,) = hide_outside([get_revision(policy=viewed_policy)], presenters.sees_of(request, viewed_policy))
     context = {
-        **_rows(request, found),
+        **_rows(request, viewed_policy),
         "head": head,
         "may_remove": actor_of(request).is_admin,
-        "chosen": (max(found.head_number - 1, 1), found.head_number),
-        "options": presenters.options(request, found),
+        "chosen": (max(viewed_policy.head_number - 1, 1), viewed_policy.head_number),
+        "options": presenters.options(request, viewed_policy),
         "crumbs": [
-            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
             {"label": _("History")},
         ],
     }
@@ -60,23 +60,23 @@ def history(request: HttpRequest, policy: str) -> HttpResponse:
 @fragment(page_url)
 def rows(request: HttpRequest, policy: str) -> HttpResponse:
     """The list, filtered or continued."""
-    found = get_policy(slug=policy, actor=actor_of(request), is_past=True)
-    return render(request, "pages/changes/history/_rows.html", _rows(request, found))
+    viewed_policy = get_policy(slug=policy, actor=actor_of(request), is_past=True)
+    return render(request, "pages/changes/history/_rows.html", _rows(request, viewed_policy))
 
 
 @require_safe
 def diff(request: HttpRequest, policy: str) -> HttpResponse:
     """Compare `?from=` and `?to=`, in either order; by default the newest revision with the one before."""
-    found = get_policy(slug=policy, actor=actor_of(request), is_past=True)
+    viewed_policy = get_policy(slug=policy, actor=actor_of(request), is_past=True)
     return render(
         request,
         "pages/changes/history/diff.html",
         {
-            **_diff_context(request, found),
-            "options": presenters.options(request, found),
-            "may_draft": may_draft(found, actor_of(request), clock.now()),
+            **_diff_context(request, viewed_policy),
+            "options": presenters.options(request, viewed_policy),
+            "may_draft": may_draft(viewed_policy, actor_of(request), clock.now()),
             "crumbs": [
-                {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+                {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
                 {"label": _("History"), "url": page_url(policy)},
                 {"label": _("Compare")},
             ],
@@ -105,11 +105,11 @@ def undo(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
             policy_slug=policy, number=revision, reason=reason, at=clock.now(), actor=actor_of(request)
         )
 
-    found = get_policy(slug=policy, actor=actor_of(request))
+    viewed_policy = get_policy(slug=policy, actor=actor_of(request))
     if revision < 2:
-        raise NotFound(f"Policy {found.slug} has no revision that could be undone by that number.")
+        raise NotFound(f"Policy {viewed_policy.slug} has no revision that could be undone by that number.")
     context = {"goes_back_to": revision - 1, "is_undo": True, "title": _("Undo revision %(n)s") % {"n": revision}}
-    return _way_back(request, found, (revision, revision - 1), draft, context)
+    return _way_back(request, viewed_policy, (revision, revision - 1), draft, context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -126,74 +126,74 @@ def restore(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
             actor=actor_of(request),
         )
 
-    found = get_policy(slug=policy, actor=actor_of(request))
+    viewed_policy = get_policy(slug=policy, actor=actor_of(request))
     title = _("Restore the tree of revision %(n)s?") % {"n": revision}
     context = {"goes_back_to": revision, "is_undo": False, "title": title}
-    return _way_back(request, found, (found.head_number, revision), draft, context)
+    return _way_back(request, viewed_policy, (viewed_policy.head_number, revision), draft, context)
 
 
 @require_safe
 def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Changes of one entry: by whom, when and why."""
-    found = get_entry_history(
+    entry_history = get_entry_history(
         policy_slug=policy, uid=uid, before=presenters.read_revision_number(request, "before"), actor=actor_of(request)
     )
     url = reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
     context = {
-        "found": found,
-        "rows": [history_row(line) for line in found.lines],
-        "may_draft": may_draft(found.policy, actor_of(request), clock.now()),
+        "found": entry_history,
+        "rows": [history_row(line) for line in entry_history.lines],
+        "may_draft": may_draft(entry_history.policy, actor_of(request), clock.now()),
         "policy": policy,
         "entry_url": url,
         "crumbs": [
-            {"label": found.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
-            {"label": found.name, "url": url},
+            {"label": entry_history.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": entry_history.name, "url": url},
             {"label": _("History")},
         ],
     }
     return render(request, "pages/changes/history/entry.html", context)
 
 
-def _rows(request: HttpRequest, found: Policy) -> dict[str, Any]:
+def _rows(request: HttpRequest, policy: Policy) -> dict[str, Any]:
     query = request.GET.get("q", "").strip().replace("\0", "")[:_MOST_QUERY]
     before = presenters.read_revision_number(request, "before")
-    shown, older = presenters.revision_rows(request, found, before=before, query=query)
+    shown, older = presenters.revision_rows(request, policy, before=before, query=query)
     return {
-        "policy": found.slug,
-        "found": found,
+        "policy": policy.slug,
+        "found": policy,
         "days": presenters.by_day(shown),
         "older": older,
         "query": query,
         "before": before,
-        "may_draft": may_draft(found, actor_of(request), clock.now()),
+        "may_draft": may_draft(policy, actor_of(request), clock.now()),
     }
 
 
-def _diff_context(request: HttpRequest, found: Policy) -> dict[str, Any]:
+def _diff_context(request: HttpRequest, policy: Policy) -> dict[str, Any]:
     before = presenters.read_revision_number(request, "from")
     after = presenters.read_revision_number(request, "to")
-    after = found.head_number if after is None else after
+    after = policy.head_number if after is None else after
     before = max(after - 1, 1) if before is None else before
     if request.GET.get("swap"):
         before, after = after, before
-    return _compared(request, found, before, after)
+    return _compared(request, policy, before, after)
 
 
-def _compared(request: HttpRequest, found: Policy, before: int, after: int) -> dict[str, Any]:
+def _compared(request: HttpRequest, policy: Policy, before: int, after: int) -> dict[str, Any]:
     compared = diff_revisions(
-        policy_slug=found.slug,
+        policy_slug=policy.slug,
         before=before,
         after=after,
         cursor=request.GET.get("cursor"),
         at=clock.now(),
         actor=actor_of(request),
     )
-    return {"policy": found.slug, "found": found, "chosen": (before, after), **compared_context(compared)}
+    return {"policy": policy.slug, "found": policy, "chosen": (before, after), **compared_context(compared)}
 
 
 def _way_back(
     request: HttpRequest,
-    found: Policy,
+    policy: Policy,
     way: tuple[int, int],
     draft: Callable[[str], ChangeSet],
     context: dict[str, Any],
@@ -210,22 +210,22 @@ def _way_back(
         else:
             messages.success(request, _("Added to the draft."))
             return SeeOther(reverse("dashboard:change", kwargs={"change_set": made.pk}))
-    chosen = get_revision(policy=found, at=way[0] if context["is_undo"] else way[1])
-    (shown,) = hide_outside([chosen], presenters.sees_of(request, found))
+    chosen = get_revision(policy=policy, at=way[0] if context["is_undo"] else way[1])
+    (shown,) = hide_outside([chosen], presenters.sees_of(request, policy))
     return render(
         request,
         "pages/changes/history/way_back.html",
         {
-            **_compared(request, found, *way),
+            **_compared(request, policy, *way),
             **context,
             "revision": shown,
             "problem": problem,
             "code": code,
             "typed_reason": request.POST.get("reason", ""),
-            "n_later": found.head_number - way[0],
+            "n_later": policy.head_number - way[0],
             "crumbs": [
-                {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": found.slug})},
-                {"label": _("History"), "url": page_url(found.slug)},
+                {"label": policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy.slug})},
+                {"label": _("History"), "url": page_url(policy.slug)},
                 {"label": context["title"]},
             ],
         },

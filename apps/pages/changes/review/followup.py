@@ -36,77 +36,80 @@ class Strip:
 def context_of(page: ReviewPage, *, show_all: bool = False) -> dict[str, Any]:
     """Context of the strip; empty for change sets that are not published or were published long ago."""
     try:
-        found = followup_of(page)
+        followup = followup_of(page)
     except NotFound:
         return {}
-    if found.now > found.revision.published_at + FOLLOWED_FOR or found.revision.number < 2:
+    if followup.now > followup.revision.published_at + FOLLOWED_FOR or followup.revision.number < 2:
         return {}
     return {
-        "followup": found,
-        "strip": strip_of(found),
-        "followup_tag": tag_of(found),
+        "followup": followup,
+        "strip": strip_of(followup),
+        "followup_tag": tag_of(followup),
         "followup_url": reverse("dashboard:change-followup", kwargs={"change_set": page.review.change_set.pk}),
         "may_undo": page.review.why_not_publish(page.actor) is None,
-        **_rank_changes(found, show_all=show_all),
+        **_rank_changes(followup, show_all=show_all),
     }
 
 
-def tag_of(found: Followup) -> str:
+def tag_of(followup: Followup) -> str:
     """ETag of the strip: it changes exactly when the content of the strip or of the list changes."""
-    run = None if found.run is None else (found.run.pk, found.run.state, found.run.error)
-    snapshots = [None if one is None else one.snapshot_id for one in (found.served, found.before, found.after)]
-    content = (found.state, run, snapshots if found.state != "done" else snapshots[1:])
+    run = None if followup.run is None else (followup.run.pk, followup.run.state, followup.run.error)
+    snapshots = [
+        None if snapshot is None else snapshot.snapshot_id
+        for snapshot in (followup.served, followup.before, followup.after)
+    ]
+    content = (followup.state, run, snapshots if followup.state != "done" else snapshots[1:])
     return sha256(repr(content).encode()).hexdigest()[:32]
 
 
-def strip_of(found: Followup) -> Strip:
-    number = found.revision.number
-    if found.after is not None:
-        at = presentation.clock_time(found.after.computed_at, found.now)
+def strip_of(followup: Followup) -> Strip:
+    number = followup.revision.number
+    if followup.after is not None:
+        at = presentation.clock_time(followup.after.computed_at, followup.now)
         heading = _("Priorities follow revision %(n)s since %(at)s.") % {"n": number, "at": at}
-        return Strip("done", heading, _result(found), "circle-check")
-    meanwhile = _served(found)
-    if found.state == "failed" and found.run is not None:
-        at = presentation.clock_time(found.run.finished_at or found.now, found.now)
-        text = _("Attempt %(n)s failed: %(error)s") % {"n": found.run.attempts, "error": found.run.error[:200]}
+        return Strip("done", heading, _result(followup), "circle-check")
+    meanwhile = _served(followup)
+    if followup.state == "failed" and followup.run is not None:
+        at = presentation.clock_time(followup.run.finished_at or followup.now, followup.now)
+        text = _("Attempt %(n)s failed: %(error)s") % {"n": followup.run.attempts, "error": followup.run.error[:200]}
         return Strip(
             "failed", _("The recompute failed at %(at)s.") % {"at": at}, f"{text} {meanwhile}", "alert-octagon"
         )
-    if found.state == "slow":
-        usual = presentation.age(found.expected_duration_s)
+    if followup.state == "slow":
+        usual = presentation.age(followup.expected_duration_s)
         text = _("Usually %(usual)s.") % {"usual": usual}
         return Strip("slow", _("The recompute is taking longer than usual."), f"{text} {meanwhile}", "clock")
-    if found.state == "running":
-        n = len(found.page.review.after)
+    if followup.state == "running":
+        n = len(followup.page.review.after)
         heading = ngettext("Recomputing %(n)s entry.", "Recomputing %(n)s entries.", n) % {"n": presentation.count(n)}
-        text = _("Usually %(usual)s.") % {"usual": presentation.age(found.expected_duration_s)}
+        text = _("Usually %(usual)s.") % {"usual": presentation.age(followup.expected_duration_s)}
         return Strip("running", heading, f"{text} {meanwhile}", "refresh")
-    left_s = max(round((found.due_at - found.now).total_seconds()), 0)
+    left_s = max(round((followup.due_at - followup.now).total_seconds()), 0)
     heading = _("Revision %(n)s is published. Priorities follow in") % {"n": number}
     return Strip("waiting", heading, meanwhile, "clock", left_s)
 
 
-def _served(found: Followup) -> str:
+def _served(followup: Followup) -> str:
     """Sentence on the revision whose priorities schedulers use until the recompute is done."""
-    if found.served is None:
+    if followup.served is None:
         return _("Schedulers get no priorities yet.")
     return _("Schedulers get the priorities of revision %(n)s from %(at)s until then.") % {
-        "n": found.served.revision,
-        "at": presentation.clock_time(found.served.computed_at, found.now),
+        "n": followup.served.revision,
+        "at": presentation.clock_time(followup.served.computed_at, followup.now),
     }
 
 
-def _result(found: Followup) -> str:
-    n = len(found.moves)
+def _result(followup: Followup) -> str:
+    n = len(followup.moves)
     if not n:
         return _("No rank changed.")
-    up = sum(move.places > 0 for move in found.moves)
+    up = sum(move.places > 0 for move in followup.moves)
     text = ngettext(
         "%(n)s of %(all)s people changed rank: %(up)s up, %(down)s down.",
         "%(n)s of %(all)s people changed rank: %(up)s up, %(down)s down.",
         n,
-    ) % {"n": presentation.count(n), "all": presentation.count(found.n_compared), "up": up, "down": n - up}
-    differ = found.n_differ
+    ) % {"n": presentation.count(n), "all": presentation.count(followup.n_compared), "up": up, "down": n - up}
+    differ = followup.n_differ
     if not differ:
         return text
     more = ngettext(
@@ -117,11 +120,11 @@ def _result(found: Followup) -> str:
     return f"{text} {more % {'n': presentation.count(differ)}}"
 
 
-def _rank_changes(found: Followup, *, show_all: bool) -> dict[str, Any]:
-    groups = list(_groups(found))
+def _rank_changes(followup: Followup, *, show_all: bool) -> dict[str, Any]:
+    groups = list(_groups(followup))
     shown = groups if show_all else groups[:SHOWN]
-    n = len(found.moves)
-    is_expected = found.after is None
+    n = len(followup.moves)
+    is_expected = followup.after is None
     if is_expected:
         title = ngettext("%(n)s person will move", "%(n)s people will move", n)
     else:
@@ -129,38 +132,38 @@ def _rank_changes(found: Followup, *, show_all: bool) -> dict[str, Any]:
     return {
         "moved_title": title % {"n": presentation.count(n)} if n else _("No rank changes"),
         "moved_is_expected": is_expected,
-        "moved_is_known": found.computed is not None,
+        "moved_is_known": followup.computed is not None,
         "moved_groups": shown,
         "n_more_groups": len(groups) - len(shown),
     }
 
 
-def _groups(found: Followup) -> Iterator[dict[str, Any]]:
+def _groups(followup: Followup) -> Iterator[dict[str, Any]]:
     """Groups below the root with their people, sorted by largest rank change."""
-    by_group = sorted(found.moves, key=lambda move: str(move.group))
+    by_group = sorted(followup.moves, key=lambda move: str(move.group))
     grouped = [list(moves) for _group, moves in groupby(by_group, key=lambda move: move.group)]
     for moves in sorted(grouped, key=lambda moves: (-abs(moves[0].places), -len(moves), moves[0].group_name)):
         first = moves[0]
         yield {
             "name": first.group_name,
-            "url": lines.entry_url(found.revision.policy.slug, first.group, first.group_name),
+            "url": lines.entry_url(followup.revision.policy.slug, first.group, first.group_name),
             "n": len(moves),
             "before": _span([move.before for move in moves]),
             "after": _span([move.after for move in moves]),
             "places": places_text(first.places),
             "is_up": first.places > 0,
-            "slope": _slope(moves, found.n_ranked),
+            "slope": _slope(moves, followup.n_ranked),
             "why": first.sentence,
-            "people": [_person(found, move) for move in moves[:MOST_PEOPLE]],
+            "people": [_person(followup, move) for move in moves[:MOST_PEOPLE]],
             "n_more": max(0, len(moves) - MOST_PEOPLE),
         }
 
 
-def _person(found: Followup, move: RankMove) -> dict[str, Any]:
+def _person(followup: Followup, move: RankMove) -> dict[str, Any]:
     return {
         "name": move.name,
         "above": move.path.rpartition("/")[0],
-        "url": lines.entry_url(found.revision.policy.slug, move.uid, move.name),
+        "url": lines.entry_url(followup.revision.policy.slug, move.uid, move.name),
         "before": presentation.count(move.before),
         "after": presentation.count(move.after),
         "expected": "" if move.expected in (None, move.after) else presentation.count(move.expected or 0),

@@ -38,12 +38,12 @@ class DecisionForm(RefusableForm):
         return str(self.cleaned_data["text"])[:_MAX_TEXT]
 
     def clean(self) -> None:
-        given = self.cleaned_data
-        step = given.get("step")
-        if step == "request-changes" and not given.get("text"):
+        cleaned = self.cleaned_data
+        step = cleaned.get("step")
+        if step == "request-changes" and not cleaned.get("text"):
             self.errors.pop("effective_at", None)
             self.add_error("text", forms.ValidationError(_("Enter a reason."), code="text_missing"))
-        elif step == "schedule" and given.get("effective_at") is None and "effective_at" not in self.errors:
+        elif step == "schedule" and cleaned.get("effective_at") is None and "effective_at" not in self.errors:
             message = _("Enter a date and time, such as 2027-01-01 08:00.")
             self.add_error("effective_at", forms.ValidationError(message, code="no_time"))
 

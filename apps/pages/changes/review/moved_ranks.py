@@ -108,8 +108,8 @@ class Followup:
     def expected_duration_s(self) -> float:
         """Duration of the last recompute."""
         known = Snapshot.objects.filter(policy=self.revision.policy, is_live=True).order_by("-pk")
-        found = known.values_list("duration_s", flat=True).first()
-        return _DEFAULT_S if found is None else max(float(found), 1.0)
+        duration_s = known.values_list("duration_s", flat=True).first()
+        return _DEFAULT_S if duration_s is None else max(float(duration_s), 1.0)
 
     @property
     def due_at(self) -> datetime:

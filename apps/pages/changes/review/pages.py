@@ -75,8 +75,8 @@ class Decision:
     @cached_property
     def has_approved(self) -> bool:
         user = self.page.actor.user
-        found = self._change_set.approvals.filter(version=self._change_set.version, user=user)
-        return user is not None and found.exists()
+        own_approvals = self._change_set.approvals.filter(version=self._change_set.version, user=user)
+        return user is not None and own_approvals.exists()
 
     @cached_property
     def why_not_approve(self) -> str:
@@ -214,21 +214,21 @@ def kpis(page: ReviewPage) -> list[dict[str, str]]:
     indirect = ngettext("%(n)s target changed indirectly", "%(n)s targets changed indirectly", n_indirect) % {
         "n": presentation.count(n_indirect)
     }
-    found = [
+    figures = [
         {"key": "edits", "label": _("Edits"), "value": presentation.count(page.n_edits), "note": indirect},
         _rank_changes(page),
     ]
     gains = max(page.targets, key=lambda line: line.change, default=None)
     loses = min(page.targets, key=lambda line: line.change, default=None)
     if gains is not None and gains.change > 0:
-        found.append(_extreme("gain", _("Largest gain"), gains))
+        figures.append(_extreme("gain", _("Largest gain"), gains))
     if loses is not None and loses.change < 0:
-        found.append(_extreme("loss", _("Largest loss"), loses))
+        figures.append(_extreme("loss", _("Largest loss"), loses))
     if page.review.is_open and page.effect.as_of is not None:
         note = _("Rev %(n)s") % {"n": page.effect.head_number}
         at = presentation.clock_time(page.effect.as_of, page.now)
-        found.append({"key": "simulated", "label": _("Usage as of"), "value": at, "note": note})
-    return found
+        figures.append({"key": "simulated", "label": _("Usage as of"), "value": at, "note": note})
+    return figures
 
 
 def _rank_changes(page: ReviewPage) -> dict[str, str]:

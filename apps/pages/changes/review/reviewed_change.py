@@ -184,19 +184,19 @@ class ReviewPage:
 
     @cached_property
     def checks(self) -> list[Check]:
-        found = list_checks(self.review, sees=self.sees, actor=self.actor)
+        checks = list_checks(self.review, sees=self.sees, actor=self.actor)
         if self.review.is_open and self.review.outcome is not None and self.effect.state != "conflict":
             snapshot = newest_or_none(self.review.policy.slug)
             if snapshot is not None:
-                found.append(check_groups(self.review, snapshot, sees=self.sees))
+                checks.append(check_groups(self.review, snapshot, sees=self.sees))
                 # Check rounding, for leaves whose numbers the reader may see; empty for algorithms that don't round.
                 place = self.review.moves.place
                 shown = self.sees_before & self._visibility_before.outright
                 visible_after = np.where(place >= 0, shown[place], self.sees)
                 check = check_resolution(self.review, snapshot, visible_before=shown, visible_after=visible_after)
-                found += [] if check is None else [check]
-            found.append(check_effect(self.effect))
-        return [*found, *check_unmapped(self.review, actor=self.actor, at=self.now)]
+                checks += [] if check is None else [check]
+            checks.append(check_effect(self.effect))
+        return [*checks, *check_unmapped(self.review, actor=self.actor, at=self.now)]
 
     @cached_property
     def effect(self) -> Effect:
@@ -209,9 +209,9 @@ class ReviewPage:
         A draft is a trial: its author chooses the numbers. For readers of a part hidden usage enters it in steps, and
         leaves move at each horizon as they move at once. None where usage would be counted otherwise.
         """
-        found, view = self.effect.projection, None
-        if found is None or self._ranks_visible(found).all():
-            return found
+        projection, view = self.effect.projection, None
+        if projection is None or self._ranks_visible(projection).all():
+            return projection
         was, wanted = self.review.settings, self.review.wanted
         counts_alike = all(getattr(was, name) == getattr(wanted, name) for name in ("metric", "window", "approach"))
         if counts_alike:
@@ -221,26 +221,31 @@ class ReviewPage:
         result = simulate_view_or_none(view, self.review.after, algorithm=wanted.algorithm)
         if result is None:
             return None
-        at = indexes_of(found.uid, self.review.after)
+        at = indexes_of(projection.uid, self.review.after)
         rank = np.where((at >= 0) & result.is_ranked[at], result.rank[at], 0)
         factor = np.where((at >= 0) & result.is_ranked[at] & result.has_factor[at], result.factor[at], np.nan)
-        moved = rank - found.rank_without[0]
-        stays = (found.rank_without > 0) & (found.rank_without[0] > 0) & (rank > 0)
-        with_it = np.where(stays, np.maximum(found.rank_without + moved, 1), rank).astype(np.int32)
-        return replace(found, rank_with=with_it, factor_with=np.repeat(factor[None], len(found.horizons_days), axis=0))
+        moved = rank - projection.rank_without[0]
+        stays = (projection.rank_without > 0) & (projection.rank_without[0] > 0) & (rank > 0)
+        with_it = np.where(stays, np.maximum(projection.rank_without + moved, 1), rank).astype(np.int32)
+        return replace(
+            projection, rank_with=with_it, factor_with=np.repeat(factor[None], len(projection.horizons_days), axis=0)
+        )
 
     @cached_property
     def _leaves(self) -> tuple[I8, I8, I8]:
         """Rows of the projection that are visible and move, with their indices in the trees after and before."""
-        found = self._projection
-        if found is None:
+        projection = self._projection
+        if projection is None:
             none = np.zeros(0, dtype=np.int64)
             return none, none, none
-        after, before = indexes_of(found.uid, self.review.after), indexes_of(found.uid, self.review.before)
+        after, before = indexes_of(projection.uid, self.review.after), indexes_of(projection.uid, self.review.before)
         visible = np.where(after >= 0, self.sees[after], np.where(before >= 0, self.sees_before[before], False))
-        moves = (found.rank_without != found.rank_with).any(axis=0)
-        rows = np.flatnonzero(visible & self._ranks_visible(found) & moves)
-        now, week = _distance(found, 0)[rows], _distance(found, min(2, len(found.horizons_days) - 1))[rows]
+        moves = (projection.rank_without != projection.rank_with).any(axis=0)
+        rows = np.flatnonzero(visible & self._ranks_visible(projection) & moves)
+        now, week = (
+            _distance(projection, 0)[rows],
+            _distance(projection, min(2, len(projection.horizons_days) - 1))[rows],
+        )
         rows = rows[np.lexsort((-week, -now))]
         return rows, after[rows], before[rows]
 
@@ -250,12 +255,12 @@ class ReviewPage:
 
     def leaves(self, most: int) -> list[LeafLine]:
         """The leaves that move furthest, by the present move first."""
-        found = self._projection
+        projection = self._projection
         rows, after, before = self._leaves
-        if found is None:
+        if projection is None:
             return []
         return [
-            self._leaf(found, row, i, j)
+            self._leaf(projection, row, i, j)
             for row, i, j in zip(rows[:most].tolist(), after[:most].tolist(), before[:most].tolist(), strict=True)
         ]
 
@@ -266,11 +271,11 @@ class ReviewPage:
         Only visible leaves with a rank on both sides: otherwise a user who may preview changes could find out, one by
         one, who used more than whom.
         """
-        found = self._projection
-        if found is None:
+        projection = self._projection
+        if projection is None:
             return []
-        both = (found.rank_without[0] > 0) & (found.rank_with[0] > 0) & self._ranks_visible(found)
-        moved = (found.rank_without[0] - found.rank_with[0])[both]
+        both = (projection.rank_without[0] > 0) & (projection.rank_with[0] > 0) & self._ranks_visible(projection)
+        moved = (projection.rank_without[0] - projection.rank_with[0])[both]
         size = np.minimum(np.floor(np.log10(np.maximum(np.abs(moved), 1))), 2) + 1
         counts = Counter((np.sign(moved) * size).astype(int).tolist())
         return [(step, counts[step]) for step in range(-3, 4)]
@@ -281,12 +286,12 @@ class ReviewPage:
         total = sum(n for _step, n in self.histogram)
         return (total - dict(self.histogram)[0], total) if total else None
 
-    def _ranks_visible(self, found: Projection) -> Mask:
+    def _ranks_visible(self, projection: Projection) -> Mask:
         """Mask of leaves of the projection whose ranks are visible. A leaf added by the change has no usage."""
         visibility = self._visibility_before
         if (visibility.outright | ~visibility.mask).all() and visibility.all_visible:
-            return np.ones(len(found.uid), dtype=np.bool_)
-        before, after = indexes_of(found.uid, self.review.before), indexes_of(found.uid, self.review.after)
+            return np.ones(len(projection.uid), dtype=np.bool_)
+        before, after = indexes_of(projection.uid, self.review.before), indexes_of(projection.uid, self.review.after)
         added = (before < 0) & (after >= 0) & self.sees[after]
         return np.asarray(added | ((before >= 0) & visibility.outright[before]), dtype=np.bool_)
 
@@ -332,18 +337,18 @@ class ReviewPage:
         above, old = tree.path(int(tree.parent[i])), number_or_none(self.review.moves.gone_old[n])
         return TargetLine(tree.uuid(i), tree.name[i], above, old, None, True, "gone")
 
-    def _leaf(self, found: Projection, row: int, i: int, j: int) -> LeafLine:
+    def _leaf(self, projection: Projection, row: int, i: int, j: int) -> LeafLine:
         tree, at = (self.review.after, i) if i >= 0 else (self.review.before, j)
-        forward = int(found.rank_without[0, row]) - int(found.rank_with[0, row])
+        forward = int(projection.rank_without[0, row]) - int(projection.rank_with[0, row])
         reason, step = self.reason(i, j, forward)
         return LeafLine(
             uid=tree.uuid(at),
             name=tree.name[at],
             above=tree.path(int(tree.parent[at])),
-            without=tuple(int(rank) or None for rank in found.rank_without[:, row]),
-            with_it=tuple(int(rank) or None for rank in found.rank_with[:, row]),
-            factor_before=number_or_none(found.factor_without[0, row]),
-            factor_after=number_or_none(found.factor_with[0, row]),
+            without=tuple(int(rank) or None for rank in projection.rank_without[:, row]),
+            with_it=tuple(int(rank) or None for rank in projection.rank_with[:, row]),
+            factor_before=number_or_none(projection.factor_without[0, row]),
+            factor_after=number_or_none(projection.factor_with[0, row]),
             reason=reason,
             reason_name=self._name_of(reason, step, i),
         )
@@ -403,11 +408,11 @@ def _below(marked: Mask, tree: TreeColumns) -> Mask:
     return below
 
 
-def _distance(found: Projection, horizon: int) -> I8:
+def _distance(projection: Projection, horizon: int) -> I8:
     """Number of ranks moved; for a leaf that is added or removed, the number of all ranks."""
-    before, after = found.rank_without[horizon], found.rank_with[horizon]
+    before, after = projection.rank_without[horizon], projection.rank_with[horizon]
     one_side = (before == 0) != (after == 0)
-    distance: I8 = np.where(one_side, found.rank_with.shape[1], np.abs(after - before)).astype(np.int64)
+    distance: I8 = np.where(one_side, projection.rank_with.shape[1], np.abs(after - before)).astype(np.int64)
     return distance
 
 

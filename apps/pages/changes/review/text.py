@@ -61,15 +61,15 @@ def edit_lines(page: ReviewPage) -> list[EditLine]:
 
 def sentence_of(page: ReviewPage, index: int) -> str:
     """Sentence of the edit at an index, on which a comment was made; empty if it is hidden or missing."""
-    found = page.edits[index] if 0 <= index < len(page.edits) else None
-    return "" if found is None or found.is_hidden else _sentence(page, found)
+    edit = page.edits[index] if 0 <= index < len(page.edits) else None
+    return "" if edit is None or edit.is_hidden else _sentence(page, edit)
 
 
 def settings_lines(
     before: Mapping[str, Any], after: Mapping[str, Any], parts: Sequence[str]
 ) -> list[tuple[str, str, str]]:
     """(setting, before, after) for each value that differs."""
-    found = []
+    differences = []
     for part in parts:
         old, new = before[part], after[part]
         keys = sorted({*old, *new}) if isinstance(old, dict) and isinstance(new, dict) else [""]
@@ -77,8 +77,8 @@ def settings_lines(
             was, is_now = (old.get(key), new.get(key)) if key else (old, new)
             if was != is_now:
                 name = f"{field_labels.setting(part)}: {key_text(key)}" if key else field_labels.setting(part)
-                found.append((name, value_text(was, key), value_text(is_now, key)))
-    return found
+                differences.append((name, value_text(was, key), value_text(is_now, key)))
+    return differences
 
 
 def key_of(operation: Mapping[str, Any]) -> str:

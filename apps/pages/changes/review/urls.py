@@ -13,12 +13,12 @@ _CHANGE = "changes/<int:change_set>"
 
 def _tabs() -> list[URLPattern]:
     """A page and a fragment for each tab; the first is the review itself."""
-    found = []
+    patterns = []
     for tab in TABS:
         page = f"{_CHANGE}/" if tab == TABS[0] else f"{_CHANGE}/{tab}/"
-        found.append(path(page, changes.change, {"tab": tab}, name="change" if tab == TABS[0] else f"change-{tab}"))
-        found.append(path(f"{_CHANGE}/_{tab}", changes.part, {"tab": tab}, name=f"change-part-{tab}"))
-    return found
+        patterns.append(path(page, changes.change, {"tab": tab}, name="change" if tab == TABS[0] else f"change-{tab}"))
+        patterns.append(path(f"{_CHANGE}/_{tab}", changes.part, {"tab": tab}, name=f"change-part-{tab}"))
+    return patterns
 
 
 urlpatterns = [

@@ -157,25 +157,25 @@ def conflicts(request: HttpRequest, change_set: int) -> HttpResponse:
     page = open_page(request, change_set)
     choices: dict[str, Side] = {}
     refusal, status = "", 200
-    found = lifecycle.open_conflicts(page.review.change_set, at=page.now, actor=page.actor)
+    open_conflicts = lifecycle.open_conflicts(page.review.change_set, at=page.now, actor=page.actor)
     if request.method == "POST":
         choices = _choices(request.POST)
         version = read_action(request).version
         try:
             lifecycle.rebase_change_set(id=change_set, version=version, choices=choices, at=page.now, actor=page.actor)
         except EditConflict as error:
-            found = _merge_conflicts(found, error.conflicts)
+            open_conflicts = _merge_conflicts(open_conflicts, error.conflicts)
             refusal, status = _("Choose a value for each conflict."), 409
         except (Invalid, Conflict, Stale, NotAllowed, NotFound) as error:
             refusal, status = error.message, status_of(error)
         else:
             messages.success(request, _("Rebased on the current revision. Check its effect again."))
             return SeeOther(page_url(change_set))
-    elif not found:
+    elif not open_conflicts:
         return SeeOther(page_url(change_set))
     context = {
         **page_context(page, "checks"),
-        "rows": [_conflict_row(page, each, choices) for each in found],
+        "rows": [_conflict_row(page, each, choices) for each in open_conflicts],
         "refusal": refusal,
         "may_rebase": Decision(page).is_mine,
     }
@@ -194,11 +194,11 @@ def _merge_conflicts(earlier: list[FieldConflict], later: tuple[FieldConflict, .
 
 
 def _choices(data: Mapping[str, Any]) -> dict[str, Side]:
-    found: dict[str, Side] = {}
+    choices: dict[str, Side] = {}
     for key, value in data.items():
         if key.startswith("choice-") and value in ("mine", "theirs"):
-            found[key.removeprefix("choice-")] = value
-    return found
+            choices[key.removeprefix("choice-")] = value
+    return choices
 
 
 def _conflict_row(page: ReviewPage, conflict: FieldConflict, choices: Mapping[str, Side]) -> dict[str, Any]:
@@ -307,9 +307,9 @@ def rows(request: HttpRequest, policy: str) -> HttpResponse:
 
 def _context(request: HttpRequest, policy: str) -> dict[str, Any]:
     actor, at = actor_of(request), clock.now()
-    found = get_policy(slug=policy, actor=actor)
+    viewed_policy = get_policy(slug=policy, actor=actor)
     which: Which = next((each for each in WHICH if each == request.GET.get("list")), "open")
-    listed = list_of_change_sets(policy=found, which=which, actor=actor, at=at)
+    listed = list_of_change_sets(policy=viewed_policy, which=which, actor=actor, at=at)
     names = {
         "open": _("Open"),
         "mine": _("Mine"),
@@ -318,14 +318,14 @@ def _context(request: HttpRequest, policy: str) -> dict[str, Any]:
         "withdrawn": _("Withdrawn"),
     }
     return {
-        "found": found,
+        "found": viewed_policy,
         "policy": policy,
         "which": which,
         "lists": [{"key": each, "name": names[each], "query": f"?list={each}"} for each in WHICH],
         "rows": [_row(each) for each in listed],
         "empty": _empty(which),
         "crumbs": [
-            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
             {"label": _("Changes")},
         ],
     }

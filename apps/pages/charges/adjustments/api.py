@@ -71,12 +71,12 @@ class AdjustmentListView(APIView):
 
         The operation `adjust_usage` of a change set makes one.
         """
-        given = read_query(AdjustmentFilterSerializer, request)
+        query = read_query(AdjustmentFilterSerializer, request)
         lines, next_before = list_adjustments(
             policy_slug=policy,
-            entry_uid=entry_uid(request, policy, given["entry"]) if "entry" in given else None,
-            with_revoked=not given["active"],
-            before=read_cursor(given),
+            entry_uid=entry_uid(request, policy, query["entry"]) if "entry" in query else None,
+            with_revoked=not query["active"],
+            before=read_cursor(query),
             limit=_ADJUSTMENT_PAGE,
             actor=actor_of(request),
         )

@@ -54,7 +54,7 @@ def draw(page: AdjustmentsPage) -> dict[str, Any]:
         "uid": entry.uid,
         "entry_url": lines.entry_url(view.policy.slug, entry.uid, entry.name),
         "adjustments": drawn,
-        "active": [one for one in drawn if one.is_active],
+        "active": [adjustment for adjustment in drawn if adjustment.is_active],
         "may_adjust": page.may_adjust,
         "as_of": view.as_of,
         "summary": summary(page),
@@ -72,7 +72,7 @@ def summary(page: AdjustmentsPage) -> str:
 
 def draw_effect(preview: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, Any]:
     """Numbers of the entry before and after the adjustment, and its effect after decay in a sentence."""
-    before, after = (_standing(one, preview.target) for one in (preview.before, preview.after))
+    before, after = (_standing(numbers, preview.target) for numbers in (preview.before, preview.after))
     rows = [
         (_("Core-hours"), before["usage"], after["usage"]),
         (_("Actual"), before["actual"], after["actual"]),
@@ -89,14 +89,14 @@ def draw_effect(preview: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, 
     }
 
 
-def _standing(one: EntryNumbers, target: float | None) -> dict[str, Any]:
-    balance: Balance = presentation.balance(one.actual, target, has_usage=one.state != "idle")
+def _standing(numbers: EntryNumbers, target: float | None) -> dict[str, Any]:
+    balance: Balance = presentation.balance(numbers.actual, target, has_usage=numbers.state != "idle")
     return {
-        "usage": presentation.core_hours(one.usage),
-        "actual": presentation.compare_shares(one.actual, target).actual,
-        "priority": presentation.signed(one.priority),
-        "rank": presentation.UNKNOWN if one.rank is None else presentation.count(one.rank),
-        "factor": presentation.factor(one.factor),
+        "usage": presentation.core_hours(numbers.usage),
+        "actual": presentation.compare_shares(numbers.actual, target).actual,
+        "priority": presentation.signed(numbers.priority),
+        "rank": presentation.UNKNOWN if numbers.rank is None else presentation.count(numbers.rank),
+        "factor": presentation.factor(numbers.factor),
         "balance": balance,
     }
 

@@ -112,7 +112,7 @@ def _revoke(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
 def _effect(request: HttpRequest, page: AdjustmentsPage, form: AdjustmentForm) -> dict[str, Any]:
     """Context of the preview; before the first recompute it has only the reason why there is none."""
     try:
-        found = preview_adjustment(
+        adjustment_preview = preview_adjustment(
             policy_slug=page.view.policy.slug,
             entry_uid=page.view.tree.uuid(page.entry),
             resource=form.cleaned_data["resource"],
@@ -122,7 +122,7 @@ def _effect(request: HttpRequest, page: AdjustmentsPage, form: AdjustmentForm) -
         )
     except Conflict as error:
         return {"stated": form.stated, "no_effect": error.message}
-    return {"stated": form.stated, "effect": draw_effect(found, page)}
+    return {"stated": form.stated, "effect": draw_effect(adjustment_preview, page)}
 
 
 def _page(request: HttpRequest, policy: str, uid: UUID) -> AdjustmentsPage:

@@ -25,24 +25,24 @@ _MOST_LETTERS, _FEW_LETTERS = 22, 12  # characters of a name in wide and in narr
 _TEXT_COLORS = {"over": "$over", "under": "$under"}
 
 
-def heat_figure(found: Convergence, links: Links) -> Figure:
+def heat_figure(convergence: Convergence, links: Links) -> Figure:
     """Draw at most the last sixty points, subgroups farthest from target first; unknown values have no cell."""
-    title = _("Every subgroup, every hour") if found.is_by_hour else _("Every subgroup, every day")
-    rows = found.order()
-    n_points = min(len(found.on), _MOST_DAYS)
+    title = _("Every subgroup, every hour") if convergence.is_by_hour else _("Every subgroup, every day")
+    rows = convergence.order()
+    n_points = min(len(convergence.on), _MOST_DAYS)
     if not n_points or not rows:
         message = _("There are no days in this period.")
         return Figure("heat", title, message, (), {}, Table((), (), ()), empty=message, reads=False)
-    points = slice(len(found.on) - n_points, len(found.on))
-    on = found.on[points]
-    names = _unique([found.members[row].name for row in rows])
+    points = slice(len(convergence.on) - n_points, len(convergence.on))
+    on = convergence.on[points]
+    names = _unique([convergence.members[row].name for row in rows])
     shown, row_names = rows[:MOST_ROWS], names[:MOST_ROWS]
     return Figure(
         name="heat",
         title=title,
-        note=_note(found, len(shown), len(rows), n_points),
-        sentence=_sentence(found, rows, names),
-        traces=_traces(found, shown, row_names, points),
+        note=_note(convergence, len(shown), len(rows), n_points),
+        sentence=_sentence(convergence, rows, names),
+        traces=_traces(convergence, shown, row_names, points),
         layout={
             "margin": axes.margin(156, 96, 4, 24),
             "hovermode": "closest",
@@ -59,44 +59,46 @@ def heat_figure(found: Convergence, links: Links) -> Figure:
                 "ticklabelstandoff": 6,
             },
         },
-        table=_table(found, rows, names, points),
+        table=_table(convergence, rows, names, points),
         size="xl" if len(shown) > LEAST_ENTRIES * 2 else "l",
-        file=file_name(found, "heat"),
-        caption=caption(found),
-        labels=_balances(found, shown),
+        file=file_name(convergence, "heat"),
+        caption=caption(convergence),
+        labels=_balances(convergence, shown),
         legend=[*balance_legend(), Swatch("$line-strong", _("no demand"), is_dot=True)],
-        moment_url=moment_url(found, links),
+        moment_url=moment_url(convergence, links),
         reads=False,
-        extra={"narrow": _narrow(found, row_names, len(rows), on)},
+        extra={"narrow": _narrow(convergence, row_names, len(rows), on)},
     )
 
 
-def _traces(found: Convergence, rows: list[int], names: list[str], points: slice) -> list[Trace]:
+def _traces(convergence: Convergence, rows: list[int], names: list[str], points: slice) -> list[Trace]:
     """Cells in steps of balance; cells without demand have a hollow dot, as they are neither over nor under."""
-    x = [axes.moment(one) for one in found.on[points]]
-    steps = [[_step(*cell) for cell in _cells(found, row, points)] for row in rows]
+    x = [axes.moment(day) for day in convergence.on[points]]
+    steps = [[_step(*cell) for cell in _cells(convergence, row, points)] for row in rows]
     words = [
-        used_words_of(found.actual[row, points], found.target[row, points], found.states[row, points].tolist())
+        used_words_of(
+            convergence.actual[row, points], convergence.target[row, points], convergence.states[row, points].tolist()
+        )
         for row in rows
     ]
     idle = [
         (moment, name)
         for row, name in zip(rows, names, strict=True)
-        for moment, state in zip(x, found.states[row, points].tolist(), strict=True)
+        for moment, state in zip(x, convergence.states[row, points].tolist(), strict=True)
         if state == "no_demand"
     ]
     cells = traces.steps(x, names[::-1], steps[::-1], words[::-1], BALANCE)
     return [cells, *([traces.hollow_dots(idle)] if idle else [])]
 
 
-def _sentence(found: Convergence, rows: list[int], names: list[str]) -> str:
-    n_off = sum(str(found.states[row, -1]) in {"over", "starved", "inferred"} for row in rows)
+def _sentence(convergence: Convergence, rows: list[int], names: list[str]) -> str:
+    n_off = sum(str(convergence.states[row, -1]) in {"over", "starved", "inferred"} for row in rows)
     text = ngettext("%(off)s of %(n)s subgroup is off target.", "%(off)s of %(n)s subgroups are off target.", len(rows))
     return text % {"off": n_off, "n": len(rows)}
 
 
-def _note(found: Convergence, n_shown: int, n_rows: int, n_points: int) -> str:
-    if found.is_by_hour:
+def _note(convergence: Convergence, n_shown: int, n_rows: int, n_points: int) -> str:
+    if convergence.is_by_hour:
         text = ngettext("Points from target, %(n)s hour", "Points from target, %(n)s hours", n_points)
     else:
         text = ngettext("Points from target, %(n)s day", "Points from target, %(n)s days", n_points)
@@ -109,33 +111,33 @@ def _note(found: Convergence, n_shown: int, n_rows: int, n_points: int) -> str:
 def _edges(on: Sequence[date]) -> list[str]:
     """Return the range of the axis: half a step before the first and after the last point."""
     half = timedelta(minutes=30) if isinstance(on[-1], datetime) else timedelta(hours=12)
-    first, last = (one if isinstance(one, datetime) else datetime.combine(one, time()) for one in (on[0], on[-1]))
+    first, last = (day if isinstance(day, datetime) else datetime.combine(day, time()) for day in (on[0], on[-1]))
     return [axes.moment(first - half), axes.moment(last + half)]
 
 
-def _narrow(found: Convergence, names: list[str], n_rows: int, on: Sequence[date]) -> dict[str, Any]:
+def _narrow(convergence: Convergence, names: list[str], n_rows: int, on: Sequence[date]) -> dict[str, Any]:
     """Variant for narrow windows: fewer days and shorter names."""
     few = on[-_NARROW_DAYS:]
     short = [_short(name, _FEW_LETTERS) for name in names[::-1]]
-    return {"range": _edges(few), "note": _note(found, len(names), n_rows, len(few)), "ticktext": short}
+    return {"range": _edges(few), "note": _note(convergence, len(names), n_rows, len(few)), "ticktext": short}
 
 
-def _balances(found: Convergence, rows: list[int]) -> list[EndLabel]:
+def _balances(convergence: Convergence, rows: list[int]) -> list[EndLabel]:
     """Labels with the balance at the end of each row, as in the table."""
-    last = slice(len(found.on) - 1, len(found.on))
+    last = slice(len(convergence.on) - 1, len(convergence.on))
     labels = []
     for index, row in enumerate(reversed(rows)):
-        for actual, target, state in _cells(found, row, last):
+        for actual, target, state in _cells(convergence, row, last):
             color = _TEXT_COLORS.get(balance_text(state, actual, target)[0], "$ink-2")
             labels.append(EndLabel(index, short_balance(actual, target, state), color=color))
     return labels
 
 
-def _cells(found: Convergence, row: int, days: slice) -> Any:
+def _cells(convergence: Convergence, row: int, days: slice) -> Any:
     return zip(
-        found.actual[row, days].tolist(),
-        found.target[row, days].tolist(),
-        found.states[row, days].tolist(),
+        convergence.actual[row, days].tolist(),
+        convergence.target[row, days].tolist(),
+        convergence.states[row, days].tolist(),
         strict=True,
     )
 
@@ -157,25 +159,25 @@ def _short(name: str, n_letters: int = _MOST_LETTERS) -> str:
 def _unique(names: list[str]) -> list[str]:
     """Make row names unique with invisible characters, because a category axis merges equal names."""
     row_names: dict[str, int] = {}
-    found = []
+    unique_names = []
     for name in names:
         row_names[name] = row_names.get(name, -1) + 1
-        found.append(name + "\u200b" * row_names[name])
-    return found
+        unique_names.append(name + "\u200b" * row_names[name])
+    return unique_names
 
 
-def _table(found: Convergence, rows: list[int], names: list[str], days: slice) -> Table:
+def _table(convergence: Convergence, rows: list[int], names: list[str], days: slice) -> Table:
     """One row per subgroup with its latest balance; the CSV has every day."""
-    on = [axes.moment(one) for one in found.on[days]]
-    off = found.deviation[:, days] * 100
-    last_day = slice(len(found.on) - 1, len(found.on))
+    on = [axes.moment(day) for day in convergence.on[days]]
+    off = convergence.deviation[:, days] * 100
+    last_day = slice(len(convergence.on) - 1, len(convergence.on))
     shown = [
-        [name, *(short_balance(*cell) for cell in _cells(found, row, last_day))]
+        [name, *(short_balance(*cell) for cell in _cells(convergence, row, last_day))]
         for name, row in zip(names, rows, strict=True)
     ]
     raw = [
-        [names[at], *(round(one, 4) if isfinite(one) else "" for one in off[row].tolist())]
+        [names[at], *(round(value, 4) if isfinite(value) else "" for value in off[row].tolist())]
         for at, row in enumerate(rows)
     ]
-    last = day_text(found.on[-1])
+    last = day_text(convergence.on[-1])
     return Table((Column(_("Entry"), is_number=False), Column(last)), shown, raw, header=("entry", *on))

@@ -62,10 +62,13 @@ def _day_text(_language: str | None, on: date) -> str:
 def revision_marks(convergence: Convergence, links: Links) -> list[Mark]:
     """Return marks of the period's revisions, limited to the newest."""
     marks = []
-    for one in convergence.published[-_MOST_MARKS:]:
-        at = moment(convergence.on[one.day]) if one.day >= 0 else one.on.isoformat()
-        text = _("Revision %(n)s, %(day)s") % {"n": one.revision, "day": formats.date_format(one.on, "j M Y")}
-        marks.append(Mark(at, _("Rev %(n)s") % {"n": one.revision}, text, links.revision(one.revision)))
+    for published in convergence.published[-_MOST_MARKS:]:
+        at = moment(convergence.on[published.day]) if published.day >= 0 else published.on.isoformat()
+        text = _("Revision %(n)s, %(day)s") % {
+            "n": published.revision,
+            "day": formats.date_format(published.on, "j M Y"),
+        }
+        marks.append(Mark(at, _("Rev %(n)s") % {"n": published.revision}, text, links.revision(published.revision)))
     return marks
 
 
@@ -84,7 +87,7 @@ def caption(convergence: Convergence) -> str:
 
 
 def file_name(convergence: Convergence, figure: str) -> str:
-    first, last = (moment(one)[:10] for one in (convergence.on[0], convergence.on[-1])) if convergence.on else ("", "")
+    first, last = (moment(day)[:10] for day in (convergence.on[0], convergence.on[-1])) if convergence.on else ("", "")
     return f"fairshare_{convergence.policy_slug}_{figure}_{first}_{last}_rev{convergence.revision}"
 
 
@@ -99,4 +102,4 @@ class RawRows(Sequence[Sequence[Any]]):
 
     def __getitem__(self, at: Any) -> Any:
         numbers = (float(column[at]) * 100 for column in self._columns)
-        return [axes.moment(self._on[at]), *(round(one, 4) if isfinite(one) else "" for one in numbers)]
+        return [axes.moment(self._on[at]), *(round(number, 4) if isfinite(number) else "" for number in numbers)]

@@ -137,7 +137,7 @@ def _slots(text: str, n: int) -> tuple[int, ...]:
     """Parse one digit 1..8 per pick. Other picks get the lowest free slot, so that a series never changes
     its colour.
     """
-    wanted = [int(one) - 1 if one in "12345678" else -1 for one in text[:n]]
+    wanted = [int(digit) - 1 if digit in "12345678" else -1 for digit in text[:n]]
     slots: list[int] = []
     for slot in wanted:
         slots.append(slot if slot not in slots else -1)

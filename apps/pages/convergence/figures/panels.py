@@ -49,14 +49,14 @@ class Section:
     shown: list[tuple[int, float]]
 
 
-def sections_of(found: Convergence, page: int) -> list[Section]:
+def sections_of(convergence: Convergence, page: int) -> list[Section]:
     """Return the sections of a page of twelve panels: large shares first, each section by distance from target.
 
     Finished days decide the order and the shared scale; a newest point outside it extends the scale.
     """
-    order, over = found.order(), scales_of(found, found.n_finished)
-    widened = scales_of(found) if found.n_finished < len(found.on) else over
-    targets = _largest(found.target[:, : found.n_finished]).tolist()
+    order, over = convergence.order(), scales_of(convergence, convergence.n_finished)
+    widened = scales_of(convergence) if convergence.n_finished < len(convergence.on) else over
+    targets = _largest(convergence.target[:, : convergence.n_finished]).tolist()
     large = [row for row in order if targets[row] >= SMALL]
     tail = [row for row in order if targets[row] < SMALL]
     here = set([*large, *tail][(page - 1) * PAGE : page * PAGE])
@@ -71,10 +71,12 @@ def sections_of(found: Convergence, page: int) -> list[Section]:
     return sections
 
 
-def scales_of(found: Convergence, n_points: int | None = None) -> list[float]:
+def scales_of(convergence: Convergence, n_points: int | None = None) -> list[float]:
     """Return for each panel the smallest scale that fits all of its points, or the first `n_points`."""
     part = slice(n_points)
-    needed = np.maximum(_largest(found.actual[:, part]), _largest(found.target[:, part] + found.slack[:, part]))
+    needed = np.maximum(
+        _largest(convergence.actual[:, part]), _largest(convergence.target[:, part] + convergence.slack[:, part])
+    )
     steps = np.array(STEPS)
     at = np.minimum(np.searchsorted(steps, needed - 1e-12), len(steps) - 1)
     scales: list[float] = steps[at].tolist()
@@ -90,8 +92,8 @@ def shared_scales(steps: Sequence[float]) -> tuple[list[float], float]:
 
 def _largest(values: F8) -> F8:
     """Maximum of the known values of each row; 0 if there are none."""
-    found: F8 = np.max(values, axis=1, initial=0.0, where=np.isfinite(values))
-    return found
+    maxima: F8 = np.max(values, axis=1, initial=0.0, where=np.isfinite(values))
+    return maxima
 
 
 Shape = Literal["on", "over", "under", "idle", "nodata"]
@@ -134,14 +136,14 @@ def state_text(state: str) -> str:
     return _(_STATE_WORDS[state]) if state in _STATE_WORDS else UNKNOWN
 
 
-def heading_of(found: Convergence, row: int) -> Heading:
+def heading_of(convergence: Convergence, row: int) -> Heading:
     """Return the heading for the last point: the newest snapshot's, or the last day's."""
-    actual, target = (float(column[row, -1]) for column in (found.actual, found.target))
+    actual, target = (float(column[row, -1]) for column in (convergence.actual, convergence.target))
     shares = compare_shares(actual, target)
     reads = (_("actual %(share)s") % {"share": shares.actual}, _("target %(target)s") % {"target": shares.target})
-    if not found.visible[row].any():
+    if not convergence.visible[row].any():
         return Heading(_("not shown: fewer than five active members"), reads[1], "nodata", "", "")
-    shape, amount, word = balance_text(str(found.states[row, -1]), actual, target)
+    shape, amount, word = balance_text(str(convergence.states[row, -1]), actual, target)
     return Heading(*reads, shape, amount, word)
 
 
@@ -157,12 +159,12 @@ def balance_text(state: str, actual: float, target: float, *, decimals: int | No
     return shape, points if shape in {"over", "under"} else "", _(word)
 
 
-def newest_text(found: Convergence) -> str:
+def newest_text(convergence: Convergence) -> str:
     """Explain that headings are from the newest snapshot; "" if the last point is a finished day or hour."""
-    if found.latest_at is None:
+    if convergence.latest_at is None:
         return ""
-    at = formats.date_format(timezone.localtime(found.latest_at), "j M, H:i")
-    over = _("complete hours") if found.is_by_hour else _("complete days")
+    at = formats.date_format(timezone.localtime(convergence.latest_at), "j M, H:i")
+    over = _("complete hours") if convergence.is_by_hour else _("complete days")
     text = _("Headings and ends of lines are from the newest snapshot, %(at)s; summary and averages cover %(over)s.")
     return text % {"at": at, "over": over}
 
@@ -170,14 +172,14 @@ def newest_text(found: Convergence) -> str:
 OVERLAYS = ("band", "changes", "demand", "gaps")
 
 
-def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str = "panels") -> Figure:
+def panels_figure(convergence: Convergence, query: QueryDict, links: Links, name: str = "panels") -> Figure:
     """`panels` in the JSON has the traces and the layout of each subgroup on this page; `data` is empty."""
     text = query.get("page", "1")
     page = max(int(text), 1) if text.isdecimal() and len(text) < 9 else 1
-    shown = sample_weekly(found) if found.period.n_days > DAILY_UP_TO else found
+    shown = sample_weekly(convergence) if convergence.period.n_days > DAILY_UP_TO else convergence
     chosen = set(query.getlist("overlay")) or set(OVERLAYS)
     marks = revision_marks(shown, links) if "changes" in chosen else []
-    rules = [{"at": one.at, "label": "", "text": one.text, "url": one.url} for one in marks]
+    rules = [{"at": mark.at, "label": "", "text": mark.text, "url": mark.url} for mark in marks]
     x = [axes.moment(on) for on in shown.on]
     panels = [
         {
@@ -208,30 +210,30 @@ def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str 
     )
 
 
-def _panel(found: Convergence, row: int, x: list[str], scale: float, chosen: set[str]) -> list[Trace]:
-    target, slack = found.target[row] * 100, found.slack[row] * 100
-    y = axes.rounded(found.actual[row] * 100, 2)
+def _panel(convergence: Convergence, row: int, x: list[str], scale: float, chosen: set[str]) -> list[Trace]:
+    target, slack = convergence.target[row] * 100, convergence.slack[row] * 100
+    y = axes.rounded(convergence.actual[row] * 100, 2)
     drawn: list[Trace] = []
     if "demand" in chosen:
-        for begins, ends in _runs(x, found.idle[row] | found.idle_inferred[row]):
+        for begins, ends in _runs(x, convergence.idle[row] | convergence.idle_inferred[row]):
             drawn.append(traces.no_demand(begins, ends, scale * 100))
-        drawn += [_starved(begins, ends) for begins, ends in _runs(x, found.states[row] == "starved")]
+        drawn += [_starved(begins, ends) for begins, ends in _runs(x, convergence.states[row] == "starved")]
     if "gaps" in chosen:
-        missing = np.array([on in found.gaps for on in found.on], np.bool_)
+        missing = np.array([on in convergence.gaps for on in convergence.on], np.bool_)
         drawn += [
             traces.shade(begins, ends, scale * 100, fillcolor="$line-strong/0.35") for begins, ends in _runs(x, missing)
         ]
-    early = found.days.is_before_first | (found.states[row] == BEFORE_ENTRY)
+    early = convergence.days.is_before_first | (convergence.states[row] == BEFORE_ENTRY)
     drawn += [traces.shade(begins, ends, scale * 100, fillcolor="$surface-3/0.55") for begins, ends in _runs(x, early)]
     if "band" in chosen:
         low = axes.rounded(np.maximum(target - slack, 0), 2)
         drawn += traces.tolerance(x, low, axes.rounded(target + slack, 2))
     drawn.append(traces.target(x, axes.rounded(target, 2)))
-    states = found.states[row].tolist()
+    states = convergence.states[row].tolist()
     last = next((at for at in reversed(range(len(y))) if y[at] is not None), None)
-    color = "$level-mark" if last is None else mark_of(states[last], float(found.deviation[row, last]))
-    words = used_words_of(found.actual[row], found.target[row], states)
-    drawn.append(traces.line(x, y, name=found.members[row].name, color=color, words=words))
+    color = "$level-mark" if last is None else mark_of(states[last], float(convergence.deviation[row, last]))
+    words = used_words_of(convergence.actual[row], convergence.target[row], states)
+    drawn.append(traces.line(x, y, name=convergence.members[row].name, color=color, words=words))
     if last is not None:
         drawn.append(traces.end_dot(x[last], y[last] or 0.0, color=color))
     return drawn
@@ -249,31 +251,35 @@ def _starved(begins: str, ends: str) -> Trace:
     return {"type": "scatter", "mode": "lines", "x": [begins, ends], "y": [0, 0], "line": pen, **traces.NO_HOVER}
 
 
-def _layout(found: Convergence, scale: float) -> dict[str, Any]:
+def _layout(convergence: Convergence, scale: float) -> dict[str, Any]:
     top = scale * 100
     marks = [0.0, top / 2, top]
-    x = axes.day_axis(found.on[0], found.on[-1], few=True) | {"fixedrange": True, "nticks": 3}
+    x = axes.day_axis(convergence.on[0], convergence.on[-1], few=True) | {"fixedrange": True, "nticks": 3}
     return {
         "margin": axes.margin(26, 8, 8, 18),
         "hovermode": "x",
         "dragmode": False,
         "xaxis": x,
-        "yaxis": {"range": [0, top * 1.02], "tickvals": marks, "ticktext": [f"{one:g}" for one in marks]},
+        "yaxis": {"range": [0, top * 1.02], "tickvals": marks, "ticktext": [f"{tick:g}" for tick in marks]},
     }
 
 
-def _sentence(found: Convergence) -> str:
+def _sentence(convergence: Convergence) -> str:
     """Count the subgroups that are off target now."""
-    now = found.states[:, -1].tolist() if found.on else []
+    now = convergence.states[:, -1].tolist() if convergence.on else []
     off = sum(state not in {"on", "no_demand", "met", ""} for state in now)
     text = ngettext("%(off)s of %(n)s subgroup is off target.", "%(off)s of %(n)s subgroups are off target.", len(now))
     return text % {"off": off, "n": len(now)}
 
 
-def _table(found: Convergence) -> Table:
+def _table(convergence: Convergence) -> Table:
     """One row per day, newest first, two columns per subgroup."""
-    pairs = [column for row in range(len(found.members)) for column in (found.actual[row], found.target[row])]
+    pairs = [
+        column
+        for row in range(len(convergence.members))
+        for column in (convergence.actual[row], convergence.target[row])
+    ]
     forms = (_("%(name)s, actual %%"), _("%(name)s, target %%"))
-    titles = [title % {"name": member.name} for member in found.members for title in forms]
-    raw = RawRows(found.on[::-1], [column[::-1] for column in pairs])
+    titles = [title % {"name": member.name} for member in convergence.members for title in forms]
+    raw = RawRows(convergence.on[::-1], [column[::-1] for column in pairs])
     return Table((Column(_("Day"), is_number=False), *map(Column, titles)), (), raw)

@@ -19,20 +19,20 @@ from apps.web.figures.used_and_target import used_words_of
 _MOST = 8  # series: the largest seven and the rest combined
 
 
-def stack_figure(found: Convergence, links: Links) -> Figure:
+def stack_figure(convergence: Convergence, links: Links) -> Figure:
     """Draw shares in percent of the parent or the total, the largest target lowest.
 
     A subgroup with a hidden day is left out, and so is a sum that would reveal it.
     """
     title = _("Subgroups and their targets")
-    layers = _layers(found) if found.on else []
-    if not found.on or not layers:
+    layers = _layers(convergence) if convergence.on else []
+    if not convergence.on or not layers:
         message = _("There are no days in this period.")
         return Figure("stack", title, message, (), {}, Table((), (), ()), empty=message, reads=False)
-    x = [axes.moment(on) for on in found.on]
-    drawn, labels = _areas(found, layers, x)
-    of = found.entry.name if found.method.of == "parent" else found.policy_name
-    first, last = found.on[0], found.on[-1]
+    x = [axes.moment(on) for on in convergence.on]
+    drawn, labels = _areas(convergence, layers, x)
+    of = convergence.entry.name if convergence.method.of == "parent" else convergence.policy_name
+    first, last = convergence.on[0], convergence.on[-1]
     return Figure(
         name="stack",
         title=title,
@@ -44,38 +44,41 @@ def stack_figure(found: Convergence, links: Links) -> Figure:
             "xaxis": axes.day_axis(first, last, few=True) | {"range": [axes.moment(first), axes.moment(last)]},
             "yaxis": axes.share_axis([], whole=True) | {"range": [0, 100]},
         },
-        table=_table(found, layers),
-        file=file_name(found, "stack"),
-        caption=caption(found),
+        table=_table(convergence, layers),
+        file=file_name(convergence, "stack"),
+        caption=caption(convergence),
         labels=labels,
-        marks=revision_marks(found, links),
-        moment_url=moment_url(found, links),
+        marks=revision_marks(convergence, links),
+        moment_url=moment_url(convergence, links),
     )
 
 
 Layer = tuple[str, F8, F8]  # label; actual and target by day
 
 
-def _layers(found: Convergence) -> list[Layer]:
+def _layers(convergence: Convergence) -> list[Layer]:
     """Layers of the entries with all days visible; from the eighth on the smallest are combined."""
     rows = [
-        row for row in range(len(found.members)) if found.visible[row].all() and np.isfinite(found.target[row]).any()
+        row
+        for row in range(len(convergence.members))
+        if convergence.visible[row].all() and np.isfinite(convergence.target[row]).any()
     ]
-    target, actual = np.nan_to_num(found.target[:, -1]), np.nan_to_num(found.actual[:, -1])
+    target, actual = np.nan_to_num(convergence.target[:, -1]), np.nan_to_num(convergence.actual[:, -1])
     rows.sort(key=lambda row: -max(float(target[row]), float(actual[row])))
     shown, rest = (rows, []) if len(rows) <= _MOST else (rows[: _MOST - 1], rows[_MOST - 1 :])
     shown.sort(key=lambda row: -float(target[row]))
     layers = [
-        (found.members[row].name, np.nan_to_num(found.actual[row]), np.nan_to_num(found.target[row])) for row in shown
+        (convergence.members[row].name, np.nan_to_num(convergence.actual[row]), np.nan_to_num(convergence.target[row]))
+        for row in shown
     ]
     if rest:
-        used, wanted = (np.nan_to_num(column[rest]).sum(axis=0) for column in (found.actual, found.target))
+        used, wanted = (np.nan_to_num(column[rest]).sum(axis=0) for column in (convergence.actual, convergence.target))
         name = ngettext("%(n)s other", "%(n)s others (combined)", len(rest)) % {"n": len(rest)}
         layers.append((name, used, wanted))
     return layers
 
 
-def _areas(found: Convergence, layers: list[Layer], x: list[str]) -> tuple[list[Trace], list[EndLabel]]:
+def _areas(convergence: Convergence, layers: list[Layer], x: list[str]) -> tuple[list[Trace], list[EndLabel]]:
     areas: list[Trace] = []
     borders: list[Trace] = []
     labels = []
@@ -101,7 +104,7 @@ def _sentence(layers: list[Layer]) -> str:
     """Describe the subgroup farthest over its target and the one farthest under."""
     off = sorted(
         ((float(actual[-1] - target[-1]), name, actual, target) for name, actual, target in layers),
-        key=lambda one: one[0],
+        key=lambda row: row[0],
     )
     least, most = off[0], off[-1]
     if most[0] < 5e-4:
@@ -114,15 +117,15 @@ def _sentence(layers: list[Layer]) -> str:
     return " ".join(sentences)
 
 
-def _table(found: Convergence, layers: list[Layer]) -> Table:
+def _table(convergence: Convergence, layers: list[Layer]) -> Table:
     forms = (_("%(name)s, actual %%"), _("%(name)s, target %%"))
     columns = [Column(form % {"name": name}) for name, _actual, _target in layers for form in forms]
     kinds = [f"{name} {kind}" for name, _a, _t in layers for kind in ("actual_percent", "target_percent")]
     pairs: list[Any] = [column * 100 for _name, actual, target in layers for column in (actual, target)]
-    indices = range(len(found.on) - 1, -1, -1)
+    indices = range(len(convergence.on) - 1, -1, -1)
     return Table(
         (Column(_("Day"), is_number=False), *columns),
-        [[day_text(found.on[at]), *(f"{column[at]:.1f}" for column in pairs)] for at in indices],
-        [[axes.moment(found.on[at]), *(round(float(column[at]), 4) for column in pairs)] for at in indices],
+        [[day_text(convergence.on[at]), *(f"{column[at]:.1f}" for column in pairs)] for at in indices],
+        [[axes.moment(convergence.on[at]), *(round(float(column[at]), 4) for column in pairs)] for at in indices],
         header=("day", *kinds),
     )

@@ -113,9 +113,9 @@ class PreviewView(APIView):
     @extend_schema(operation_id="preview_mount", request=PreviewRequestSerializer, responses=PreviewSerializer)
     def post(self, request: Request) -> Response:
         """Fetch a publication and preview it, before its key is trusted. Nothing is stored."""
-        given = read_body(PreviewRequestSerializer, request)
-        found = services.preview(policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request))
-        return Response(PreviewSerializer(found).data)
+        body = read_body(PreviewRequestSerializer, request)
+        preview = services.preview(policy_slug=body.pop("policy"), **body, at=clock.now(), actor=actor_of(request))
+        return Response(PreviewSerializer(preview).data)
 
 
 class MountListView(APIView):
@@ -129,8 +129,8 @@ class MountListView(APIView):
     def get(self, request: Request) -> Response:
         """Mounts that the caller manages. Tokens also need the scope `federation`."""
         now = clock.now()
-        found = services.list_mounts(actor=actor_of(request), at=now)
-        return list_response(MountSerializer(found, many=True, context={"at": now}).data)
+        mounts = services.list_mounts(actor=actor_of(request), at=now)
+        return list_response(MountSerializer(mounts, many=True, context={"at": now}).data)
 
     @extend_schema(operation_id="make_mount", request=NewMountSerializer, responses={201: MountSerializer})
     def post(self, request: Request) -> Response:
@@ -138,11 +138,11 @@ class MountListView(APIView):
 
         The publication is fetched at once, and published or held for review.
         """
-        given = read_body(NewMountSerializer, request)
-        settings = split_settings(given, MountSettingsSerializer)
+        body = read_body(NewMountSerializer, request)
+        settings = split_settings(body, MountSettingsSerializer)
         now = clock.now()
         made = services.make_mount(
-            policy_slug=given.pop("policy"), **given, settings=settings, at=now, actor=actor_of(request)
+            policy_slug=body.pop("policy"), **body, settings=settings, at=now, actor=actor_of(request)
         )
         return Response(MountSerializer(made, context={"at": now}).data, status=201)
 

@@ -73,8 +73,8 @@ class PeerListView(APIView):
     @extend_schema(operation_id="list_peers", responses=list_schema(serializer_of(Peer)))
     def get(self, request: Request) -> Response:
         """Peers with age, version and state: mounts, subscriptions and, for administrators, readers."""
-        found = list_peers(at=clock.now(), actor=actor_of(request))
-        return list_response(serializer_of(Peer)(found, many=True).data)
+        peers = list_peers(at=clock.now(), actor=actor_of(request))
+        return list_response(serializer_of(Peer)(peers, many=True).data)
 
 
 class GridView(APIView):
@@ -84,12 +84,12 @@ class GridView(APIView):
     @extend_schema(operation_id="get_grid", parameters=[GridFilterSerializer], responses=GridSerializer)
     def get(self, request: Request) -> Response:
         """Targets, actual shares over all sites, and core-seconds by site, of an entry and the entries below it."""
-        given = read_query(GridFilterSerializer, request)
-        found = load_grid(
-            policy_slug=given["policy"],
-            entry=given["entry"],
-            levels=given["levels"],
+        query = read_query(GridFilterSerializer, request)
+        grid = load_grid(
+            policy_slug=query["policy"],
+            entry=query["entry"],
+            levels=query["levels"],
             at=clock.now(),
             actor=actor_of(request),
         )
-        return Response(GridSerializer(found).data)
+        return Response(GridSerializer(grid).data)

@@ -123,8 +123,8 @@ class FeedDocumentView(SignedDocumentView):
         """
         actor, now = actor_of(request), clock.now()
         feed = _readable(lambda: get_feed(name=name, actor=actor, at=now))
-        given = read_query(SinceSerializer, request)
-        since, seen = given["since"], given.get("seen")
+        query = read_query(SinceSerializer, request)
+        since, seen = query["since"], query.get("seen")
         known = next(iter(known_tags(request._request)), "")
         document = _named(lambda: read_feed(feed, since=since, seen=seen, known_etag=known, at=now))
         record_reading(feed, number=since if document is None else document.number, actor=actor, at=now)
@@ -134,10 +134,10 @@ class FeedDocumentView(SignedDocumentView):
         return packed_response(request._request, lambda: document.data, content_type=MEDIA_TYPE, tag=document.etag)
 
 
-def _readable(found: Callable[[], Published]) -> Published:
-    """Return what `found` returns. Callers who may publish get the code `closed`; others the usual 404."""
+def _readable(load: Callable[[], Published]) -> Published:
+    """Return what `load` returns. Callers who may publish get the code `closed`; others the usual 404."""
     try:
-        return found()
+        return load()
     except NotFound as error:
         if error.code != CLOSED:
             raise
@@ -257,17 +257,17 @@ class PublicationListView(APIView):
     @extend_schema(operation_id="list_publications", responses=list_schema(PublicationSerializer))
     def get(self, request: Request) -> Response:
         """Publications of this site: subtrees that other sites may mount."""
-        found = publications.list_publications(actor=actor_of(request))
-        return list_response(PublicationSerializer(found, many=True).data)
+        own_publications = publications.list_publications(actor=actor_of(request))
+        return list_response(PublicationSerializer(own_publications, many=True).data)
 
     @extend_schema(
         operation_id="make_publication", request=NewPublicationSerializer, responses={201: PublicationSerializer}
     )
     def post(self, request: Request) -> Response:
         """Publish an entry and all below it, or change an existing publication. For administrators."""
-        given = read_body(NewPublicationSerializer, request)
+        body = read_body(NewPublicationSerializer, request)
         made = publications.make_publication(
-            policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request)
+            policy_slug=body.pop("policy"), **body, at=clock.now(), actor=actor_of(request)
         )
         return Response(PublicationSerializer(made).data, status=201)
 
@@ -279,8 +279,8 @@ class PublicationDetailView(APIView):
     @extend_schema(operation_id="get_publication", responses=PublicationSerializer)
     def get(self, request: Request, name: str) -> Response:
         """One publication with its newest version and its readers."""
-        found = publications.list_publications(actor=actor_of(request))
-        return Response(PublicationSerializer(_chosen(found, name)).data)
+        own_publications = publications.list_publications(actor=actor_of(request))
+        return Response(PublicationSerializer(_chosen(own_publications, name)).data)
 
     @extend_schema(operation_id="drop_publication", parameters=[ActionSerializer], responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
@@ -304,8 +304,8 @@ class FeedListView(APIView):
     @extend_schema(operation_id="make_feed", request=NewFeedSerializer, responses={201: FeedSerializer})
     def post(self, request: Request) -> Response:
         """Offer the local usage of an entry and all below it as a feed, or change an existing feed."""
-        given = read_body(NewFeedSerializer, request)
-        made = feeds.make_feed(policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request))
+        body = read_body(NewFeedSerializer, request)
+        made = feeds.make_feed(policy_slug=body.pop("policy"), **body, at=clock.now(), actor=actor_of(request))
         return Response(FeedSerializer(made).data, status=201)
 
 
@@ -345,8 +345,8 @@ class KeyListView(APIView):
         return Response(KeySerializer(site_keys.list_keys()[-1]).data, status=201)
 
 
-def _chosen(found: Sequence[Published], name: str) -> Published:
-    chosen = next((each for each in found if each.name == name), None)
+def _chosen(own_publications: Sequence[Published], name: str) -> Published:
+    chosen = next((each for each in own_publications if each.name == name), None)
     if chosen is None:
         raise NotFound("Nothing with this name is published.")
     return chosen

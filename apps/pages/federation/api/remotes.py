@@ -151,10 +151,10 @@ class PageSerializer(serializers.Serializer[Any]):
     limit = serializers.IntegerField(min_value=1, max_value=200, required=False, default=50)
 
 
-def split_settings(given: dict[str, Any], kind: type[SettingsSerializer]) -> dict[str, Any]:
-    """Move the settings out of `given` into a new dict."""
+def split_settings(body: dict[str, Any], kind: type[SettingsSerializer]) -> dict[str, Any]:
+    """Move the settings out of `body` into a new dict."""
     names: list[str] = list(kind().get_fields())
-    return {name: given.pop(name) for name in names if name in given}
+    return {name: body.pop(name) for name in names if name in body}
 
 
 def token_field() -> serializers.CharField:
@@ -187,9 +187,9 @@ class RemoteView(APIView):
         control.get_remote(**self.named(request))
 
     def change(self, request: Request, body: type[serializers.Serializer[Any]]) -> Response:
-        given = read_body(body, request)
-        reason, token = given.pop("reason"), given.pop("token", None)
-        return self.answer(control.change_settings(settings=given, token=token, reason=reason, **self.named(request)))
+        fields = read_body(body, request)
+        reason, token = fields.pop("reason"), fields.pop("token", None)
+        return self.answer(control.change_settings(settings=fields, token=token, reason=reason, **self.named(request)))
 
     def answer(self, remote: AnyRemote) -> Response:
         return Response(SHAPES[self.kind](remote, context={"at": clock.now()}).data)
@@ -249,8 +249,8 @@ def trust_key_view(kind: Kind) -> type[RemoteView]:
 def fetch_view(kind: Kind) -> type[RemoteView]:
     def post(self: RemoteView, request: Request, **_: int) -> Response:
         """Fetch now, ahead of the interval. Returns the background run."""
-        given = read_body(NoteSerializer, request)
-        run = control.fetch_now(reason=given["reason"], **self.named(request))
+        body = read_body(NoteSerializer, request)
+        run = control.fetch_now(reason=body["reason"], **self.named(request))
         return Response(RunSerializer(run).data, status=202)
 
     described = extend_schema(operation_id=f"fetch_{kind}", request=NoteSerializer, responses={202: RunSerializer})(
@@ -262,12 +262,12 @@ def fetch_view(kind: Kind) -> type[RemoteView]:
 def timeline_view(kind: Kind) -> type[RemoteView]:
     def get(self: RemoteView, request: Request, **_: int) -> Response:
         """Results of its fetches, newest first; the last 500 are stored."""
-        given = read_query(PageSerializer, request)
+        query = read_query(PageSerializer, request)
         fetches = control.get_remote(**self.named(request)).fetches.order_by("-id")
-        before = read_cursor(given)
+        before = read_cursor(query)
         if before is not None:
             fetches = fetches.filter(id__lt=before)
-        page, last = first_page(list(fetches[: given["limit"] + 1]), given["limit"], lambda fetch: fetch.pk)
+        page, last = first_page(list(fetches[: query["limit"] + 1]), query["limit"], lambda fetch: fetch.pk)
         return list_response(FetchSerializer(page, many=True).data, last)
 
     described = extend_schema(operation_id=f"list_fetches_of_{kind}", parameters=[PageSerializer], responses=_FETCHES)(

@@ -105,11 +105,11 @@ class FeedPreviewView(APIView):
     )
     def post(self, request: Request) -> Response:
         """Fetch a feed and preview it, before its key is trusted. Nothing is stored."""
-        given = read_body(FeedPreviewRequestSerializer, request)
-        found = subscriptions.preview_feed(
-            policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request)
+        body = read_body(FeedPreviewRequestSerializer, request)
+        preview = subscriptions.preview_feed(
+            policy_slug=body.pop("policy"), **body, at=clock.now(), actor=actor_of(request)
         )
-        return Response(FeedPreviewSerializer(found).data)
+        return Response(FeedPreviewSerializer(preview).data)
 
 
 class SubscriptionListView(APIView):
@@ -124,17 +124,17 @@ class SubscriptionListView(APIView):
     def get(self, request: Request) -> Response:
         """Subscriptions that the caller manages. Tokens also need the scope `federation`."""
         now = clock.now()
-        found = subscriptions.list_subscriptions(actor=actor_of(request), at=now)
-        return list_response(SubscriptionSerializer(found, many=True, context={"at": now}).data)
+        own_subscriptions = subscriptions.list_subscriptions(actor=actor_of(request), at=now)
+        return list_response(SubscriptionSerializer(own_subscriptions, many=True, context={"at": now}).data)
 
     @extend_schema(operation_id="subscribe", request=NewSubscriptionSerializer, responses={201: SubscriptionSerializer})
     def post(self, request: Request) -> Response:
         """Subscribe to an entry's usage at another site, and trust the key of this fingerprint."""
-        given = read_body(NewSubscriptionSerializer, request)
-        settings = split_settings(given, SettingsSerializer)
+        body = read_body(NewSubscriptionSerializer, request)
+        settings = split_settings(body, SettingsSerializer)
         now = clock.now()
         made = subscriptions.subscribe(
-            policy_slug=given.pop("policy"), **given, settings=settings, at=now, actor=actor_of(request)
+            policy_slug=body.pop("policy"), **body, settings=settings, at=now, actor=actor_of(request)
         )
         return Response(SubscriptionSerializer(made, context={"at": now}).data, status=201)
 
@@ -173,6 +173,6 @@ class CapacityAgreementView(RemoteView):
     @extend_schema(operation_id="agree_capacity", request=CapacityAgreementSerializer, responses=SubscriptionSerializer)
     def post(self, request: Request, subscription: int) -> Response:
         """Change the agreed capacity of the site. All its usage is read again, and held hours within it count."""
-        given = read_body(CapacityAgreementSerializer, request)
-        row = control.agree_capacity(subscription=subscription, **given, at=clock.now(), actor=actor_of(request))
+        body = read_body(CapacityAgreementSerializer, request)
+        row = control.agree_capacity(subscription=subscription, **body, at=clock.now(), actor=actor_of(request))
         return self.answer(row)

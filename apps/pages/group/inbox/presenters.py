@@ -79,8 +79,10 @@ def draw_request(story: RequestEvidence, comments: Sequence[Comment], weeks: Seq
     name = entry.name if entry else _("an entry that is archived")
     offer = story.offer
     used = entry.actual if entry else None
-    compared = [presentation.compare_shares(used, one) for one in (entry.target if entry else None, story.target_after)]
-    decimals = max(one.decimals for one in compared)
+    compared = [
+        presentation.compare_shares(used, target) for target in (entry.target if entry else None, story.target_after)
+    ]
+    decimals = max(shares.decimals for shares in compared)
     weeks_key, weeks_sentence = _weeks_sentence(weeks)
     return RequestCard(
         change_set=change_set,

@@ -144,15 +144,15 @@ def _cards(request: HttpRequest, requests: Sequence[ChangeSet]) -> list[RequestC
     comments: dict[int, list[Comment]] = {}
     for comment in Comment.objects.filter(change_set__in=[each.pk for each in requests]):
         comments.setdefault(comment.change_set_id, []).append(comment)
-    found = []
+    cards = []
     for change_set in requests:
         try:
             story = get_request_evidence(change_set, actor=actor_of(request), with_ranks=False)
         except DomainError:  # archived or hidden since the list was made
             continue
         weeks = list_weeks(story, actor=actor_of(request))
-        found.append(draw_request(story, comments.get(change_set.pk, []), weeks))
-    return found
+        cards.append(draw_request(story, comments.get(change_set.pk, []), weeks))
+    return cards
 
 
 def _edits(change_set: ChangeSet) -> str:
@@ -294,9 +294,9 @@ def inbox(request: HttpRequest) -> HttpResponse:
 @fragment(page_url)
 def news(request: HttpRequest) -> HttpResponse:
     """Fragment that reports new items since the page was loaded; it does not move the rows of the page."""
-    found = get_inbox(at=clock.now(), actor=actor_of(request))
+    own_inbox = get_inbox(at=clock.now(), actor=actor_of(request))
     seen = request.GET.get("seen", "")
-    context = {"mark": seen, "is_new": mark_of(found) != seen, "n": found.n_waiting}
+    context = {"mark": seen, "is_new": mark_of(own_inbox) != seen, "n": own_inbox.n_waiting}
     return render(request, "pages/group/inbox/_news.html", context)
 
 
@@ -304,61 +304,71 @@ def news(request: HttpRequest) -> HttpResponse:
 @fragment(page_url)
 def ranks(request: HttpRequest, change_set: int) -> HttpResponse:
     """Fragment with the rank changes that a request would cause; loaded after the page because it is slow."""
-    found = _request(request, change_set)
-    story = get_request_evidence(found, actor=actor_of(request))
+    share_request = _request(request, change_set)
+    story = get_request_evidence(share_request, actor=actor_of(request))
     key, words = ("problem", story.problem) if story.problem else ranks_text(story)
-    context = {"request_id": found.pk, "key": key, "words": words, "story": story}
+    context = {"request_id": share_request.pk, "key": key, "words": words, "story": story}
     return render(request, "pages/group/inbox/_ranks.html", context)
 
 
 @require_POST
 def answer(request: HttpRequest, change_set: int) -> HttpResponse:
     """Answer a request: grant it, grant another amount, comment, decline or withdraw it."""
-    found = _request(request, change_set)
-    mine = found.author_id == request.user.pk
-    back = group_url(found.policy.slug, found.asks_entry_uid) + "#ask" if mine else reverse("dashboard:inbox")
+    share_request = _request(request, change_set)
+    is_own = share_request.author_id == request.user.pk
+    back = (
+        group_url(share_request.policy.slug, share_request.asks_entry_uid) + "#ask"
+        if is_own
+        else reverse("dashboard:inbox")
+    )
     form = AnswerForm(request.POST)
     try:
         if not form.is_valid():
             where = next(iter(form.errors))
             raise _wrong(where, str(form.errors[where][0]))
-        message = _answer(request, found, form)
+        message = _answer(request, share_request, form)
     except (Invalid, Conflict, Stale) as error:
-        if mine:
+        if is_own:
             messages.warning(request, error.message)
             return SeeOther(back)
         status = status_of(error)
-        return show(request, status=status, answer=form, at_request=found.pk, refusal=error)
+        return show(request, status=status, answer=form, at_request=share_request.pk, refusal=error)
     messages.success(request, message)
     return SeeOther(back)
 
 
-def _answer(request: HttpRequest, found: ChangeSet, form: AnswerForm) -> str:
+def _answer(request: HttpRequest, change_set: ChangeSet, form: AnswerForm) -> str:
     """Carry out the answer; return the message that confirms it."""
-    given, step, at, actor = form.cleaned_data, read_action(request).step, clock.now(), actor_of(request)
-    text, version = given["text"], given["version"]
+    cleaned, step, at, actor = form.cleaned_data, read_action(request).step, clock.now(), actor_of(request)
+    text, version = cleaned["text"], cleaned["version"]
     if step == "grant":
-        revision = grant_request(id=found.pk, version=version, at=at, actor=actor)
+        revision = grant_request(id=change_set.pk, version=version, at=at, actor=actor)
         return _("Published as revision %(n)s.") % {"n": revision.number}
     if step == "grant-other":
-        if given["shares"] is None:
+        if cleaned["shares"] is None:
             raise _wrong("shares", _("Enter a number, such as 20 or 0.5."))
         revision = grant_request(
-            id=found.pk, version=version, shares=given["shares"], until=given["until"], text=text, at=at, actor=actor
+            id=change_set.pk,
+            version=version,
+            shares=cleaned["shares"],
+            until=cleaned["until"],
+            text=text,
+            at=at,
+            actor=actor,
         )
         return _("Published as revision %(n)s.") % {"n": revision.number}
     if step == "decline":
         if not text.strip():
             raise _wrong("text", _("Enter a reason."))
-        decline_request(id=found.pk, version=version, text=text, at=at, actor=actor)
+        decline_request(id=change_set.pk, version=version, text=text, at=at, actor=actor)
         return _("Saved")
     if step == "say":
         if not text.strip():
             raise _wrong("text", _("Enter a reason."))
-        comment_on(id=found.pk, text=text, at=at, actor=actor)
+        comment_on(id=change_set.pk, text=text, at=at, actor=actor)
         return _("Saved")
     if step == "withdraw":
-        withdraw_change_set(id=found.pk, version=version, at=at, actor=actor)
+        withdraw_change_set(id=change_set.pk, version=version, at=at, actor=actor)
         return _("Withdrawn; nothing was changed.")
     raise _wrong("step", _("Choose an action."))
 
@@ -368,7 +378,7 @@ def _wrong(where: str, message: str) -> Invalid:
 
 
 def _request(request: HttpRequest, id: int) -> ChangeSet:
-    found = get_change_set(id=id, actor=actor_of(request), at=clock.now())
-    if found.origin != ChangeSet.Origin.REQUEST:
+    change_set = get_change_set(id=id, actor=actor_of(request), at=clock.now())
+    if change_set.origin != ChangeSet.Origin.REQUEST:
         raise NotFound(f"There is no change set {id}.")
-    return found
+    return change_set

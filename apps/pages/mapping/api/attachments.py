@@ -44,10 +44,10 @@ class MappingListView(APIView):
     )
     def get(self, request: Request, policy: str) -> Response:
         """Accounts attached by hand, at entries where the caller may read names."""
-        given = read_query(MappingFilterSerializer, request)
+        query = read_query(MappingFilterSerializer, request)
         rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
-        uid = entry_uid(request, policy, given["entry"]) if "entry" in given else None
-        rows = attaching.list_attachments(rights, entry_uid=uid, after=read_cursor(given) or 0, limit=_PAGE + 1)
+        uid = entry_uid(request, policy, query["entry"]) if "entry" in query else None
+        rows = attaching.list_attachments(rights, entry_uid=uid, after=read_cursor(query) or 0, limit=_PAGE + 1)
         page, last = first_page(rows, _PAGE, lambda row: row.pk)
         return list_response(MappingSerializer(page, many=True, context={"tree": rights.tree}).data, last)
 
@@ -59,12 +59,12 @@ class MappingListView(APIView):
     )
     def post(self, request: Request, policy: str) -> Response:
         """Attach an account to an entry, with priority over rules, from the next recompute on."""
-        given = read_body(NewMappingSerializer, request)
+        body = read_body(NewMappingSerializer, request)
         made = attaching.attach_account(
             policy_slug=policy,
-            entry_uid=entry_uid(request, policy, given["entry"]),
-            account=AccountKey(*given["account"].values()),
-            reason=given["reason"],
+            entry_uid=entry_uid(request, policy, body["entry"]),
+            account=AccountKey(*body["account"].values()),
+            reason=body["reason"],
             version=read_version(request),
             at=clock.now(),
             actor=actor_of(request),
@@ -94,11 +94,11 @@ class MappingDetailView(APIView):
     )
     def delete(self, request: Request, policy: str, mapping: int) -> Response:
         """Detach an account. Rules apply to it again."""
-        given = read_body(DetachSerializer, request)
+        body = read_body(DetachSerializer, request)
         attaching.detach_account(
             policy_slug=policy,
             attachment_id=mapping,
-            reason=given["reason"],
+            reason=body["reason"],
             version=read_version(request),
             at=clock.now(),
             actor=actor_of(request),

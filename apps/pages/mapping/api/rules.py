@@ -91,8 +91,8 @@ class MappingRuleListView(_MappingView):
     def put(self, request: Request, policy: str) -> Response:
         """Replace all rules. Exact rules are evaluated first and default rules last, whatever their position."""
         version = _seen(request, policy)
-        given = read_body(MappingRuleListSerializer, request)
-        return _made(request, policy, ReplaceRules(_rules(request, policy, given["rules"])), given["reason"], version)
+        body = read_body(MappingRuleListSerializer, request)
+        return _made(request, policy, ReplaceRules(_rules(request, policy, body["rules"])), body["reason"], version)
 
     @extend_schema(
         operation_id="add_mapping_rule",
@@ -103,9 +103,9 @@ class MappingRuleListView(_MappingView):
     def post(self, request: Request, policy: str) -> Response:
         """Add a rule: before the rule at `position`, or as the last of its kind."""
         version = _seen(request, policy)
-        given = read_body(NewMappingRuleSerializer, request)
-        edit = AddRule(_rule(request, policy, given), _index(given))
-        return _made(request, policy, edit, given["reason"], version, status=201)
+        body = read_body(NewMappingRuleSerializer, request)
+        edit = AddRule(_rule(request, policy, body), _index(body))
+        return _made(request, policy, edit, body["reason"], version, status=201)
 
 
 class MappingRuleDetailView(APIView):
@@ -120,15 +120,15 @@ class MappingRuleDetailView(APIView):
     def patch(self, request: Request, policy: str, position: int) -> Response:
         """Replace a rule, move it, or both. Positions are those of the version in If-Match."""
         version = _seen(request, policy)
-        given = read_body(ChangedMappingRuleSerializer, request)
+        body = read_body(ChangedMappingRuleSerializer, request)
         edit: Edit
-        if "rule" in given:
-            edit = ChangeRule(position - 1, _rule(request, policy, given["rule"]), _index(given))
-        elif "position" in given:
-            edit = MoveRule(position - 1, given["position"] - 1)
+        if "rule" in body:
+            edit = ChangeRule(position - 1, _rule(request, policy, body["rule"]), _index(body))
+        elif "position" in body:
+            edit = MoveRule(position - 1, body["position"] - 1)
         else:
             raise field_refusal("rule", "or position must be given")
-        return _made(request, policy, edit, given["reason"], version)
+        return _made(request, policy, edit, body["reason"], version)
 
     @extend_schema(
         operation_id="remove_mapping_rule",
@@ -138,8 +138,8 @@ class MappingRuleDetailView(APIView):
     def delete(self, request: Request, policy: str, position: int) -> Response:
         """Remove a rule."""
         version = _seen(request, policy)
-        given = read_query(MappingReasonSerializer, request)
-        return _made(request, policy, RemoveRule(position - 1), given["reason"], version)
+        query = read_query(MappingReasonSerializer, request)
+        return _made(request, policy, RemoveRule(position - 1), query["reason"], version)
 
 
 class MappingTrialView(_MappingView):
@@ -149,16 +149,16 @@ class MappingTrialView(_MappingView):
     @extend_schema(operation_id="try_mapping", request=MappingTrialSerializer, responses=MappingPlanSerializer)
     def post(self, request: Request, policy: str) -> Response:
         """Preview a change of the mapping: accounts that would move between entries, and their usage. Read-only."""
-        given = read_body(MappingTrialSerializer, request)
-        if len(given) != 1:
+        body = read_body(MappingTrialSerializer, request)
+        if len(body) != 1:
             raise field_refusal("body", "must have one of rules, assignments, restore")
         edit: Edit
-        if "rules" in given:
-            edit = ReplaceRules(_rules(request, policy, given["rules"]))
-        elif "assignments" in given:
-            edit = Assign(_assigned(request, policy, given["assignments"]))
+        if "rules" in body:
+            edit = ReplaceRules(_rules(request, policy, body["rules"]))
+        elif "assignments" in body:
+            edit = Assign(_assigned(request, policy, body["assignments"]))
         else:
-            edit = Restore(given["restore"])
+            edit = Restore(body["restore"])
         plan = preview_change(policy_slug=policy, edit=edit, at=clock.now(), actor=actor_of(request))
         return with_etag(Response(plan_json(plan)), plan.version)
 
@@ -178,8 +178,8 @@ class UnmappedAccountListView(APIView):
         another letter case.
         Managers of a part of the policy get the accounts that may belong there.
         """
-        given = read_query(CursorSerializer, request)
-        after = max(read_cursor(given) or 0, 0)
+        query = read_query(CursorSerializer, request)
+        after = max(read_cursor(query) or 0, 0)
         page = get_mapping_page(policy_slug=policy, after=min(after, 2**31), at=clock.now(), actor=actor_of(request))
         rows = [] if after else [other_case_json(page.rights, line) for line in page.other_case]
         rows += [unmapped_json(page.rights, line) for line in page.unmapped[:PAGE]]
@@ -198,9 +198,9 @@ class AssignmentListView(_MappingView):
     def post(self, request: Request, policy: str) -> Response:
         """Attach several accounts to entries in one version of the mapping."""
         version = _seen(request, policy)
-        given = read_body(AssignmentListSerializer, request)
-        edit = Assign(_assigned(request, policy, given["assignments"]))
-        return _made(request, policy, edit, given["reason"], version, status=201)
+        body = read_body(AssignmentListSerializer, request)
+        edit = Assign(_assigned(request, policy, body["assignments"]))
+        return _made(request, policy, edit, body["reason"], version, status=201)
 
 
 class MappingVersionListView(APIView):
@@ -213,19 +213,19 @@ class MappingVersionListView(APIView):
     )
     def get(self, request: Request, policy: str) -> Response:
         """Versions of the mapping, newest first. Callers who may not read the whole mapping get their own changes."""
-        given = read_query(VersionFilterSerializer, request)
+        query = read_query(VersionFilterSerializer, request)
         rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
-        if "at" in given:
+        if "at" in query:
             rights.require_anywhere()
             try:
-                line = get_version_row(rights, version_at(rights.policy, given["at"]).number)
+                line = get_version_row(rights, version_at(rights.policy, query["at"]).number)
             except NotFound:
                 return list_response([])
             return list_response([version_json(line)])
-        before = read_cursor(given)
+        before = read_cursor(query)
         before = None if before is None else max(min(before, 2**31 - 1), 0)
-        found = list_version_rows(rights, before=before, limit=_VERSIONS + 1)
-        page, last = first_page(found, _VERSIONS, lambda line: line.version.number)
+        version_rows = list_version_rows(rights, before=before, limit=_VERSIONS + 1)
+        page, last = first_page(version_rows, _VERSIONS, lambda line: line.version.number)
         return list_response([version_json(line) for line in page], last)
 
 
@@ -275,29 +275,32 @@ def _made(
     return with_etag(Response({"version": number}, status=status), number)
 
 
-def _index(given: Mapping[str, Any]) -> int | None:
-    return given["position"] - 1 if "position" in given else None
+def _index(body: Mapping[str, Any]) -> int | None:
+    return body["position"] - 1 if "position" in body else None
 
 
-def _rule(request: Request, policy: str, given: dict[str, Any]) -> Rule:
-    return rule_of(given, entry_uid(request, policy, given["entry"]))
+def _rule(request: Request, policy: str, body: dict[str, Any]) -> Rule:
+    return rule_of(body, entry_uid(request, policy, body["entry"]))
 
 
-def _entry_uids(request: Request, policy: str, given: Sequence[dict[str, Any]]) -> dict[str, UUID]:
-    return {text: entry_uid(request, policy, text) for text in {one["entry"] for one in given}}
+def _entry_uids(request: Request, policy: str, items: Sequence[dict[str, Any]]) -> dict[str, UUID]:
+    return {text: entry_uid(request, policy, text) for text in {item["entry"] for item in items}}
 
 
-def _rules(request: Request, policy: str, given: Sequence[dict[str, Any]]) -> list[Rule]:
-    uids = _entry_uids(request, policy, given)
-    return [rule_of(one, uids[one["entry"]]) for one in given]
+def _rules(request: Request, policy: str, rules: Sequence[dict[str, Any]]) -> list[Rule]:
+    uids = _entry_uids(request, policy, rules)
+    return [rule_of(rule, uids[rule["entry"]]) for rule in rules]
 
 
-def _assigned(request: Request, policy: str, given: Sequence[dict[str, Any]]) -> dict[int, UUID]:
+def _assigned(request: Request, policy: str, assignments: Sequence[dict[str, Any]]) -> dict[int, UUID]:
     """Entries by account id. Unknown accounts get negative ids, which the service rejects as missing."""
-    uids = _entry_uids(request, policy, given)
-    keys = [canonical(AccountKey(*one["account"].values())) for one in given]
+    uids = _entry_uids(request, policy, assignments)
+    keys = [canonical(AccountKey(*assignment["account"].values())) for assignment in assignments]
     rows = Account.objects.filter(
         namespace__in={key.namespace for key in keys}, user_name__in={k.user_name for k in keys}
     )
     ids = {AccountKey(*row[1:]): row[0] for row in rows.values_list("pk", *AccountKey._fields)}
-    return {ids.get(key, -at): uids[one["entry"]] for at, (key, one) in enumerate(zip(keys, given, strict=True), 1)}
+    return {
+        ids.get(key, -at): uids[assignment["entry"]]
+        for at, (key, assignment) in enumerate(zip(keys, assignments, strict=True), 1)
+    }

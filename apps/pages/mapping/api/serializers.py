@@ -253,19 +253,19 @@ class DetachSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2000)
 
 
-def rule_of(given: dict[str, Any], uid: UUID) -> Rule:
-    is_each = given["kind"] == "each"
+def rule_of(fields: dict[str, Any], uid: UUID) -> Rule:
+    is_each = fields["kind"] == "each"
     return Rule(
-        kind=given["kind"],
+        kind=fields["kind"],
         target_uid=uid,
-        namespace=given["namespace"],
-        source=given["source"],
-        user_pattern=given["user"],
-        group_pattern=given["group"],
-        fqan_pattern=given["fqan"],
-        suffix=given["suffix"],
-        member_shares=given["shares"] if is_each else 1.0,
-        archive_after_idle_days=given["archive_after_idle_days"] if is_each else None,
+        namespace=fields["namespace"],
+        source=fields["source"],
+        user_pattern=fields["user"],
+        group_pattern=fields["group"],
+        fqan_pattern=fields["fqan"],
+        suffix=fields["suffix"],
+        member_shares=fields["shares"] if is_each else 1.0,
+        archive_after_idle_days=fields["archive_after_idle_days"] if is_each else None,
     )
 
 
@@ -295,8 +295,8 @@ def rule_json(rights: MapRights, line: RuleRow, rule: Rule) -> dict[str, Any]:
         "accounts": line.n_accounts,
         "core_s": line.core_s,
         "problems": [
-            {"code": one.code, "message": problem_text(one), "matches_nothing": one.matches_nothing}
-            for one in line.problems
+            {"code": problem.code, "message": problem_text(problem), "matches_nothing": problem.matches_nothing}
+            for problem in line.problems
         ],
     }
 
@@ -313,12 +313,12 @@ def unmapped_json(rights: MapRights, line: UnmappedRow) -> dict[str, Any]:
         "last_at": line.usage.last_at,
         "suggestions": [
             {
-                "entry": rights.tree.uuid(one.entry),
-                "path": rights.tree.path(one.entry),
-                "why": one.why,
-                "sure": round(one.sure, 4),
+                "entry": rights.tree.uuid(suggestion.entry),
+                "path": rights.tree.path(suggestion.entry),
+                "why": suggestion.why,
+                "sure": round(suggestion.sure, 4),
             }
-            for one in line.suggestions
+            for suggestion in line.suggestions
         ],
         "counts_at": None,
     }
@@ -360,8 +360,12 @@ def version_json(line: VersionRow) -> dict[str, Any]:
         "removed": [stated_json(rule) for rule in line.removed],
         "reordered": line.is_reordered,
         "attached": [
-            {"account": None if key is None else account_json(key), "before": one.before, "after": one.after}
-            for key, one in line.placements
+            {
+                "account": None if key is None else account_json(key),
+                "before": placement.before,
+                "after": placement.after,
+            }
+            for key, placement in line.placements
         ],
     }
 

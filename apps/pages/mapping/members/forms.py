@@ -85,9 +85,9 @@ class RuleForm(RefusableForm):
         return self.data.get("previewed") == self.stated
 
     def _stated(self) -> dict[str, Any]:
-        given = {name: self.cleaned_data.get(name) or "" for name in ("source", "group", "fqan", "people")}
+        texts = {name: self.cleaned_data.get(name) or "" for name in ("source", "group", "fqan", "people")}
         days, kind = self.cleaned_data.get("days"), self.cleaned_data.get("kind") or "user"
-        return {**given, "shares": self.cleaned_data["shares"], "kind": kind, "archive_after_days": days}
+        return {**texts, "shares": self.cleaned_data["shares"], "kind": kind, "archive_after_days": days}
 
 
 def seen_tag(rules: Sequence[MembershipRule]) -> str:

@@ -24,8 +24,8 @@ def draw(page: MembersPage) -> dict[str, Any]:
     drawn = lines.draw_lines(
         [line.entry for line in page.members], lines.LineContext(policy_slug=slug, tolerance=tolerance, width=120)
     )
-    by_uid = {line.entry.uid: [_account(one) for one in line.accounts] for line in page.members}
-    entries = {one.pk: tree.index_of_uid(one.entry_uid) for one in page.attached}
+    by_uid = {line.entry.uid: [_account(account) for account in line.accounts] for line in page.members}
+    entries = {attachment.pk: tree.index_of_uid(attachment.entry_uid) for attachment in page.attached}
     return {
         "page": page,
         "entry": page.entry,
@@ -37,28 +37,28 @@ def draw(page: MembersPage) -> dict[str, Any]:
             for rule, reach in zip(page.rules, page.reaches, strict=True)
         ],
         "members": [(line, by_uid.get(line.entry.uid, [])) for line in drawn],
-        "waiting": [_account(one) for one in page.waiting],
+        "waiting": [_account(account) for account in page.waiting],
         "n_more_waiting": max(page.n_waiting - len(page.waiting), 0),
         "lately": [_event(event, slug) for event in page.lately],
         "attached": [
             {
-                "id": one.pk,
-                "name": name_of(key_of(one.account)),
-                "reason": one.reason,
-                "author": display_name(one.author_name),
-                "at": one.created_at,
-                "path": _("an archived entry") if (i := entries[one.pk]) is None else tree.path(i),
+                "id": attachment.pk,
+                "name": name_of(key_of(attachment.account)),
+                "reason": attachment.reason,
+                "author": display_name(attachment.author_name),
+                "at": attachment.created_at,
+                "path": _("an archived entry") if (i := entries[attachment.pk]) is None else tree.path(i),
             }
-            for one in page.attached
+            for attachment in page.attached
         ],
         "claims": [
             {
-                "id": one.claim.pk,
-                "who": one.claim.user.username,
-                "at": one.claim.created_at,
-                "names": [name_of(key_of(account)) for account in one.accounts],
+                "id": claim.claim.pk,
+                "who": claim.claim.user.username,
+                "at": claim.claim.created_at,
+                "names": [name_of(key_of(account)) for account in claim.accounts],
             }
-            for one in page.claims
+            for claim in page.claims
         ],
     }
 
@@ -95,38 +95,38 @@ def reach_text(path: str | None) -> str:
     return _("Matches accounts below %(path)s, and unmapped accounts.") % {"path": path}
 
 
-def _added_text(found: MembersPreview) -> str:
+def _added_text(preview: MembersPreview) -> str:
     """Which users a rule would add, the first ones by name."""
-    words = {"n": presentation.count(found.n_joined), "names": ", ".join(found.names)}
-    if not found.names:
-        return ngettext("Would add %(n)s user now.", "Would add %(n)s users now.", found.n_joined) % words
-    rest = found.n_joined - len(found.names)
+    words = {"n": presentation.count(preview.n_joined), "names": ", ".join(preview.names)}
+    if not preview.names:
+        return ngettext("Would add %(n)s user now.", "Would add %(n)s users now.", preview.n_joined) % words
+    rest = preview.n_joined - len(preview.names)
     if rest > 0:
         words["names"] = _("%(names)s and %(n)s more") % {"names": words["names"], "n": rest}
     return (
-        ngettext("Would add %(n)s user now: %(names)s.", "Would add %(n)s users now: %(names)s.", found.n_joined)
+        ngettext("Would add %(n)s user now: %(names)s.", "Would add %(n)s users now: %(names)s.", preview.n_joined)
         % words
     )
 
 
-def preview_text(found: MembersPreview) -> str:
+def preview_text(preview: MembersPreview) -> str:
     """Preview of a rule: “Would add 12 users now: a, b and 10 more. 3 users would be restored. 40 known …”."""
-    if not found.n_joined and not found.n_back:
+    if not preview.n_joined and not preview.n_back:
         parts = [_("Would add no user.")]
     else:
-        parts = [_added_text(found)]
-        if found.n_back:
-            back = ngettext("%(n)s user would be restored.", "%(n)s users would be restored.", found.n_back)
-            parts.append(back % {"n": presentation.count(found.n_back)})
-    matched = ngettext("%(n)s known account matches.", "%(n)s known accounts match.", found.n_matched)
-    parts.append(matched % {"n": presentation.count(found.n_matched)})
-    if found.n_taken:
+        parts = [_added_text(preview)]
+        if preview.n_back:
+            back = ngettext("%(n)s user would be restored.", "%(n)s users would be restored.", preview.n_back)
+            parts.append(back % {"n": presentation.count(preview.n_back)})
+    matched = ngettext("%(n)s known account matches.", "%(n)s known accounts match.", preview.n_matched)
+    parts.append(matched % {"n": presentation.count(preview.n_matched)})
+    if preview.n_taken:
         taken = ngettext(
             "%(n)s of them counts at another entry and would move here.",
             "%(n)s of them count at other entries and would move here.",
-            found.n_taken,
+            preview.n_taken,
         )
-        parts.append(taken % {"n": presentation.count(found.n_taken)})
+        parts.append(taken % {"n": presentation.count(preview.n_taken)})
     return " ".join(parts)
 
 

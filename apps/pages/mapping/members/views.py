@@ -159,17 +159,17 @@ def _decide(
 def _show_preview(
     request: HttpRequest, page: MembersPage, form: RuleForm, which: str, wanted: list[MembershipRule]
 ) -> HttpResponse:
-    words, found = "", None
+    words, effect = "", None
     if page.may_rule:
-        found = preview_members(
+        effect = preview_members(
             policy_slug=page.view.policy.slug,
             entry_uid=page.entry.uid,
             members=wanted,
             at=clock.now(),
             actor=actor_of(request),
         )
-        words = member_lines.preview_text(found)
-    return _show(request, page, rule_form=form, rule=which, stated=form.stated, preview=words, effect=found)
+        words = member_lines.preview_text(effect)
+    return _show(request, page, rule_form=form, rule=which, stated=form.stated, preview=words, effect=effect)
 
 
 def _operation(uid: UUID, wanted: list[MembershipRule]) -> dict[str, Any]:

@@ -75,12 +75,12 @@ class CompareView(APIView):
     )
     def get(self, request: Request, policy: str) -> Response:
         """Compare two leaves: the first level at which they differ, and changes that would reverse their order."""
-        given = read_query(ComparisonFilterSerializer, request)
-        found = compare_leaves(
+        query = read_query(ComparisonFilterSerializer, request)
+        comparison = compare_leaves(
             policy_slug=policy,
-            leaf=given["one"],
-            other=given["other"],
-            at=moment_of(given.get("at")),
+            leaf=query["one"],
+            other=query["other"],
+            at=moment_of(query.get("at")),
             actor=actor_of(request),
         )
-        return Response(comparison_json(found))
+        return Response(comparison_json(comparison))

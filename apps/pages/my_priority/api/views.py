@@ -194,10 +194,10 @@ class MeView(APIView):
     @extend_schema(operation_id="get_me", parameters=[MeFilterSerializer], responses=MeSerializer)
     def get(self, request: Request) -> Response:
         """The caller's accounts with their ranks. `at` selects a past instant; rights are always the current ones."""
-        given = read_query(MeFilterSerializer, request)
-        actor, at = actor_of(request), moment_of(given.get("at"))
+        query = read_query(MeFilterSerializer, request)
+        actor, at = actor_of(request), moment_of(query.get("at"))
         facts_of = facts_about(actor, clock.now(), is_past=at is not None)
-        return Response(get_me(actor=actor, at=at, policy_slug=given.get("policy"), facts_of=facts_of))
+        return Response(get_me(actor=actor, at=at, policy_slug=query.get("policy"), facts_of=facts_of))
 
 
 class MyExplanationView(APIView):
@@ -211,15 +211,15 @@ class MyExplanationView(APIView):
         """The caller's accounts, explained: every level of the path, the number that the scheduler receives, and
         changes that would improve the rank.
         """
-        given = read_query(MyExplanationFilterSerializer, request)
-        actor, at = actor_of(request), moment_of(given.get("at"))
+        query = read_query(MyExplanationFilterSerializer, request)
+        actor, at = actor_of(request), moment_of(query.get("at"))
         answer = explain_me(
             actor=actor,
             at=at,
-            policy_slug=given.get("policy"),
-            account=given["account"],
-            namespace=given["namespace"],
-            entry=given["entry"],
+            policy_slug=query.get("policy"),
+            account=query["account"],
+            namespace=query["namespace"],
+            entry=query["entry"],
             facts_of=facts_about(actor, clock.now(), is_past=at is not None),
         )
         return Response(answer)
@@ -263,6 +263,6 @@ class ExplainView(APIView):
     )
     def get(self, request: Request, policy: str) -> Response:
         """Explain an account's priority level by level from the root to its entry, in numbers and sentences."""
-        given = read_query(ExplainFilterSerializer, request)
-        at = moment_of(given.pop("at", None))
-        return Response(explain(policy_slug=policy, **given, at=at, actor=actor_of(request)))
+        query = read_query(ExplainFilterSerializer, request)
+        at = moment_of(query.pop("at", None))
+        return Response(explain(policy_slug=policy, **query, at=at, actor=actor_of(request)))

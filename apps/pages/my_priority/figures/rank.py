@@ -22,23 +22,23 @@ from apps.web.figures import axes, traces
 from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, Mark, Table, period_choices, with_changes
 
 
-def places_figure(found: MyPosition) -> Figure:
+def places_figure(position: MyPosition) -> Figure:
     """Draw bars with the number of users per twentieth of the factor as height, so that a wide bar of few
     users is low.
     """
     title = _("Distribution of factors")
     note = _("users per twentieth of the factor")
-    sentence, table = _distribution_sentence(found), _distribution_table(found)
-    if not found.bins:
+    sentence, table = _distribution_sentence(position), _distribution_table(position)
+    if not position.bins:
         nothing = axes.empty_layout()
-        return Figure("places", title, sentence, (), nothing, table, size="s", empty=_why_empty(found), reads=False)
-    heights = [one.n / (N_BINS * (one.high - one.low)) for one in found.bins]
+        return Figure("places", title, sentence, (), nothing, table, size="s", empty=_why_empty(position), reads=False)
+    heights = [factor_bin.n / (N_BINS * (factor_bin.high - factor_bin.low)) for factor_bin in position.bins]
     return Figure(
         name="places",
         title=title,
         note=note,
         sentence=sentence,
-        traces=[_bars(found, heights)],
+        traces=[_bars(position, heights)],
         layout={
             "margin": axes.margin(44, 12, 26, 40),
             "hovermode": "closest",
@@ -48,24 +48,28 @@ def places_figure(found: MyPosition) -> Figure:
                 "title": {"text": _("factor: higher is served earlier")},
             },
             "yaxis": axes.amount_axis(heights, most=4),
-            "annotations": [_you(found, heights)],
+            "annotations": [_you(position, heights)],
         },
         table=table,
         size="m",
-        file=f"fairshare_{found.policy_slug}_places_rev{found.revision}",
+        file=f"fairshare_{position.policy_slug}_places_rev{position.revision}",
         caption=_("%(policy)s, %(account)s, revision %(n)s")
-        % {"policy": found.policy_name, "account": found.account, "n": found.revision},
+        % {"policy": position.policy_name, "account": position.account, "n": position.revision},
     )
 
 
-def _bars(found: MyPosition, heights: list[float]) -> dict[str, Any]:
-    middles = [round((one.low + one.high) / 2, 4) for one in found.bins]
+def _bars(position: MyPosition, heights: list[float]) -> dict[str, Any]:
+    middles = [round((factor_bin.low + factor_bin.high) / 2, 4) for factor_bin in position.bins]
     drawn = traces.bars(
-        middles, [round(one, 4) for one in heights], name="", color="", words=[_bin_text(one) for one in found.bins]
+        middles,
+        [round(height, 4) for height in heights],
+        name="",
+        color="",
+        words=[_bin_text(factor_bin) for factor_bin in position.bins],
     )
-    colors = ["$accent" if one.is_mine else "$level-mark/0.6" for one in found.bins]
+    colors = ["$accent" if factor_bin.is_mine else "$level-mark/0.6" for factor_bin in position.bins]
     return drawn | {
-        "width": [round((one.high - one.low) * 0.94, 4) for one in found.bins],
+        "width": [round((factor_bin.high - factor_bin.low) * 0.94, 4) for factor_bin in position.bins],
         "marker": {"color": colors},
     }
 
@@ -73,9 +77,9 @@ def _bars(found: MyPosition, heights: list[float]) -> dict[str, Any]:
 _LABEL_WIDTH = 0.3  # fraction of the picture on a phone
 
 
-def _you(found: MyPosition, heights: list[float]) -> dict[str, Any]:
+def _you(position: MyPosition, heights: list[float]) -> dict[str, Any]:
     """The label above one's own bar and the bars it would cover; it stays within the picture."""
-    factor = found.factor or 0.0
+    factor = position.factor or 0.0
     anchor, left = "center", factor - _LABEL_WIDTH / 2
     if factor < 0.15:
         anchor, left = "left", factor
@@ -83,8 +87,8 @@ def _you(found: MyPosition, heights: list[float]) -> dict[str, Any]:
         anchor, left = "right", factor - _LABEL_WIDTH
     covered = [
         height
-        for one, height in zip(found.bins, heights, strict=True)
-        if one.is_mine or (one.low < left + _LABEL_WIDTH and one.high > left)
+        for factor_bin, height in zip(position.bins, heights, strict=True)
+        if factor_bin.is_mine or (factor_bin.low < left + _LABEL_WIDTH and factor_bin.high > left)
     ]
     return {
         "x": factor,
@@ -93,54 +97,56 @@ def _you(found: MyPosition, heights: list[float]) -> dict[str, Any]:
         "yshift": 4,
         "showarrow": False,
         "xanchor": anchor,
-        "text": _("you, %(factor)s") % {"factor": factor_text(found.factor)},
+        "text": _("you, %(factor)s") % {"factor": factor_text(position.factor)},
         "font": {"size": 12, "weight": 600, "color": "$accent"},
     }
 
 
-def _range(one: Bin) -> str:
-    return _("%(first)s to %(last)s") % {"first": number(one.low, 2), "last": number(one.high, 2)}
+def _range(factor_bin: Bin) -> str:
+    return _("%(first)s to %(last)s") % {"first": number(factor_bin.low, 2), "last": number(factor_bin.high, 2)}
 
 
-def _bin_text(one: Bin) -> str:
-    values = ngettext("%(n)s user, factor %(range)s", "%(n)s users, factor %(range)s", one.n)
-    text = values % {"n": count(one.n), "range": _range(one)}
-    return _("%(text)s, including you") % {"text": text} if one.is_mine else text
+def _bin_text(factor_bin: Bin) -> str:
+    values = ngettext("%(n)s user, factor %(range)s", "%(n)s users, factor %(range)s", factor_bin.n)
+    text = values % {"n": count(factor_bin.n), "range": _range(factor_bin)}
+    return _("%(text)s, including you") % {"text": text} if factor_bin.is_mine else text
 
 
-def _distribution_sentence(found: MyPosition) -> str:
-    if found.rank is None:
-        return _("%(account)s has no rank of its own.") % {"account": found.account}
+def _distribution_sentence(position: MyPosition) -> str:
+    if position.rank is None:
+        return _("%(account)s has no rank of its own.") % {"account": position.account}
     values = {
-        "ahead": count(found.rank - 1),
-        "others": count(found.of - 1),
-        "behind": count(found.n_behind),
-        "same": count(found.n_same),
+        "ahead": count(position.rank - 1),
+        "others": count(position.of - 1),
+        "behind": count(position.n_behind),
+        "same": count(position.n_same),
     }
-    if found.of == 1:
+    if position.of == 1:
         return _("You are the only one with a rank.")
     text = ngettext(
         "%(others)s other: %(ahead)s ahead of you, %(same)s of the same rank, %(behind)s behind.",
         "%(others)s others: %(ahead)s ahead of you, %(same)s of the same rank, %(behind)s behind.",
-        found.of - 1,
+        position.of - 1,
     )
     return text % values
 
 
-def _why_empty(found: MyPosition) -> str:
-    if found.rank is None:
-        return _distribution_sentence(found)
+def _why_empty(position: MyPosition) -> str:
+    if position.rank is None:
+        return _distribution_sentence(position)
     text = _("Too few ranked users: each bar must cover at least about %(n)s others.")
-    return text % {"n": count(found.smallest)}
+    return text % {"n": count(position.smallest)}
 
 
-def _distribution_table(found: MyPosition) -> Table:
+def _distribution_table(position: MyPosition) -> Table:
     """Highest factor first."""
-    bins = found.bins[::-1]
+    bins = position.bins[::-1]
     return Table(
         columns=(Column(_("Factor")), Column(_("Users")), Column(_("You"), is_number=False)),
-        rows=[[_range(one), count(one.n), _("here") if one.is_mine else ""] for one in bins],
-        raw=[[one.low, one.high, one.n, one.is_mine] for one in bins],
+        rows=[
+            [_range(factor_bin), count(factor_bin.n), _("here") if factor_bin.is_mine else ""] for factor_bin in bins
+        ],
+        raw=[[factor_bin.low, factor_bin.high, factor_bin.n, factor_bin.is_mine] for factor_bin in bins],
         header=("factor_from", "factor_to", "people", "is_mine"),
     )
 
@@ -163,7 +169,7 @@ class RankOptions:
 def read_rank(query: QueryDict) -> RankOptions:
     """Parse `?rank_days=30&rank_by=factor`. Raises Invalid, with the parameter's name, for unknown values."""
     days, by = query.get(DAYS, str(DEFAULT_DAYS)), query.get(BY, MEASURES[0])
-    if days not in {str(one) for one in PERIODS_DAYS}:
+    if days not in {str(n_days) for n_days in PERIODS_DAYS}:
         message = _("“%(text)s” is not one of %(known)s.")
         _reject(DAYS, message % {"text": days[:40], "known": ", ".join(map(str, PERIODS_DAYS))})
     if by not in MEASURES:
@@ -176,7 +182,7 @@ def _reject(where: str, message: str) -> None:
 
 
 def rank_figure(
-    found: RankHistory,
+    history: RankHistory,
     options: RankOptions,
     query: QueryDict,
     *,
@@ -185,7 +191,7 @@ def rank_figure(
 ) -> Figure:
     """Draw rank or factor over time. mark_url: page of a revision, opened from its mark. moment_url: see Figure."""
     is_rank = options.by == "rank"
-    known = [day for day in found.days if _value(day, is_rank) is not None]
+    known = [day for day in history.days if _value(day, is_rank) is not None]
     title = _("Rank over time") if is_rank else _("Factor over time")
     controls = _controls(options, query)
     if not known:
@@ -193,21 +199,21 @@ def rank_figure(
             "No stored rank of %(account)s for the last day.",
             "No stored rank of %(account)s for the last %(n)s days.",
             options.days,
-        ) % {"account": found.account, "n": options.days}
+        ) % {"account": history.account, "n": options.days}
         layout = axes.empty_layout()
         empty = Table(_columns(), (), ())
         return Figure(
             "rank", title, message, (), layout, empty, size="m", controls=controls, empty=message, reads=False
         )
     last = known[-1]
-    at = [_axis_moment(day.as_of) for day in found.days]
-    values = [_value(day, is_rank) for day in found.days]
+    at = [_axis_moment(day.as_of) for day in history.days]
+    values = [_value(day, is_rank) for day in history.days]
     drawn = traces.line(
-        at, values, name=found.account, color="$accent", words=[_words(day) for day in found.days], width=2.25
+        at, values, name=history.account, color="$accent", words=[_words(day) for day in history.days], width=2.25
     )
     end = float(_value(last, is_rank) or 0.0)
     label = _("rank %(n)s") % {"n": count(int(end))} if is_rank else factor_text(end)
-    first_at, last_at = (timezone.localtime(one.as_of) for one in (found.days[0], found.days[-1]))
+    first_at, last_at = (timezone.localtime(day.as_of) for day in (history.days[0], history.days[-1]))
     if last_at - first_at < timedelta(hours=1):
         first_at -= timedelta(hours=1)  # so that a single point is clear of the axis
     return Figure(
@@ -221,22 +227,22 @@ def rank_figure(
             "xaxis": axes.day_axis(first_at, max(last_at, first_at + timedelta(hours=1))),
             "yaxis": _rank_axis(known) if is_rank else axes.number_axis(0.0, 1.04),
         },
-        table=_table(found.days),
+        table=_table(history.days),
         size="m",
         labels=[EndLabel(end, label, color="$accent")],
         marks=[
             Mark(
-                _axis_moment(one.at),
-                _("Rev %(n)s") % {"n": one.number},
-                _("Revision %(n)s") % {"n": one.number},
-                mark_url(one.number),
+                _axis_moment(revision.at),
+                _("Rev %(n)s") % {"n": revision.number},
+                _("Revision %(n)s") % {"n": revision.number},
+                mark_url(revision.number),
             )
-            for one in found.published
+            for revision in history.published
         ],
         controls=controls,
-        file=f"fairshare_{found.policy_slug}_{options.by}_{options.days}d_rev{found.revision}",
+        file=f"fairshare_{history.policy_slug}_{options.by}_{options.days}d_rev{history.revision}",
         caption=_("%(policy)s, %(account)s, revision %(n)s")
-        % {"policy": found.policy_name, "account": found.account, "n": found.revision},
+        % {"policy": history.policy_name, "account": history.account, "n": history.revision},
         moment_url=moment_url,
     )
 
@@ -290,8 +296,8 @@ def _sentence(known: Sequence[RankOnDay], options: RankOptions) -> str:
 def _rank_axis(known: Sequence[RankOnDay]) -> dict[str, Any]:
     """Rank 1 on top, down to the largest number of ranks."""
     most = max([max(day.of, day.rank or 1) for day in known])
-    marks = [1, *(int(one) for one in axes.ticks(1, most, 4) if 1 < one < most * 0.92 and one == int(one))]
-    texts = [count(one) for one in marks]
+    marks = [1, *(int(tick) for tick in axes.ticks(1, most, 4) if 1 < tick < most * 0.92 and tick == int(tick))]
+    texts = [count(tick) for tick in marks]
     if most > 1:
         marks, texts = [*marks, most], [*texts, count(most)]
     pad = max(most * 0.04, 0.3)

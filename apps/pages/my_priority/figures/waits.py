@@ -36,11 +36,11 @@ def read_waits(query: QueryDict) -> WaitsOptions:
     return WaitsOptions(int(text))
 
 
-def waits_figure(found: MyWaits, options: WaitsOptions, query: QueryDict) -> Figure:
-    known = [day for day in found.days if day.deviation is not None]
-    title, controls, table = _("Queue time and balance"), _controls(options, query), _table(found)
+def waits_figure(waits: MyWaits, options: WaitsOptions, query: QueryDict) -> Figure:
+    known = [day for day in waits.days if day.deviation is not None]
+    title, controls, table = _("Queue time and balance"), _controls(options, query), _table(waits)
     if not known:
-        message = _why_empty(found, options)
+        message = _why_empty(waits, options)
         nothing = axes.empty_layout()
         return Figure(
             "waits", title, message, (), nothing, table, size="s", controls=controls, empty=message, reads=False
@@ -52,8 +52,8 @@ def waits_figure(found: MyWaits, options: WaitsOptions, query: QueryDict) -> Fig
     return Figure(
         name="waits",
         title=title,
-        note=_("median hours a day, by %(name)s’s points from target") % {"name": found.level_name},
-        sentence=_sentence(found),
+        note=_("median hours a day, by %(name)s’s points from target") % {"name": waits.level_name},
+        sentence=_sentence(waits),
         traces=[traces.target([0, 0], [0, top]), _dots(known, across, hours)],
         layout={
             "margin": axes.margin(44, 12, 8, 40),
@@ -61,22 +61,24 @@ def waits_figure(found: MyWaits, options: WaitsOptions, query: QueryDict) -> Fig
             "xaxis": {
                 **x_axis,
                 "showspikes": False,
-                "title": {"text": _("%(name)s at the start of the day") % {"name": found.level_name}},
+                "title": {"text": _("%(name)s at the start of the day") % {"name": waits.level_name}},
             },
             "yaxis": axes.number_axis(0.0, top, suffix="\u00a0h"),
         },
         table=table,
         size="m",
         controls=controls,
-        file=f"fairshare_{found.policy_slug}_waits_{options.days}d_rev{found.revision}",
+        file=f"fairshare_{waits.policy_slug}_waits_{options.days}d_rev{waits.revision}",
         caption=_("%(policy)s, %(account)s, revision %(n)s")
-        % {"policy": found.policy_name, "account": found.account, "n": found.revision},
+        % {"policy": waits.policy_name, "account": waits.account, "n": waits.revision},
     )
 
 
 def _dots(days: list[WaitDay], across: list[float], hours: list[float]) -> Trace:
     """One dot per day, in order of the days, as keys read them."""
-    colors = ["$over-mark" if one > 0 else "$under-mark" if one < 0 else "$level-mark" for one in across]
+    colors = [
+        "$over-mark" if deviation > 0 else "$under-mark" if deviation < 0 else "$level-mark" for deviation in across
+    ]
     return {
         "type": "scatter",
         "mode": "markers",
@@ -119,9 +121,9 @@ def duration(seconds: float) -> str:
     return _("%(n)s d") % {"n": number(seconds / (24 * _HOUR_S), 1)}
 
 
-def _sentence(found: MyWaits) -> str:
+def _sentence(waits: MyWaits) -> str:
     """Describe the median wait of all jobs on either side of the target."""
-    name, over, under = found.level_name, found.over, found.under
+    name, over, under = waits.level_name, waits.over, waits.under
     sentences = []
     if over is not None:
         sentences.append(_("With %(name)s over target, on %(over)s.") % {"name": name, "over": _side(over)})
@@ -147,17 +149,17 @@ def _side(waited: PooledWaits) -> str:
     return text % {"n": count(waited.n_days), "wait": duration(waited.median_s)}
 
 
-def _why_empty(found: MyWaits, options: WaitsOptions) -> str:
-    if not found.knows_waits:
+def _why_empty(waits: MyWaits, options: WaitsOptions) -> str:
+    if not waits.knows_waits:
         return _("No source reports the submit times of your jobs: waiting times are unknown.")
-    if not found.days:
+    if not waits.days:
         return _("None of your jobs started in the last %(n)s days.") % {"n": options.days}
     return _("The balance of past days is not calculated yet; open the convergence page to start it.")
 
 
-def _table(found: MyWaits) -> Table:
+def _table(waits: MyWaits) -> Table:
     """Newest first, including days whose balance is unknown."""
-    days = found.days[::-1]
+    days = waits.days[::-1]
     return Table(
         columns=(
             Column(_("Day")),

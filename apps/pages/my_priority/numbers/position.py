@@ -36,29 +36,29 @@ def get_my_waits(*, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor
     if not 1 <= n_days <= MOST_DAYS:
         message = f"must be 1 to {MOST_DAYS} days"
         raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
-    mine = get_own_entry(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
-    visible = numbers_visible_in(policy=mine.policy, snapshot=mine.snapshot, at=at, actor=actor)
+    own_entry = get_own_entry(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
+    visible = numbers_visible_in(policy=own_entry.policy, snapshot=own_entry.snapshot, at=at, actor=actor)
     # The level that decides the rank if the actor may see it, else the entry itself.
-    walk = walk_to(mine.snapshot, mine.entry)
-    deciding = mine.entry if walk.deciding is None else walk.chain[walk.deciding]
-    level = deciding if visible[deciding] else mine.entry
-    since = mine.snapshot.as_of - timedelta(days=n_days)
-    deviations, reported = _past_deviations(mine, level, since)
-    jobs, n_left_out = _job_waits(mine, actor, since, reported)
+    walk = walk_to(own_entry.snapshot, own_entry.entry)
+    deciding = own_entry.entry if walk.deciding is None else walk.chain[walk.deciding]
+    level = deciding if visible[deciding] else own_entry.entry
+    since = own_entry.snapshot.as_of - timedelta(days=n_days)
+    deviations, reported = _past_deviations(own_entry, level, since)
+    jobs, n_left_out = _job_waits(own_entry, actor, since, reported)
     by_day: dict[date, list[float]] = defaultdict(list)
     for started_on, waited_s in jobs:
         by_day[started_on].append(waited_s)
     days = tuple(
         WaitDay(on, len(waits), median(waits), max(waits), deviations.get(on)) for on, waits in sorted(by_day.items())
     )
-    tree = mine.snapshot.tree
+    tree = own_entry.snapshot.tree
     return MyWaits(
-        policy_slug=mine.policy.slug,
-        policy_name=mine.policy.name,
-        account=mine.account,
+        policy_slug=own_entry.policy.slug,
+        policy_name=own_entry.policy.name,
+        account=own_entry.account,
         level_name=tree.name[level],
         parent_name=tree.name[max(int(tree.parent[level]), 0)],
-        revision=mine.snapshot.revision,
+        revision=own_entry.snapshot.revision,
         days=days,
         knows_waits=bool(jobs) or not n_left_out,
         n_left_out=n_left_out,
@@ -68,7 +68,7 @@ def get_my_waits(*, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor
 
 
 def _job_waits(
-    mine: OwnEntry, actor: Actor, since: datetime, reported: AbstractSet[date]
+    own_entry: OwnEntry, actor: Actor, since: datetime, reported: AbstractSet[date]
 ) -> tuple[list[tuple[date, float]], int]:
     """List (start day, seconds waited) of each job, and count jobs left out because their wait is unknown.
 
@@ -76,21 +76,21 @@ def _job_waits(
     jobs count only on `reported` days, when every source is known to report submit times.
     """
     rows = Record.objects.filter(
-        account_id__in=_account_ids(mine.snapshot, mine.entry, actor),
+        account_id__in=_account_ids(own_entry.snapshot, own_entry.entry, actor),
         start_at__gt=since,
-        start_at__lte=mine.snapshot.as_of,
+        start_at__lte=own_entry.snapshot.as_of,
         is_charge=False,
         source__archived_at=None,
     ).exclude(state="withdrawn")
     newest = rows.order_by("-start_at").values_list("source_id", "start_at", "submit_at")[:MOST_JOBS]
-    found = [(source, start_at, submit_at) for source, start_at, submit_at in newest if start_at is not None]
-    waiting = {source for source, start_at, submit_at in found if start_at > submit_at}
+    job_times = [(source, start_at, submit_at) for source, start_at, submit_at in newest if start_at is not None]
+    waiting = {source for source, start_at, submit_at in job_times if start_at > submit_at}
     zone, jobs = site_zone(), []
-    for source, start_at, submit_at in found:
+    for source, start_at, submit_at in job_times:
         on = start_at.astimezone(zone).date()
         if source in waiting or on in reported:
             jobs.append((on, (start_at - submit_at).total_seconds()))
-    return jobs, len(found) - len(jobs)
+    return jobs, len(job_times) - len(jobs)
 
 
 def _account_ids(snapshot: ServedSnapshot, entry: int, actor: Actor) -> list[int]:
@@ -109,25 +109,25 @@ def _account_ids(snapshot: ServedSnapshot, entry: int, actor: Actor) -> list[int
     ]
 
 
-def _past_deviations(mine: OwnEntry, level: int, since: datetime) -> tuple[dict[date, float], set[date]]:
+def _past_deviations(own_entry: OwnEntry, level: int, since: datetime) -> tuple[dict[date, float], set[date]]:
     """Return the deviation by day, as of the end of the day before, and the days on which all sources reported submit
     times.
     """
-    uid, zone = mine.snapshot.tree.uuid(level), site_zone()
+    uid, zone = own_entry.snapshot.tree.uuid(level), site_zone()
     series = load_series(
-        mine.policy,
+        own_entry.policy,
         [uid],
         from_on=since.astimezone(zone).date() - timedelta(days=1),
-        to_on=mine.snapshot.as_of.astimezone(zone).date(),
+        to_on=own_entry.snapshot.as_of.astimezone(zone).date(),
     )
-    found, reported = {}, set()
+    deviations, reported = {}, set()
     for day, on in enumerate(series.days.on):
         whole = float(series.peers_decayed[0][day])
         if series.competes[0][day] and whole > 0:
-            found[on + timedelta(days=1)] = float(series.decayed[0][day]) / whole - float(series.target[0][day])
+            deviations[on + timedelta(days=1)] = float(series.decayed[0][day]) / whole - float(series.target[0][day])
         if series.knows_waiting[0][day]:
             reported.add(on)
-    return found, reported
+    return deviations, reported
 
 
 def _pool_waits(days: Sequence[WaitDay], by_day: dict[date, list[float]]) -> PooledWaits | None:
@@ -140,8 +140,8 @@ F8 = npt.NDArray[np.float64]
 
 def get_my_position(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: datetime) -> MyPosition:
     """Return the position of the actor's account that is mapped to this entry; NotFound if there is none."""
-    mine = get_own_entry(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
-    snapshot, entry = mine.snapshot, mine.entry
+    own_entry = get_own_entry(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
+    snapshot, entry = own_entry.snapshot, own_entry.entry
     values = snapshot.values
     ranked = values.has_rank & values.is_ranked
     has_rank = bool(ranked[entry])
@@ -150,9 +150,9 @@ def get_my_position(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: date
     own = float(factor[entry]) if has_rank else None
     smallest = int(settings.FAIRSHARE_SMALLEST_GROUP)
     return MyPosition(
-        policy_slug=mine.policy.slug,
-        policy_name=mine.policy.name,
-        account=mine.account,
+        policy_slug=own_entry.policy.slug,
+        policy_name=own_entry.policy.name,
+        account=own_entry.account,
         as_of=snapshot.as_of,
         revision=snapshot.revision,
         rank=rank,
@@ -174,8 +174,8 @@ def factors_with_distance(snapshot: ServedSnapshot) -> F8:
         return values.factor
     prepared = prepare(snapshot.tree.engine_tree())
     scalar = (values.scalar if prepared.is_whole else values.scalar[prepared.entry]).astype(np.int64)
-    found = factor_from_key(prepared.contest, scalar, prepared.depth, int(algorithm["resolution"]))
-    return prepared.spread(found)
+    factors = factor_from_key(prepared.contest, scalar, prepared.depth, int(algorithm["resolution"]))
+    return prepared.spread(factors)
 
 
 def bin_factors(factors: F8, own: float, *, smallest: int) -> tuple[Bin, ...]:
@@ -185,15 +185,20 @@ def bin_factors(factors: F8, own: float, *, smallest: int) -> tuple[Bin, ...]:
     """
     bin_index = np.clip((factors * N_BINS + 1e-9).astype(np.int64), 0, N_BINS - 1)
     others = np.bincount(bin_index, minlength=N_BINS)
-    mine = min(max(int(own * N_BINS + 1e-9), 0), N_BINS - 1)
-    others[mine] -= 1
+    own_bin = min(max(int(own * N_BINS + 1e-9), 0), N_BINS - 1)
+    others[own_bin] -= 1
     if others.sum() < smallest:
         return ()
-    found = tuple(
-        Bin(first / N_BINS, end / N_BINS, int(others[first:end].sum()) + (first <= mine < end), first <= mine < end)
+    bins = tuple(
+        Bin(
+            first / N_BINS,
+            end / N_BINS,
+            int(others[first:end].sum()) + (first <= own_bin < end),
+            first <= own_bin < end,
+        )
         for first, end in _merged_bins(others.tolist(), smallest)
     )
-    return found if sum(one.n > one.is_mine for one in found) > 1 else ()
+    return bins if sum(factor_bin.n > factor_bin.is_mine for factor_bin in bins) > 1 else ()
 
 
 def _merged_bins(others: Sequence[int], smallest: int) -> list[tuple[int, int]]:

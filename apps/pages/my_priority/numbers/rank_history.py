@@ -74,23 +74,23 @@ def get_my_rank_history(*, policy_slug: str, entry_uid: UUID, n_days: int, actor
     if not 1 <= n_days <= MOST_DAYS:
         message = f"must be 1 to {MOST_DAYS} days"
         raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
-    mine = get_own_entry(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
-    key = ("rank history", mine.policy.pk, mine.snapshot.snapshot_id, mine.account, entry_uid, n_days)
-    return once_per_request(key, lambda: _rank_history(mine, entry_uid, n_days))
+    own_entry = get_own_entry(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
+    key = ("rank history", own_entry.policy.pk, own_entry.snapshot.snapshot_id, own_entry.account, entry_uid, n_days)
+    return once_per_request(key, lambda: _rank_history(own_entry, entry_uid, n_days))
 
 
-def _rank_history(mine: OwnEntry, entry_uid: UUID, n_days: int) -> RankHistory:
-    policy, snapshot = mine.policy, mine.snapshot
+def _rank_history(own_entry: OwnEntry, entry_uid: UUID, n_days: int) -> RankHistory:
+    policy, snapshot = own_entry.policy, own_entry.snapshot
     since = snapshot.as_of - timedelta(days=n_days)
     rows, published, step = _rows(policy, snapshot, since)
-    reader = _Reader(policy, entry_uid, mine.query)
+    reader = _Reader(policy, entry_uid, own_entry.query)
     days = [rank_on_day for row in rows if (rank_on_day := reader.read(row)) is not None]
     return RankHistory(
         policy_slug=policy.slug,
         policy_name=policy.name,
-        account=mine.account,
+        account=own_entry.account,
         entry_uid=entry_uid,
-        entry_name=snapshot.tree.name[mine.entry],
+        entry_name=snapshot.tree.name[own_entry.entry],
         as_of=snapshot.as_of,
         revision=snapshot.revision,
         days=tuple(days),
@@ -126,11 +126,15 @@ def _rows(
     stored = Snapshot.objects.filter(policy=policy, is_live=True, pk__lte=newest.snapshot_id, as_of__gt=since)
     stored = stored.annotate(on=TruncDate("as_of", tzinfo=site_zone()), n_bytes=Length("data"))
     fields = ("pk", "on", "as_of", "computed_at", "revision_number", "n_ranked", "digest", "n_bytes")
-    found = list(stored.order_by("on", "-pk").distinct("on").values_list(*fields, *columns))
-    rows = [_Row(*row[: len(fields)]) for row in found]
+    stored_rows = list(stored.order_by("on", "-pk").distinct("on").values_list(*fields, *columns))
+    rows = [_Row(*row[: len(fields)]) for row in stored_rows]
     n_bytes = sum(row.n_bytes for row in rows)
     step = max(1, -(-n_bytes // MOST_BYTES))
-    published = tuple(PublishedRevision(*pair) for pair in zip(*found[0][len(fields) :], strict=True)) if found else ()
+    published = (
+        tuple(PublishedRevision(*pair) for pair in zip(*stored_rows[0][len(fields) :], strict=True))
+        if stored_rows
+        else ()
+    )
     return [row for row in rows if row.on.toordinal() % step == 0 or row is rows[-1]], published, step
 
 

@@ -142,8 +142,8 @@ class DocumentParser(BaseParser):
 class _WholeTreeView(APIView):
     def before_body(self, request: Request, *, policy: str) -> None:
         actor = actor_of(request)
-        found = get_policy(slug=policy, actor=actor)
-        load_whole_tree(policy=found, number=found.head_number, at=clock.now(), actor=actor)
+        viewed_policy = get_policy(slug=policy, actor=actor)
+        load_whole_tree(policy=viewed_policy, number=viewed_policy.head_number, at=clock.now(), actor=actor)
 
 
 class DocumentView(_WholeTreeView):
@@ -162,13 +162,19 @@ class DocumentView(_WholeTreeView):
         The header `Fairshare-Dropped` lists parts of the policy that the format can't express.
         """
         query, actor = read_query(DocumentQuerySerializer, request), actor_of(request)
-        found = selectors.get_policy(slug=policy, actor=actor)
-        revision = selectors.get_revision(policy=found, at=moment_of(query.get("at")))
-        tree = load_whole_tree(policy=found, number=revision.number, at=clock.now(), actor=actor)
+        viewed_policy = selectors.get_policy(slug=policy, actor=actor)
+        revision = selectors.get_revision(policy=viewed_policy, at=moment_of(query.get("at")))
+        tree = load_whole_tree(policy=viewed_policy, number=revision.number, at=clock.now(), actor=actor)
         format = get_format(query.get("format") or request.accepted_renderer.format)
         settings = PolicySettings.from_stored(revision.settings)
         export = make_export(
-            found, format, tree, settings, options=ExportOptions(cluster=query["cluster"]), at=clock.now(), actor=actor
+            viewed_policy,
+            format,
+            tree,
+            settings,
+            options=ExportOptions(cluster=query["cluster"]),
+            at=clock.now(),
+            actor=actor,
         )
         tag = f'"{export.tag}"'
         known = tag in request.headers.get("If-None-Match", "")

@@ -135,10 +135,10 @@ class PolicyListView(APIView):
     @extend_schema(operation_id="make_policy", request=NewPolicySerializer, responses={201: PolicyDetailSerializer})
     def post(self, request: Request) -> Response:
         """Make a policy with an empty tree, which change sets or documents then fill. For administrators."""
-        given = read_body(NewPolicySerializer, request)
-        settings = PolicySettings.from_json(given.pop("settings"))
-        name = given.pop("name", given["slug"])
-        slug, details = given.pop("slug"), PolicyDetails(**given)
+        body = read_body(NewPolicySerializer, request)
+        settings = PolicySettings.from_json(body.pop("settings"))
+        name = body.pop("name", body["slug"])
+        slug, details = body.pop("slug"), PolicyDetails(**body)
         made = make_policy(
             slug=slug, name=name, settings=settings, details=details, at=clock.now(), actor=actor_of(request)
         )
@@ -156,8 +156,8 @@ class PolicyDetailView(APIView):
     @extend_schema(operation_id="remove_policy", parameters=[RemovalReasonSerializer], responses={204: None})
     def delete(self, request: Request, policy: str) -> Response:
         """Remove a policy without data. 409 (`in_use`) lists dependent data; archive the policy in that case."""
-        given = read_query(RemovalReasonSerializer, request)
-        remove_policy(slug=policy, reason=given["reason"], at=clock.now(), actor=actor_of(request))
+        query = read_query(RemovalReasonSerializer, request)
+        remove_policy(slug=policy, reason=query["reason"], at=clock.now(), actor=actor_of(request))
         return Response(status=204)
 
 
@@ -183,9 +183,13 @@ class RevisionListView(APIView):
         """Published revisions, newest first. Of those that changed only what the caller may not see, number and instant
         alone.
         """
-        given = read_query(CursorSerializer, request)
-        found = selectors.get_policy(slug=policy, actor=actor_of(request), is_past=True)
-        sees = load_visibility(policy=found, tree=load_tree(found), at=clock.now(), actor=actor_of(request))
-        revisions = selectors.list_revisions(policy=found, sees=sees, before=read_cursor(given), limit=_PAGE + 1)
+        query = read_query(CursorSerializer, request)
+        viewed_policy = selectors.get_policy(slug=policy, actor=actor_of(request), is_past=True)
+        sees = load_visibility(
+            policy=viewed_policy, tree=load_tree(viewed_policy), at=clock.now(), actor=actor_of(request)
+        )
+        revisions = selectors.list_revisions(
+            policy=viewed_policy, sees=sees, before=read_cursor(query), limit=_PAGE + 1
+        )
         page, last = first_page(revisions, _PAGE, lambda revision: revision.number)
         return list_response(RevisionSerializer(page, many=True).data, last)

@@ -88,13 +88,13 @@ def _files(request: HttpRequest, policy: str) -> HttpResponse:
 def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
     """Show what the draft of an imported file would change; POST publishes or discards it."""
     actor, now = actor_of(request), clock.now()
-    found, comparison = compare_change_set(id=change_set, at=now, actor=actor)
-    if found.policy.slug != policy:
-        return SeeOther(_decision_url(found.policy.slug, change_set))
+    reviewed, comparison = compare_change_set(id=change_set, at=now, actor=actor)
+    if reviewed.policy.slug != policy:
+        return SeeOther(_decision_url(reviewed.policy.slug, change_set))
     if request.method != "POST":
-        return _decision(request, found, comparison)
+        return _decision(request, reviewed, comparison)
     action = read_action(request)
-    row: dict[str, Any] = {"id": found.pk, "version": action.version, "at": now, "actor": actor}
+    row: dict[str, Any] = {"id": reviewed.pk, "version": action.version, "at": now, "actor": actor}
     try:
         if action.step == "discard":
             withdraw_change_set(**row)
@@ -102,7 +102,7 @@ def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
             return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
         revision = publish_change_set(**row, reason=action.reason)
     except (Invalid, Conflict) as refusal:
-        return _decision(request, found, comparison, status=status_of(refusal), refusal=refusal)
+        return _decision(request, reviewed, comparison, status=status_of(refusal), refusal=refusal)
     add_published_message(request, revision)
     return SeeOther(reverse("dashboard:policy", kwargs={"policy": policy}))
 
@@ -192,27 +192,27 @@ def _page(
 
 def _decision(
     request: HttpRequest,
-    found: ChangeSet,
+    change_set: ChangeSet,
     comparison: Comparison,
     *,
     status: int = 200,
     refusal: DomainError | None = None,
 ) -> HttpResponse:
-    policy = found.policy
+    policy = change_set.policy
     context = {
         "policy": policy,
-        "change_set": found,
+        "change_set": change_set,
         "comparison": comparison,
-        "is_open": found.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
+        "is_open": change_set.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
         "counts": _counts_text(comparison),
         "entries": [_line(change) for change in comparison.entries],
         "n_more": comparison.n_entries - len(comparison.entries),
-        "reason": request.POST.get("reason", found.reason),
+        "reason": request.POST.get("reason", change_set.reason),
         "refusal": refusal,
         "crumbs": [
             *_crumbs(policy.slug, policy.name),
             {"label": _("Import and export"), "url": reverse("dashboard:policy-files", args=[policy.slug])},
-            {"label": _("Change set %(n)s") % {"n": found.pk}},
+            {"label": _("Change set %(n)s") % {"n": change_set.pk}},
         ],
     }
     return render(request, "pages/policies/files/decide.html", context, status=status)
@@ -276,10 +276,10 @@ def _percent(value: float | None) -> str:
 def _format(name: str, content: bytes) -> str:
     if name != AUTO:
         return get_format(name).name
-    found = guess_format(text_of(content))
-    if found is None:
+    guess = guess_format(text_of(content))
+    if guess is None:
         raise Invalid(_("The format was not recognised: choose it."))
-    return found.name
+    return guess.name
 
 
 def _decision_url(policy: str, change_set: int) -> str:

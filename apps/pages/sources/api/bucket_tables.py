@@ -28,38 +28,41 @@ COLUMNS = (
 )
 
 
-def wanted_buckets(given: Mapping[str, Any]) -> dict[str, Any]:
+def wanted_buckets(query: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `list_buckets`; names in the query are REST's."""
     names = {"source": "source", "account": "account", "site": "site", "from": "from_at", "to": "to_at"}
-    return {theirs: given.get(ours) for ours, theirs in names.items()} | {"step": given["step"], "by": given["by"]}
+    return {argument: query.get(parameter) for parameter, argument in names.items()} | {
+        "step": query["step"],
+        "by": query["by"],
+    }
 
 
-def bucket_table(given: Mapping[str, Any], actor: Actor) -> StreamingHttpResponse:
+def bucket_table(query: Mapping[str, Any], actor: Actor) -> StreamingHttpResponse:
     """All sums of a period as a table.
 
     Raises:
         Refusal: `from` or `to` is missing, or there is a cursor.
         Invalid: the period is too long for its step.
     """
-    if "cursor" in given:
+    if "cursor" in query:
         raise field_refusal("cursor", "can't be combined with a table, which has all pages")
     for end in ("from", "to"):
-        if end not in given:
+        if end not in query:
             raise field_refusal(end, "is required for a table: an instant with UTC offset")
-    longest = LONGEST[given["step"]]
-    if not timedelta(0) < given["to"] - given["from"] <= longest:
-        message = f"must come after from, by {longest.days:,} days at most in steps of one {given['step']}"
+    longest = LONGEST[query["step"]]
+    if not timedelta(0) < query["to"] - query["from"] <= longest:
+        message = f"must come after from, by {longest.days:,} days at most in steps of one {query['step']}"
         raise Invalid(f"to {message}.", fields=[FieldProblem("to", message)])
-    return table_response("usage", COLUMNS, _rows(wanted_buckets(given), actor), given["format"])
+    return table_response("usage", COLUMNS, _rows(wanted_buckets(query), actor), query["format"])
 
 
 def _rows(wanted: dict[str, Any], actor: Actor) -> Iterator[Row]:
     after: list[Any] | None = None
     while True:
-        found = selectors.list_buckets(selectors.BucketQuery(**wanted, after=after, limit=_TABLE_PAGE), actor=actor)
-        for row in found:
+        buckets = selectors.list_buckets(selectors.BucketQuery(**wanted, after=after, limit=_TABLE_PAGE), actor=actor)
+        for row in buckets:
             names = (getattr(row.account, name, "") for name in _NAMES)
             yield (row.at, row.source, row.site, *names, *(getattr(row, name) for name in _AMOUNTS))
-        if len(found) < _TABLE_PAGE:
+        if len(buckets) < _TABLE_PAGE:
             return
-        after = found[-1].place
+        after = buckets[-1].place

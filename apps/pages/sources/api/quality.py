@@ -62,7 +62,7 @@ class QualityListView(APIView):
         sources = selectors.list_sources(actor=actor)
         zone = ZoneInfo(settings.TIME_ZONE)
         issues = quality.list_data_issues(sources=sources, span=span, at=clock.now(), zone=zone, actor=actor)
-        rows = [{"source": one.slug, "skew_s": one.skew_s, **_counts(issues[one.slug])} for one in sources]
+        rows = [{"source": source.slug, "skew_s": source.skew_s, **_counts(issues[source.slug])} for source in sources]
         return list_response(QualitySerializer(rows, many=True).data)
 
 

@@ -132,16 +132,14 @@ class SourceListView(APIView):
     @extend_schema(operation_id="list_sources", responses=list_schema(SourceSerializer))
     def get(self, request: Request) -> Response:
         """All usage sources of this site."""
-        found = selectors.list_counted_sources(actor=actor_of(request))
-        return list_response(SourceSerializer(found, many=True, context=_context(request)).data)
+        counted_sources = selectors.list_counted_sources(actor=actor_of(request))
+        return list_response(SourceSerializer(counted_sources, many=True, context=_context(request)).data)
 
     @extend_schema(operation_id="make_source", request=NewSourceSerializer, responses={201: SourceSerializer})
     def post(self, request: Request) -> Response:
         """Make a usage source, for administrators. A token that writes usage may make a source of pushed records."""
-        given = read_body(NewSourceSerializer, request)
-        made = sources.set_up_source(
-            slug=given.pop("slug"), new_settings=given, at=clock.now(), actor=actor_of(request)
-        )
+        body = read_body(NewSourceSerializer, request)
+        made = sources.set_up_source(slug=body.pop("slug"), new_settings=body, at=clock.now(), actor=actor_of(request))
         return _answer(request, made.slug, 201)
 
 
@@ -167,15 +165,15 @@ class SourceDetailView(APIView):
     def patch(self, request: Request, source: str) -> Response:
         """Change the given settings, for administrators. `collecting` is replaced as a whole."""
         selectors.get_source(slug=source, actor=actor_of(request))
-        tag, given = require_if_match(request, "source"), read_body(ChangedSourceSerializer, request)
-        sources.change_source(slug=source, tag=tag, new_settings=given, at=clock.now(), actor=actor_of(request))
+        tag, body = require_if_match(request, "source"), read_body(ChangedSourceSerializer, request)
+        sources.change_source(slug=source, tag=tag, new_settings=body, at=clock.now(), actor=actor_of(request))
         return _answer(request, source)
 
     @extend_schema(operation_id="remove_source", parameters=[RemovalReasonSerializer], responses={204: None})
     def delete(self, request: Request, source: str) -> Response:
         """Remove a source without data. 409 (`in_use`) lists dependent data; archive the source in that case."""
-        given = read_query(RemovalReasonSerializer, request)
-        remove_source(slug=source, reason=given["reason"], at=clock.now(), actor=actor_of(request))
+        query = read_query(RemovalReasonSerializer, request)
+        remove_source(slug=source, reason=query["reason"], at=clock.now(), actor=actor_of(request))
         return Response(status=204)
 
 
@@ -214,6 +212,6 @@ def _context(request: Request) -> dict[str, Any]:
 
 
 def _answer(request: Request, slug: str, status: int = 200) -> Response:
-    found = selectors.get_source(slug=slug, actor=actor_of(request))
-    response = Response(SourceSerializer(found, context=_context(request)).data, status=status)
-    return with_etag(response, sources.tag_of(found))
+    source = selectors.get_source(slug=slug, actor=actor_of(request))
+    response = Response(SourceSerializer(source, context=_context(request)).data, status=status)
+    return with_etag(response, sources.tag_of(source))

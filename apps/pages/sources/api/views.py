@@ -144,17 +144,17 @@ class RecordListView(APIView):
     )
     def post(self, request: Request) -> Response:
         """Push usage records. Each job counts once, in its latest version; rejected lines are listed."""
-        given = read_query(PushSerializer, request)
+        query = read_query(PushSerializer, request)
         # The body as a stream; an empty one if there is no body, for which no parser is called.
         data: Any = request.data
         answer = services.push_records(
             services.PushedRecords(
-                source_slug=given["source"],
+                source_slug=query["source"],
                 body_stream=data if hasattr(data, "read") else BytesIO(),
                 content_type=request.content_type.partition(";")[0].strip().lower() or "application/json",
                 gzip=_is_gzip(request),
                 idempotency_key=key_of(request),
-                atomic=given["atomic"],
+                atomic=query["atomic"],
             ),
             at=clock.now(),
             actor=actor_of(request),
@@ -177,12 +177,12 @@ class BucketListView(APIView):
 
         With `format`, a whole period as a table; `from` and `to` are required then.
         """
-        given, actor = read_query(BucketFilterSerializer, request), actor_of(request)
-        if "format" in given:
-            return bucket_table(given, actor)
-        after = read_cursor(given, list)
+        query, actor = read_query(BucketFilterSerializer, request), actor_of(request)
+        if "format" in query:
+            return bucket_table(query, actor)
+        after = read_cursor(query, list)
         rows = selectors.list_buckets(
-            selectors.BucketQuery(**wanted_buckets(given), after=after, limit=_PAGE + 1), actor=actor
+            selectors.BucketQuery(**wanted_buckets(query), after=after, limit=_PAGE + 1), actor=actor
         )
         page, last = first_page(rows, _PAGE, lambda row: row.place)
         return list_response(BucketSerializer(page, many=True).data, last)

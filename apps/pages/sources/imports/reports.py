@@ -135,8 +135,8 @@ def size(n_bytes: int) -> str:
     return ngettext("%(n)s byte", "%(n)s bytes", n_bytes) % {"n": n_bytes}
 
 
-def _counts(given: Mapping[str, int]) -> dict[str, int]:
-    return {"new": 0, "duplicate": 0, "corrected": 0, "late": 0, "too_late": 0, "rejected": 0, "lines": 0} | dict(given)
+def _counts(tally: Mapping[str, int]) -> dict[str, int]:
+    return {"new": 0, "duplicate": 0, "corrected": 0, "late": 0, "too_late": 0, "rejected": 0, "lines": 0} | dict(tally)
 
 
 def _progress(run: Run, counts: Mapping[str, int], now: datetime) -> Progress:

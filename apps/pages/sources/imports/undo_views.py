@@ -99,20 +99,20 @@ def overlap_decide(request: HttpRequest) -> HttpResponse:
     """Decide whether hours that two sources report count from both or only from the first, or merge the sources."""
     actor = actor_of(request)
     require_create(actor, request.POST.get("held", ""))  # first, so that an error reveals nothing to other actors
-    given = {name: request.POST.get(name, "") for name in ("site", "kept", "held", "reason", "decision")}
+    typed = {name: request.POST.get(name, "") for name in ("site", "kept", "held", "reason", "decision")}
     try:
-        common: dict[str, Any] = {"reason": given["reason"], "at": clock.now(), "actor": actor}
-        if given["decision"] == "merge":
-            merge_sources(kept_slug=given["kept"], merged_slug=given["held"], **common)
-        elif given["decision"] in ("count", "drop"):
-            counts = given["decision"] == "count"
+        common: dict[str, Any] = {"reason": typed["reason"], "at": clock.now(), "actor": actor}
+        if typed["decision"] == "merge":
+            merge_sources(kept_slug=typed["kept"], merged_slug=typed["held"], **common)
+        elif typed["decision"] in ("count", "drop"):
+            counts = typed["decision"] == "count"
             decide_overlap(
-                site=given["site"], kept_slug=given["kept"], held_slug=given["held"], counts=counts, **common
+                site=typed["site"], kept_slug=typed["kept"], held_slug=typed["held"], counts=counts, **common
             )
         else:
             raise Invalid(_("Choose an action."))
     except (Invalid, Conflict) as refusal:
-        return _page(request, refused=given, why=refusal.message, status=422)
+        return _page(request, refused=typed, why=refusal.message, status=422)
     messages.success(request, _("Saved"))
     return SeeOther(reverse("dashboard:overlaps"))
 
@@ -121,10 +121,10 @@ def _page(
     request: HttpRequest, *, refused: dict[str, str] | None = None, why: str = "", status: int = 200
 ) -> HttpResponse:
     actor = actor_of(request)
-    found = list_held_hours(actor=actor)
-    n_held = sum(one.state == "held" for one in found)
+    groups = list_held_hours(actor=actor)
+    n_held = sum(group.state == "held" for group in groups)
     context = {
-        "groups": [(one, _is_about(refused, one.site, one.kept, one.held)) for one in found],
+        "groups": [(group, _is_about(refused, group.site, group.kept, group.held)) for group in groups],
         "n_held": n_held,
         "may_decide": actor.is_admin,
         "refused": refused,

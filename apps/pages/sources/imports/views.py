@@ -60,7 +60,7 @@ def _upload(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     if request.method != "POST":
         slug = request.GET.get("source", "")
-        known = {found.slug for found in selectors.list_sources(actor=actor) if found.kind != Source.Kind.PEER}
+        known = {source.slug for source in selectors.list_sources(actor=actor) if source.kind != Source.Kind.PEER}
         return _upload_page(request, _upload_form(actor, initial={"source": slug} if slug in known else {}))
     form = _upload_form(actor, request.POST, request.FILES)
     if not form.is_valid():
@@ -142,9 +142,14 @@ def _upload_form(actor: Actor, *data: Any, initial: dict[str, Any] | None = None
     return UploadForm(
         *data,
         sources=[
-            (found.slug, found.name) for found in selectors.list_sources(actor=actor) if found.kind != Source.Kind.PEER
+            (source.slug, source.name)
+            for source in selectors.list_sources(actor=actor)
+            if source.kind != Source.Kind.PEER
         ],
-        formats=[(AUTO, _("Detect automatically")), *((one.name, one.label) for one in FORMATS.values())],
+        formats=[
+            (AUTO, _("Detect automatically")),
+            *((file_format.name, file_format.label) for file_format in FORMATS.values()),
+        ],
         initial=initial,
     )
 
@@ -214,15 +219,15 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
     }
     if report.is_unfinished or not report.n_rejected:
         return context
-    found = selectors.list_rejected_lines(
+    rejected_lines = selectors.list_rejected_lines(
         import_id=usage_import.pk, actor=actor, after_line=after_line, limit=REJECTED_PER_PAGE + 1
     )
-    shown = found[:REJECTED_PER_PAGE]
+    shown = rejected_lines[:REJECTED_PER_PAGE]
     return {
         **context,
         "rejected": [(line, reason(line.code)) for line in shown],
         "after_line": after_line,
-        "next_after": shown[-1].line if len(found) > REJECTED_PER_PAGE else None,
+        "next_after": shown[-1].line if len(rejected_lines) > REJECTED_PER_PAGE else None,
         "reasons": reasons(selectors.count_rejected_lines(import_id=usage_import.pk, actor=actor)),
         "kept": presentation.count(MOST_REJECTED_KEPT) if report.n_rejected > MOST_REJECTED_KEPT else "",
         "shown_text": presentation.count(len(shown)),
@@ -233,8 +238,10 @@ def _effect(usage_import: Import, actor: Actor) -> ImportEffect | None:
     """Effect of a file after its dry run, on the first policy to which it adds usage."""
     if not (usage_import.dry_run and usage_import.run.state == usage_import.run.State.SUCCEEDED):
         return None
-    found = (get_import_effect(usage_import, policy_slug=each.slug, actor=actor) for each in list_policies(actor=actor))
-    return next((each for each in found if each is not None and each.rows), None)
+    effects = (
+        get_import_effect(usage_import, policy_slug=each.slug, actor=actor) for each in list_policies(actor=actor)
+    )
+    return next((each for each in effects if each is not None and each.rows), None)
 
 
 def _missed_window(usage_import: Import, actor: Actor, now: datetime) -> str:
@@ -251,8 +258,10 @@ def _missed_window(usage_import: Import, actor: Actor, now: datetime) -> str:
 def _rejected_rows(import_id: int, actor: Actor) -> Iterator[tuple[int, str, str, str]]:
     after_line = -1
     while True:
-        found = selectors.list_rejected_lines(import_id=import_id, actor=actor, after_line=after_line, limit=1000)
-        yield from ((line.line, line.code, line.message, line.excerpt) for line in found)
-        if len(found) < 1000:
+        rejected_lines = selectors.list_rejected_lines(
+            import_id=import_id, actor=actor, after_line=after_line, limit=1000
+        )
+        yield from ((line.line, line.code, line.message, line.excerpt) for line in rejected_lines)
+        if len(rejected_lines) < 1000:
             return
-        after_line = found[-1].line
+        after_line = rejected_lines[-1].line

@@ -38,13 +38,13 @@ class Finding:
 
 def findings_of(lines: Sequence[SourceLine], issues: Mapping[str, DataIssues]) -> list[Finding]:
     """Findings about all sources, most severe first, then by source."""
-    found = [one for line in lines for one in _of_source(line, issues[line.source.slug])]
-    return sorted(found, key=lambda one: (_ORDER[one.level], one.source))
+    findings = [finding for line in lines for finding in _of_source(line, issues[line.source.slug])]
+    return sorted(findings, key=lambda finding: (_ORDER[finding.level], finding.source))
 
 
-def verdict(found: Sequence[Finding], n_sources: int) -> str:
+def verdict(findings: Sequence[Finding], n_sources: int) -> str:
     """The page's heading."""
-    n = n_worth(found)
+    n = n_worth(findings)
     if not n_sources:
         return _("No usage sources yet")
     if not n:
@@ -52,9 +52,9 @@ def verdict(found: Sequence[Finding], n_sources: int) -> str:
     return ngettext("%(n)s data issue", "%(n)s data issues", n) % {"n": presentation.count(n)}
 
 
-def n_worth(found: Sequence[Finding]) -> int:
+def n_worth(findings: Sequence[Finding]) -> int:
     """Number of findings that need attention."""
-    return sum(one.level != _INFO for one in found)
+    return sum(finding.level != _INFO for finding in findings)
 
 
 def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
@@ -73,15 +73,15 @@ def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
         "vanished": _vanished,
         "no_processors": _no_processors,
     }
-    return [replace(one, key=key) for key, rule in rules.items() if (one := rule(line, issues)) is not None]
+    return [replace(finding, key=key) for key, rule in rules.items() if (finding := rule(line, issues)) is not None]
 
 
 def _late(line: SourceLine, issues: DataIssues) -> Finding | None:
     if not line.is_behind:
         return None
     is_bad = line.state is Timeliness.NEVER_COLLECTED or is_long_late(line.source, clock.now())
-    given = {"at": line.contact, "every": presentation.duration(interval_s(line.source) or 0)}
-    text = _("Last contact: %(at)s; expected every %(every)s.") % given
+    values = {"at": line.contact, "every": presentation.duration(interval_s(line.source) or 0)}
+    text = _("Last contact: %(at)s; expected every %(every)s.") % values
     return _finding(
         _BAD if is_bad else _WARN, line, text, _("Check whether its collector runs and its token is valid.")
     )

@@ -44,12 +44,12 @@ def data_quality(request: HttpRequest) -> HttpResponse:
         "findings": findings,
         "n_worth": n_worth(findings),
         "lines": [(line, issues[line.source.slug]) for line in lines],
-        "total": quality.sum_received([one.received for one in issues.values()]),
+        "total": quality.sum_received([source_issues.received for source_issues in issues.values()]),
         "days": span.days,
         "periods": PERIODS_DAYS,
-        "reasons": [(one, reason(one.code)) for one in quality.list_reasons(since_at=since_at, actor=actor)],
+        "reasons": [(row, reason(row.code)) for row in quality.list_reasons(since_at=since_at, actor=actor)],
         "changed": quality.list_changed(since_at=since_at, limit=_LISTED, actor=actor),
-        "n_changed": sum(one.changed[0] for one in issues.values()),
+        "n_changed": sum(source_issues.changed[0] for source_issues in issues.values()),
         "too_late": quality.list_too_late(since_at=since_at, limit=_LISTED, actor=actor),
         "idle_jobs": quality.list_without_processors(since_at=since_at, limit=_LISTED, actor=actor),
         "reads_all": actor.is_admin,
@@ -77,7 +77,15 @@ def _span(request: HttpRequest) -> timedelta:
 def _changed_rows(since_at: datetime, actor: Actor) -> Iterator[tuple[Any, ...]]:
     after = 0
     while findings := quality.list_changed(since_at=since_at, after=after, limit=quality.MOST_LISTED, actor=actor):
-        for one in findings:
-            ended, changed = one.end_at.isoformat(), one.changed_at.isoformat()
-            yield one.source, one.job, one.account, ended, changed, one.before_core_s, one.after_core_s
+        for finding in findings:
+            ended, changed = finding.end_at.isoformat(), finding.changed_at.isoformat()
+            yield (
+                finding.source,
+                finding.job,
+                finding.account,
+                ended,
+                changed,
+                finding.before_core_s,
+                finding.after_core_s,
+            )
         after = findings[-1].place

@@ -128,8 +128,8 @@ def _read_live_row(key: str, user_id: int, policy_id: int) -> _LiveRow | None:
 @lru_cache(_MOST_KNOWN)
 def _decoded(session_data: str) -> Mapping[str, Any]:
     """Decoded session data, cached by its text, which is read on every request."""
-    found: dict[str, Any] = SessionStore().decode(session_data)
-    return found
+    data: dict[str, Any] = SessionStore().decode(session_data)
+    return data
 
 
 @require_safe
