@@ -192,7 +192,7 @@ def test_the_alert_about_shares_of_a_scheduler(
 ) -> None:
     works = service()
     given = {"mode": "on", "namespace": "a", "carries": "shares"}
-    scheduler = connect_scheduler(policy_slug="grid", name="c1", given=given, at=works.at, actor=SYSTEM)
+    scheduler = connect_scheduler(policy_slug="grid", name="c1", settings=given, at=works.at, actor=SYSTEM)
 
     def list_shares(**changed: str) -> None:
         listed = read_listing({"cluster": "demo", "rows": rows(**changed)})

@@ -74,7 +74,7 @@ def agent_for(
 
     def make(folder: Path, **given: Any) -> RunPass:
         given = {"mode": "on", "namespace": "a", "step": 1, "limits": {"unmapped_percent": 50}, **given}
-        services.connect_scheduler(policy_slug="grid", name="c1", given=given, at=AT, actor=SYSTEM)
+        services.connect_scheduler(policy_slug="grid", name="c1", settings=given, at=AT, actor=SYSTEM)
         token = computed_site.token("schedulers", "priorities:read", policy_slug="grid")
         table = open_table(str(tmp_path / "state"))
         agent = Agent(Rest(str(live_server), "c1", token), Commands(), table, "head1", print, clock=AT.timestamp)
@@ -113,7 +113,7 @@ def map_projects(site: Site) -> None:
 
 def order_reset() -> None:
     tag = orders.tag_of(models.Scheduler.objects.get())
-    services.change_scheduler(name="c1", tag=tag, given={"reset_values": True}, at=AT, actor=SYSTEM)
+    services.change_scheduler(name="c1", tag=tag, settings={"reset_values": True}, at=AT, actor=SYSTEM)
 
 
 def frozen_code(report: dict[str, Any]) -> str:

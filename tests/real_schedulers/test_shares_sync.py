@@ -44,7 +44,7 @@ def agent_for(computed_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     def make(commands: Path, **given: Any) -> RunPass:
         given = {"mode": "on", "carries": "shares", "namespace": "a", **given}
-        services.connect_scheduler(policy_slug="grid", name="c1", given=given, at=AT, actor=SYSTEM)
+        services.connect_scheduler(policy_slug="grid", name="c1", settings=given, at=AT, actor=SYSTEM)
 
         def run_pass() -> dict[str, Any]:
             table = open_table(str(tmp_path / "state"))

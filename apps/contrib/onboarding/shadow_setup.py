@@ -84,7 +84,7 @@ def publish_first_policy(*, version: int, wanted: FirstPolicy, at: datetime, act
         )
         if not wanted.scheduler:
             return ShadowSetup(policy, None)
-        given = {
+        scheduler_settings = {
             "kind": Scheduler.Kind.SLURM,
             "reach": wanted.reach,
             "namespace": namespace,
@@ -95,7 +95,7 @@ def publish_first_policy(*, version: int, wanted: FirstPolicy, at: datetime, act
             scheduler = connect_scheduler(
                 policy_slug=policy.slug,
                 name=wanted.scheduler,
-                given=given,
+                settings=scheduler_settings,
                 at=at,
                 actor=actor,
                 values=values,
@@ -126,9 +126,9 @@ def _go_on_collecting(beginning: FirstPolicyDraft, at: datetime, actor: Actor) -
     if source is None or not can_collect(beginning):
         message = _("This source can’t be collected with sacct.")
         raise Invalid(message, fields=[FieldProblem("collects", message)])
-    given = {"kind": Source.Kind.COMMAND, "collecting": {"command": COLLECTED.split()}}
+    new_settings = {"kind": Source.Kind.COMMAND, "collecting": {"command": COLLECTED.split()}}
     try:
-        change_source(slug=source.slug, tag=tag_of(source), new_settings=given, at=at, actor=actor)
+        change_source(slug=source.slug, tag=tag_of(source), new_settings=new_settings, at=at, actor=actor)
     except Invalid as refusal:
         message = refusal.fields[0].message if refusal.fields else refusal.message
         raise Invalid(message, fields=[FieldProblem("collects", message)]) from refusal

@@ -65,7 +65,7 @@ class LastOrders:
         """
         key = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), name)
         try:
-            found = self.ask(lambda: _read(request, text, name))
+            orders = self.ask(lambda: _read(request, text, name))
         except DomainError:
             with self._lock:
                 self._known.pop(key, None)
@@ -76,8 +76,8 @@ class LastOrders:
                 raise
             return known
         with self._lock:
-            self._known[key] = found
-        return found
+            self._known[key] = orders
+        return orders
 
     def ask(self, query: Callable[[], T]) -> T:
         """Raises OperationalError if the database doesn't answer in time."""

@@ -27,22 +27,22 @@ def entries_of(rows: Sequence[OwnValue], snapshot: ServedSnapshot, namespace: st
 
     A user's entry is found by look-up; a group's is the parent of an entry of one of its users.
     """
-    found = [-1] * len(rows)
+    entries = [-1] * len(rows)
     of_group: dict[str, int] = {}
-    for i, one in enumerate(rows):
-        if not one.user:
+    for i, row in enumerate(rows):
+        if not row.user:
             continue
-        matches = snapshot.index.find_certain(AccountQuery(one.user, one.group, namespace))
+        matches = snapshot.index.find_certain(AccountQuery(row.user, row.group, namespace))
         if len(matches) != 1:
             continue
-        found[i] = matches[0]
+        entries[i] = matches[0]
         above = int(snapshot.tree.parent[matches[0]])
         if above >= 0:
-            of_group.setdefault(one.group, above)
-    for i, one in enumerate(rows):
-        if not one.user:
-            found[i] = of_group.get(one.group, -1)
-    return found
+            of_group.setdefault(row.group, above)
+    for i, row in enumerate(rows):
+        if not row.user:
+            entries[i] = of_group.get(row.group, -1)
+    return entries
 
 
 def store_agreement(scheduler: Scheduler, values: list[OwnValue], at: datetime) -> Agreement | None:
@@ -51,32 +51,32 @@ def store_agreement(scheduler: Scheduler, values: list[OwnValue], at: datetime) 
         snapshot = store.newest(scheduler.policy.slug)
     except (NotFound, Unavailable):
         return None
-    theirs, entries = [], []
-    for one, entry in zip(values, entries_of(values, snapshot, scheduler.namespace), strict=True):
-        if one.user and entry >= 0 and not math.isnan(one.fairshare) and snapshot.values.has_factor[entry]:
-            theirs.append(one.fairshare)
+    scheduler_values, entries = [], []
+    for value, entry in zip(values, entries_of(values, snapshot, scheduler.namespace), strict=True):
+        if value.user and entry >= 0 and not math.isnan(value.fairshare) and snapshot.values.has_factor[entry]:
+            scheduler_values.append(value.fairshare)
             entries.append(entry)
     ours = np.asarray(snapshot.values.factor)[np.array(entries, np.int64)]
-    tau, rho, overlap = agreement_of(np.array(theirs), np.asarray(ours, np.float64))
+    tau, rho, overlap = agreement_of(np.array(scheduler_values), np.asarray(ours, np.float64))
     numbers = {"kendall": tau, "spearman": rho, "top_overlap": overlap}
-    defaults = {"snapshot": snapshot.snapshot_id, "compared": len(theirs), **numbers}
+    defaults = {"snapshot": snapshot.snapshot_id, "compared": len(scheduler_values), **numbers}
     return Agreement.objects.update_or_create(scheduler=scheduler, at=at, defaults=defaults)[0]
 
 
-def agreement_of(theirs: F8, ours: F8) -> tuple[float | None, float | None, float | None]:
+def agreement_of(scheduler_values: F8, ours: F8) -> tuple[float | None, float | None, float | None]:
     """Agreement of two lists of values: tau-b and rho in [-1, 1], overlap in [0, 1].
 
     None where undefined: fewer than two values, or all values equal on one side. Kendall (1945), "The treatment of ties
     in ranking problems"; in O(n log n) after Knight (1966).
     """
-    if len(theirs) < 2:
+    if len(scheduler_values) < 2:
         return None, None, None
-    return _tau_b(theirs, ours), _rho(theirs, ours), _overlap(theirs, ours)
+    return _tau_b(scheduler_values, ours), _rho(scheduler_values, ours), _overlap(scheduler_values, ours)
 
 
 def _tau_b(x: F8, y: F8) -> float | None:
     n_pairs = _pairs(np.array([len(x)]))
-    ties_x, ties_y = (_pairs(np.unique(one, return_counts=True)[1]) for one in (x, y))
+    ties_x, ties_y = (_pairs(np.unique(values, return_counts=True)[1]) for values in (x, y))
     both = _pairs(np.unique(np.stack([x, y], axis=1), axis=0, return_counts=True)[1])
     if n_pairs in (ties_x, ties_y):
         return None
@@ -92,14 +92,14 @@ def _pairs(counts: npt.NDArray[np.int64]) -> int:
 
 def _inversions(ranks: npt.NDArray[np.int64]) -> int:
     """Number of inversions, by merge sort: values of a left half that are larger than one of the right half."""
-    found, width, ranks = 0, 1, ranks.copy()
+    n_inversions, width, ranks = 0, 1, ranks.copy()
     while width < len(ranks):
         for start in range(0, len(ranks) - width, 2 * width):
             left, right = ranks[start : start + width], ranks[start + width : start + 2 * width]
-            found += int((len(left) - np.searchsorted(left, right, side="right")).sum())
+            n_inversions += int((len(left) - np.searchsorted(left, right, side="right")).sum())
             ranks[start : start + len(left) + len(right)] = np.sort(np.concatenate([left, right]), kind="stable")
         width *= 2
-    return found
+    return n_inversions
 
 
 def _rho(x: F8, y: F8) -> float | None:
@@ -118,7 +118,7 @@ def _mean_ranks(x: F8) -> F8:
 def _overlap(x: F8, y: F8) -> float:
     """Overlap of the first tenths of both orders; ties keep their order."""
     k = max(1, len(x) // 10)
-    first = [set(np.argsort(-one, kind="stable")[:k].tolist()) for one in (x, y)]
+    first = [set(np.argsort(-values, kind="stable")[:k].tolist()) for values in (x, y)]
     return len(first[0] & first[1]) / k
 
 

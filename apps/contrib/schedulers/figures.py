@@ -20,10 +20,10 @@ _MEASURES = ("kendall", "spearman", "top_overlap")
 _AGREES = 0.95
 
 
-def agreement_figure(found: AgreementDays, query: QueryDict) -> Figure:
+def agreement_figure(agreement: AgreementDays, query: QueryDict) -> Figure:
     """Draw one line per measure; 1 means the same order."""
     n_days = read_days(query, DAYS, PERIODS_DAYS)
-    points = found.points
+    points = agreement.points
     empty = "" if points else _("The agent has listed no scheduler values in this period.")
     return Figure(
         name="agreement",
@@ -36,8 +36,8 @@ def agreement_figure(found: AgreementDays, query: QueryDict) -> Figure:
         size="s" if points else "xs",
         labels=_labels(points) if points else (),
         controls=[Control(_("Period"), period_choices(query, DAYS, "days", sorted(PERIODS_DAYS), n_days))],
-        file=f"fairshare_agreement_{found.scheduler}_{n_days}d",
-        caption=f"{found.scheduler}, {found.policy}",
+        file=f"fairshare_agreement_{agreement.scheduler}_{n_days}d",
+        caption=f"{agreement.scheduler}, {agreement.policy}",
         empty=empty,
         reads=bool(points),
     )
@@ -52,12 +52,12 @@ def _words(measure: str) -> str:
 
 
 def _values(points: Sequence[AgreementPoint], measure: str) -> list[float | None]:
-    return axes.rounded([getattr(one, measure) for one in points], 4)
+    return axes.rounded([getattr(point, measure) for point in points], 4)
 
 
 def _line(points: Sequence[AgreementPoint], number: int) -> Trace:
     measure = _MEASURES[number]
-    x = [axes.moment(one.at) for one in points]
+    x = [axes.moment(point.at) for point in points]
     y = _values(points, measure)
     texts = ["–" if value is None else f"{value:.3f}" for value in y]
     color = traces.series_color(number)
@@ -66,7 +66,9 @@ def _line(points: Sequence[AgreementPoint], number: int) -> Trace:
 
 
 def _layout(points: Sequence[AgreementPoint]) -> dict[str, object]:
-    lowest = min((value for one in _MEASURES for value in _values(points, one) if value is not None), default=0.0)
+    lowest = min(
+        (value for measure in _MEASURES for value in _values(points, measure) if value is not None), default=0.0
+    )
     low = -1.0 if lowest < 0 else 0.0
     around = timedelta(minutes=30) if points[0].at == points[-1].at else timedelta(0)
     return {
@@ -78,13 +80,13 @@ def _layout(points: Sequence[AgreementPoint]) -> dict[str, object]:
 
 def _labels(points: Sequence[AgreementPoint]) -> list[EndLabel]:
     """Labels at the last defined value of each line."""
-    found = []
+    labels = []
     for number, measure in enumerate(_MEASURES):
         known = [value for value in _values(points, measure) if value is not None]
         if known:
             text = f"{_words(measure)} {known[-1]:.2f}"
-            found.append(EndLabel(known[-1], text, traces.series_color(number)))
-    return found
+            labels.append(EndLabel(known[-1], text, traces.series_color(number)))
+    return labels
 
 
 def _sentence(points: Sequence[AgreementPoint]) -> str:
@@ -95,7 +97,7 @@ def _sentence(points: Sequence[AgreementPoint]) -> str:
     text = ngettext(
         "Kendall’s tau is %(tau)s for %(n)s user.", "Kendall’s tau is %(tau)s for %(n)s users.", last.compared
     ) % {"tau": f"{last.kendall:.3f}", "n": last.compared}
-    low = [one for one in points if one.kendall is not None and one.kendall < _AGREES]
+    low = [point for point in points if point.kendall is not None and point.kendall < _AGREES]
     if not low:
         return f"{text} {_('It was at least %(limit)s all the time.') % {'limit': _AGREES}}"
     if low[-1] is last:
@@ -113,10 +115,12 @@ def _table(points: Sequence[AgreementPoint]) -> Table:
             *(Column(_words(measure)) for measure in _MEASURES),
         ),
         rows=[
-            [axes.moment(one.at), str(one.compared), *(_cell(getattr(one, measure)) for measure in _MEASURES)]
-            for one in newest
+            [axes.moment(point.at), str(point.compared), *(_cell(getattr(point, measure)) for measure in _MEASURES)]
+            for point in newest
         ],
-        raw=[[one.at.isoformat(), one.compared, one.kendall, one.spearman, one.top_overlap] for one in newest],
+        raw=[
+            [point.at.isoformat(), point.compared, point.kendall, point.spearman, point.top_overlap] for point in newest
+        ],
         header=("at", "users", "kendall", "spearman", "top_overlap"),
     )
 

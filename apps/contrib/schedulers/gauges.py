@@ -23,8 +23,8 @@ def scheduler_families() -> Iterator[Metric]:
     jobs = gauge("fairshare_agent_jobs", "Jobs in the agent's last pass, by outcome", "scheduler", "outcome")
     frozen = gauge("fairshare_agent_frozen", "1: the agent sends nothing because a limit is exceeded", "scheduler")
     silent = gauge("fairshare_agent_silent", "1: the agent is overdue by three intervals", "scheduler")
-    found = Scheduler.objects.filter(policy__in=Policy.objects.all()).select_related("policy")
-    for view in views_of(found, clock.now()):
+    schedulers = Scheduler.objects.filter(policy__in=Policy.objects.all()).select_related("policy")
+    for view in views_of(schedulers, clock.now()):
         label = [view.scheduler.name]
         silent.add_metric(label, float(view.is_silent))
         if view.last is None or view.age_s is None:
@@ -33,7 +33,7 @@ def scheduler_families() -> Iterator[Metric]:
         frozen.add_metric(label, float(bool(view.last.frozen_code)))
         for outcome in _JOBS:
             jobs.add_metric([*label, outcome], getattr(view.last, outcome))
-    yield from (age, jobs, frozen, silent, _shares_changed_by_hand(list(found)))
+    yield from (age, jobs, frozen, silent, _shares_changed_by_hand(list(schedulers)))
 
 
 _counted: dict[

@@ -41,38 +41,42 @@ def list_my_waiting_jobs(*, policy_slug: str, actor: Actor, at: datetime, limit:
     limit = min(limit, MOST_JOBS)
     queues = _queues_of(policy_slug, actor, at)
     known = frozenset(queue.scheduler.namespace for queue in queues)
-    found = list_pending_records(policy_slug=policy_slug, actor=actor, limit=limit, without=known)
-    return with_queues(found, queues, own_keys(actor), limit=limit)
+    pending = list_pending_records(policy_slug=policy_slug, actor=actor, limit=limit, without=known)
+    return with_queues(pending, queues, own_keys(actor), limit=limit)
 
 
 def with_queues(
-    found: WaitingJobs, queues: Sequence[VisibleQueue], keys: Sequence[AccountKey], *, limit: int
+    waiting_jobs: WaitingJobs, queues: Sequence[VisibleQueue], keys: Sequence[AccountKey], *, limit: int
 ) -> WaitingJobs:
     """Add the jobs of a user's accounts in these queues, in the order of their positions."""
-    jobs, n_mine, seen = list(found.jobs), found.n_mine, [found.seen_at] if found.seen_at else []
+    jobs, n_mine, seen = (
+        list(waiting_jobs.jobs),
+        waiting_jobs.n_mine,
+        [waiting_jobs.seen_at] if waiting_jobs.seen_at else [],
+    )
     for queue in queues:
-        mine = own_jobs(queue, keys)
-        n_mine += len(mine)
-        jobs += [place_job(queue, i) for i in mine[:limit]]
+        own_rows = own_jobs(queue, keys)
+        n_mine += len(own_rows)
+        jobs += [place_job(queue, i) for i in own_rows[:limit]]
         seen += [queue.table.taken_at] if queue.table.taken_at else []
     jobs.sort(key=lambda job: (job.position or inf, job.is_held))
     return replace(
-        found,
+        waiting_jobs,
         jobs=jobs[:limit],
         n_mine=n_mine,
-        n_all=found.n_all + sum(len(queue.table) for queue in queues),
+        n_all=waiting_jobs.n_all + sum(len(queue.table) for queue in queues),
         seen_at=min(seen, default=None),
-        listed_by=[*(queue.scheduler.name for queue in queues), *found.listed_by],
+        listed_by=[*(queue.scheduler.name for queue in queues), *waiting_jobs.listed_by],
     )
 
 
-def load_queue_facts(mine: MyPriority, *, actor: Actor, at: datetime) -> QueueFacts | None:
+def load_queue_facts(priority: MyPriority, *, actor: Actor, at: datetime) -> QueueFacts | None:
     """Facts of the queues in which an account of the actor runs; None without one."""
     try:
-        queues = _queues_of(mine.policy_slug, actor, at)
+        queues = _queues_of(priority.policy_slug, actor, at)
     except DomainError:
         return None
-    return queue_facts(mine, queues, own_keys(actor))
+    return queue_facts(priority, queues, own_keys(actor))
 
 
 def _queues_of(policy_slug: str, actor: Actor, at: datetime) -> Sequence[VisibleQueue]:
@@ -83,15 +87,15 @@ def _queues_of(policy_slug: str, actor: Actor, at: datetime) -> Sequence[Visible
 
 
 def _open_queues(policy_slug: str, actor: Actor, at: datetime) -> list[VisibleQueue]:
-    found = []
+    queues = []
     for scheduler in Scheduler.objects.select_related("policy").filter(policy__slug=policy_slug).order_by("name"):
         try:
             queue = open_queue(scheduler, at=at, actor=actor)
         except NotFound:
             continue
         if queue is not None:
-            found.append(queue)
-    return found
+            queues.append(queue)
+    return queues
 
 
 def own_jobs(queue: VisibleQueue, keys: Sequence[AccountKey]) -> list[int]:
@@ -104,17 +108,17 @@ def own_jobs(queue: VisibleQueue, keys: Sequence[AccountKey]) -> list[int]:
     is_own = np.array([user in names and user != "" for user, _group in table.accounts], np.bool_)
     if not is_own.any():
         return []
-    found = np.flatnonzero(is_own[table.account] & queue.seen)
-    priority = np.nan_to_num(table.priority[found], nan=-np.inf)
-    order = np.lexsort((found, table.submit_us[found], -priority, table.state[found] != _PENDING))
-    jobs = found[order].tolist()
+    rows = np.flatnonzero(is_own[table.account] & queue.seen)
+    priority = np.nan_to_num(table.priority[rows], nan=-np.inf)
+    order = np.lexsort((rows, table.submit_us[rows], -priority, table.state[rows] != _PENDING))
+    jobs = rows[order].tolist()
     firsts = {table.partition[i]: i for i in reversed(jobs)}.values()
     return list(dict.fromkeys([*sorted(firsts, key=jobs.index), *jobs]))
 
 
 def place_job(queue: VisibleQueue, i: int) -> WaitingJob:
-    found = explain_waiting(queue, i)
-    job, is_held = found.job, found.job.state == "held"
+    waiting = explain_waiting(queue, i)
+    job, is_held = waiting.job, waiting.job.state == "held"
     return WaitingJob(
         record_id=None,
         source=queue.scheduler.name,
@@ -126,17 +130,19 @@ def place_job(queue: VisibleQueue, i: int) -> WaitingJob:
         cpus=job.cpus,
         requested_s=None,
         submit_at=job.submit_at,
-        position=None if is_held or found.ahead is None else found.ahead + 1,
+        position=None if is_held or waiting.ahead is None else waiting.ahead + 1,
         of=len(queue.table),
-        by_fairshare=None if is_held else found.by_fairshare,
+        by_fairshare=None if is_held else waiting.by_fairshare,
         is_held=is_held,
     )
 
 
-def queue_facts(mine: MyPriority, queues: Sequence[VisibleQueue], keys: Sequence[AccountKey]) -> QueueFacts | None:
+def queue_facts(priority: MyPriority, queues: Sequence[VisibleQueue], keys: Sequence[AccountKey]) -> QueueFacts | None:
     """Facts of the queues in which the account runs; None without one. keys: of the user's accounts."""
-    here = [queue for queue in queues if queue.scheduler.namespace in ("", mine.namespace) or not mine.namespace]
-    if not here or mine.rank is None:
+    here = [
+        queue for queue in queues if queue.scheduler.namespace in ("", priority.namespace) or not priority.namespace
+    ]
+    if not here or priority.rank is None:
         return None
     own = [(queue, own_jobs(queue, keys)) for queue in here]
     firsts = [place_job(queue, i) for queue, jobs in own for i in jobs[: len(set(queue.table.partition))]]
@@ -147,7 +153,7 @@ def queue_facts(mine: MyPriority, queues: Sequence[VisibleQueue], keys: Sequence
         position=first.position if first else None,
         of=first.of if first else 0,
         n_by_fairshare=first.by_fairshare if first else None,
-        n_better=sum(_count_better(queue, mine.rank) for queue in here),
+        n_better=sum(_count_better(queue, priority.rank) for queue in here),
     )
 
 

@@ -69,16 +69,16 @@ def agent_orders_of(scheduler: Scheduler) -> tuple[dict[str, Any], str]:
 
 
 def _share_order(scheduler: Scheduler) -> dict[str, Any] | None:
-    found = ShareOrder.objects.filter(scheduler=scheduler, state=ShareOrder.State.OPEN).first()
-    if found is None or scheduler.carries != Scheduler.Carries.SHARES:
+    share_order = ShareOrder.objects.filter(scheduler=scheduler, state=ShareOrder.State.OPEN).first()
+    if share_order is None or scheduler.carries != Scheduler.Carries.SHARES:
         return None
     names = ("group", "user", "before", "after", "agreed")
     lines = [
         {"line": i, **{name: line.get(name, "") for name in names}}
-        for i, line in enumerate(found.lines)
+        for i, line in enumerate(share_order.lines)
         if not line["outcome"]
     ]
-    return {"id": found.pk, "cluster": found.cluster, "lines": lines}
+    return {"id": share_order.pk, "cluster": share_order.cluster, "lines": lines}
 
 
 def subtree_path(scheduler: Scheduler) -> str:
@@ -100,7 +100,7 @@ def tag_of(scheduler: Scheduler) -> str:
     return f"{scheduler.revision}{moved}"
 
 
-def apply(scheduler: Scheduler, given: Mapping[str, Any]) -> None:
+def apply(scheduler: Scheduler, settings: Mapping[str, Any]) -> None:
     """Validate all settings, report all problems, and set them on the unsaved row.
 
     Raises:
@@ -108,7 +108,7 @@ def apply(scheduler: Scheduler, given: Mapping[str, Any]) -> None:
     """
     problems: list[FieldProblem] = []
     checked: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in settings.items():
         try:
             checked |= _checked(name, value, scheduler.policy)
         except Invalid as refusal:
@@ -152,7 +152,7 @@ def _partitions(value: Any, _policy: Policy) -> dict[str, Any]:
         return {"partitions": None}
     if not isinstance(value, list) or not 0 < len(value) <= MOST_PARTITIONS:
         raise _wrong("partitions", _("Write 1 to %(n)d names, or nothing for all.") % {"n": MOST_PARTITIONS})
-    return {"partitions": list(dict.fromkeys(_name("partitions", one) for one in value))}
+    return {"partitions": list(dict.fromkeys(_name("partitions", partition) for partition in value))}
 
 
 def _canary(value: Any, _policy: Policy) -> dict[str, Any]:
@@ -188,20 +188,20 @@ _OTHERS: dict[str, Callable[[Any, Policy], dict[str, Any]]] = {
 
 def _conflicts(scheduler: Scheduler) -> list[FieldProblem]:
     """Problems of combinations of valid settings; the database has the same rules as constraints."""
-    found = []
+    problems = []
     if scheduler.knob not in KNOBS[scheduler.kind]:
         known = ", ".join(KNOBS[scheduler.kind])
-        found.append(FieldProblem("knob", _("There is: %(names)s.") % {"kind": scheduler.kind, "names": known}))
+        problems.append(FieldProblem("knob", _("There is: %(names)s.") % {"kind": scheduler.kind, "names": known}))
     if scheduler.carries == Scheduler.Carries.SHARES and scheduler.mode == Scheduler.Mode.CANARY:
-        found.append(FieldProblem("mode", _("Shares have no canary: choose another mode.")))
+        problems.append(FieldProblem("mode", _("Shares have no canary: choose another mode.")))
     if scheduler.step > scheduler.weight:
-        found.append(FieldProblem("step", _("The step is larger than the weight: nothing would ever be sent.")))
+        problems.append(FieldProblem("step", _("The step is larger than the weight: nothing would ever be sent.")))
     canary = scheduler.canary_partition
     if scheduler.mode == Scheduler.Mode.CANARY and not canary:
-        found.append(FieldProblem("canary_partition", _("Canary mode needs a partition.")))
+        problems.append(FieldProblem("canary_partition", _("Canary mode needs a partition.")))
     if canary and scheduler.partitions is not None and canary not in scheduler.partitions:
-        found.append(FieldProblem("canary_partition", _("It has to be one of the partitions.")))
-    return found
+        problems.append(FieldProblem("canary_partition", _("It has to be one of the partitions.")))
+    return problems
 
 
 def _one_of(where: str, value: Any, known: list[str]) -> str:

@@ -79,9 +79,9 @@ def _wrong(where: str, message: str) -> Malformed:
 
 
 def pack_values(values: list[OwnValue]) -> tuple[bytes, str]:
-    columns: dict[str, Any] = {name: [getattr(one, name) for one in values] for name in _TEXTS}
+    columns: dict[str, Any] = {name: [getattr(value, name) for value in values] for name in _TEXTS}
     for name in ("raw_shares", *_NUMBERS):
-        columns[name] = np.array([getattr(one, name) for one in values], np.float64)
+        columns[name] = np.array([getattr(value, name) for value in values], np.float64)
     return pack(columns)
 
 

@@ -70,10 +70,10 @@ def find_scheduler(name: str) -> Scheduler:
     Raises:
         NotFound: there is none.
     """
-    found = Scheduler.objects.select_related("policy").filter(name=name[:100]).first() if "\0" not in name else None
-    if found is None:
+    scheduler = Scheduler.objects.select_related("policy").filter(name=name[:100]).first() if "\0" not in name else None
+    if scheduler is None:
         raise no_scheduler(name)
-    return found
+    return scheduler
 
 
 def no_scheduler(name: str) -> NotFound:

@@ -60,8 +60,8 @@ class QueueTable:
     @cached_property
     def number(self) -> F8:
         """Numbers of the jobs; infinite for a name that begins with no number."""
-        found = (re.match(r"[0-9]{1,15}", name) for name in self.job)
-        return np.array([np.inf if match is None else float(match[0]) for match in found], np.float64)
+        matches = (re.match(r"[0-9]{1,15}", name) for name in self.job)
+        return np.array([np.inf if match is None else float(match[0]) for match in matches], np.float64)
 
     def __len__(self) -> int:
         return len(self.job)
@@ -121,11 +121,11 @@ def read_queue(rows: Any) -> QueueTable:
             column.append(_instant_us(row.get(name), f"{where}.{name}"))
         for name, column in numbers.items():
             column.append(_number(row.get(name), f"{where}.{name}"))
-        given = row.get("terms")
-        if given is not None:
-            if not isinstance(given, dict) or not set(TERMS).issuperset(given):
+        row_terms = row.get("terms")
+        if row_terms is not None:
+            if not isinstance(row_terms, dict) or not set(TERMS).issuperset(row_terms):
                 raise _wrong(f"{where}.terms", f"must be an object with: {', '.join(TERMS)}")
-            terms[i] = [_number(given.get(name, 0), f"{where}.terms.{name}") for name in TERMS]
+            terms[i] = [_number(row_terms.get(name, 0), f"{where}.terms.{name}") for name in TERMS]
     return QueueTable(
         job=texts["job"],
         array_task=texts["array_task"],
@@ -179,13 +179,13 @@ class _QueueCache:
 
     def load(self, listing: QueueListing) -> QueueTable:
         key = (listing.scheduler_id, f"{listing.digest} {listing.taken_at.isoformat()}")
-        found = self._known.get(key)
-        if found is None:
+        table = self._known.get(key)
+        if table is None:
             listing.refresh_from_db(fields=["data", "digest", "taken_at"])
-            found = self._known[key] = unpack_queue(listing)
+            table = self._known[key] = unpack_queue(listing)
             while len(self._known) > 4:
                 self._known.popitem(last=False)
-        return found
+        return table
 
 
 _cache = _QueueCache()

@@ -43,7 +43,7 @@ def connect_shadow(site: SampleSite) -> None:
     settings = {"mode": "shadow", "namespace": NAMESPACE, "every_s": 3600}
     at = site.at
     begun_at = at - _PASSES * _BETWEEN
-    connect_scheduler(policy_slug=POLICY_SLUG, name=NAME, given=settings, at=begun_at, actor=COMMAND)
+    connect_scheduler(policy_slug=POLICY_SLUG, name=NAME, settings=settings, at=begun_at, actor=COMMAND)
     rng = random.Random(SEED + 7)
     factors = _factors(site.grid.members)
     for n_left in reversed(range(_PASSES)):
@@ -92,13 +92,13 @@ def _factors(members: Sequence[Member]) -> dict[tuple[str, str], float]:
     """Factors by (user, group) in the newest snapshot, for accounts with an entry."""
     newest = Snapshot.objects.filter(policy__slug=POLICY_SLUG).latest("pk")
     snapshot = store.load_stored(POLICY_SLUG, newest.pk)
-    names = sorted({(one.user, one.vo) for one in members})
-    found = {}
+    names = sorted({(member.user, member.vo) for member in members})
+    factors = {}
     for user, group in names:
         entries = snapshot.index.find_certain(AccountQuery(user, group, NAMESPACE))
         if entries:
-            found[user, group] = max(float(snapshot.values.factor[entry]) for entry in entries)
-    return found
+            factors[user, group] = max(float(snapshot.values.factor[entry]) for entry in entries)
+    return factors
 
 
 def _queue(rng: random.Random, factors: dict[tuple[str, str], float], at: datetime) -> list[dict[str, Any]]:

@@ -89,17 +89,17 @@ class SchedulerView:
 
 def list_schedulers(*, at: datetime, actor: Actor) -> list[SchedulerView]:
     """Schedulers of the policies that the actor manages, by name."""
-    managed = [one for one in list_policies(actor=actor) if manages(one, actor, at)]
-    found = Scheduler.objects.select_related("policy").filter(policy__in=managed)
-    return views_of([one for one in found if may_read(one, actor, at)], at)
+    managed = [policy for policy in list_policies(actor=actor) if manages(policy, actor, at)]
+    schedulers = Scheduler.objects.select_related("policy").filter(policy__in=managed)
+    return views_of([scheduler for scheduler in schedulers if may_read(scheduler, actor, at)], at)
 
 
 def views_of(schedulers: Iterable[Scheduler], at: datetime) -> list[SchedulerView]:
     """Views of schedulers, loading the last passes with one query."""
     chosen = list(schedulers)
     newest = AgentPass.objects.filter(scheduler__in=chosen).order_by("scheduler_id", "-id").distinct("scheduler_id")
-    last = {one.scheduler_id: one for one in newest}
-    return [SchedulerView(one, last.get(one.pk), at) for one in chosen]
+    last = {agent_pass.scheduler_id: agent_pass for agent_pass in newest}
+    return [SchedulerView(scheduler, last.get(scheduler.pk), at) for scheduler in chosen]
 
 
 def get_scheduler(*, name: str, at: datetime, actor: Actor) -> SchedulerView:
@@ -130,10 +130,10 @@ def get_orders(*, name: str, at: datetime, actor: Actor) -> tuple[dict[str, Any]
 def list_passes(*, name: str, at: datetime, actor: Actor, before_id: int | None = None, limit: int) -> list[AgentPass]:
     """Passes of a scheduler, newest first."""
     view = get_scheduler(name=name, at=at, actor=actor)
-    found: QuerySet[AgentPass] = AgentPass.objects.filter(scheduler=view.scheduler).order_by("-id")
+    passes: QuerySet[AgentPass] = AgentPass.objects.filter(scheduler=view.scheduler).order_by("-id")
     if before_id is not None:
-        found = found.filter(pk__lt=before_id)
-    return list(found[: min(limit, 500)])
+        passes = passes.filter(pk__lt=before_id)
+    return list(passes[: min(limit, 500)])
 
 
 @dataclass(frozen=True)
@@ -212,12 +212,12 @@ def list_queue(
         return None, []
     chosen = queue.seen.copy()
     if user:
-        mine = np.array([one[0] == user for one in queue.table.accounts], np.bool_)
-        chosen &= mine[queue.table.account] if len(mine) else False
+        is_of_user = np.array([account[0] == user for account in queue.table.accounts], np.bool_)
+        chosen &= is_of_user[queue.table.account] if len(is_of_user) else False
     if partition:
-        chosen &= np.array([one == partition for one in queue.table.partition], np.bool_)
-    found = np.flatnonzero(chosen)
-    return queue, found[found > after][: min(limit, MOST_LISTED)].tolist()
+        chosen &= np.array([job_partition == partition for job_partition in queue.table.partition], np.bool_)
+    rows = np.flatnonzero(chosen)
+    return queue, rows[rows > after][: min(limit, MOST_LISTED)].tolist()
 
 
 def has_queue(policy_slug: str) -> bool:
@@ -266,15 +266,15 @@ def open_queue(scheduler: Scheduler, *, at: datetime, actor: Actor) -> VisibleQu
 
 def _entries(table: QueueTable, snapshot: ServedSnapshot | None, namespace: str) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Entry of each account, as look-ups return it: the best ranked of several; −1 if unmapped."""
-    found = np.full(len(table.accounts), -1, np.int64)
+    entries = np.full(len(table.accounts), -1, np.int64)
     if snapshot is None:
-        return found
+        return entries
     rank = np.where(snapshot.values.has_rank, snapshot.values.rank, np.inf)
     for i, (user, group) in enumerate(table.accounts):
         matches = snapshot.index.find_certain(AccountQuery(user, group, namespace))
         if matches:
-            found[i] = min(matches, key=lambda entry: (rank[entry], -snapshot.values.factor[entry]))
-    return found
+            entries[i] = min(matches, key=lambda entry: (rank[entry], -snapshot.values.factor[entry]))
+    return entries
 
 
 def _seen(
@@ -345,8 +345,8 @@ def get_shadow(*, name: str, at: datetime, actor: Actor) -> Shadow:
 def list_agreement(*, name: str, n_days: int, at: datetime, actor: Actor) -> AgreementDays:
     """Agreement over the last days. Of more than 2,000 points, evenly spaced ones are returned, with the last."""
     scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
-    found = Agreement.objects.filter(scheduler=scheduler, at__gt=at - timedelta(days=n_days)).order_by("at")
-    rows = list(found.values_list("at", "compared", "kendall", "spearman", "top_overlap"))
+    agreements = Agreement.objects.filter(scheduler=scheduler, at__gt=at - timedelta(days=n_days)).order_by("at")
+    rows = list(agreements.values_list("at", "compared", "kendall", "spearman", "top_overlap"))
     step = -(-len(rows) // MOST_POINTS) or 1
     points = [AgreementPoint(*row) for row in rows[::-1][::step][::-1]]
     return AgreementDays(scheduler.name, scheduler.policy.slug, points)
@@ -355,7 +355,7 @@ def list_agreement(*, name: str, n_days: int, at: datetime, actor: Actor) -> Agr
 def list_partitions(scheduler: Scheduler) -> list[str]:
     """Partitions of the last listed waiting jobs and of the settings, by name."""
     table = load_queue(scheduler.pk)
-    listed = {one for names in (table.partition if table else ()) for one in names.split(",") if one}
+    listed = {partition for names in (table.partition if table else ()) for partition in names.split(",") if partition}
     return sorted(listed | set(scheduler.partitions or ()))
 
 

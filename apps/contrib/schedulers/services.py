@@ -30,7 +30,7 @@ def connect_scheduler(
     *,
     policy_slug: str,
     name: str,
-    given: Mapping[str, Any],
+    settings: Mapping[str, Any],
     at: datetime,
     actor: Actor,
     values: Sequence[OwnValue] = (),
@@ -54,10 +54,10 @@ def connect_scheduler(
             raise Conflict(message, code="scheduler_exists", fields=[FieldProblem("name", message)])
         if Scheduler.objects.filter(policy=policy).count() >= MOST_SCHEDULERS:
             raise Conflict(_("A policy has at most %(n)d schedulers.") % {"n": MOST_SCHEDULERS})
-        kind = given.get("kind", Scheduler.Kind.SLURM)
+        kind = settings.get("kind", Scheduler.Kind.SLURM)
         first = KNOBS[kind][0] if kind in KNOBS else ""
         scheduler = Scheduler(name=name, policy=policy, knob=first, kind=kind, created_at=at, changed_at=at)
-        apply(scheduler, given)
+        apply(scheduler, settings)
         scheduler.save()
         log("scheduler.connected", scheduler, at, actor, settings=_settings_of(scheduler))
         if values and values_at is not None:
@@ -66,7 +66,7 @@ def connect_scheduler(
 
 
 def change_scheduler(
-    *, name: str, tag: str, given: Mapping[str, Any], at: datetime, actor: Actor, reason: str = ""
+    *, name: str, tag: str, settings: Mapping[str, Any], at: datetime, actor: Actor, reason: str = ""
 ) -> Scheduler:
     """Change the given settings, also `paused` and `reset_values`. `tag`: as the caller loaded it.
 
@@ -74,14 +74,14 @@ def change_scheduler(
         Stale: it changed since.
         Invalid: invalid settings, with the problem of each field.
     """
-    found = find_to_change(name, actor, at)
-    with refusals_of("scheduler.changed", actor, at, found.policy.slug, name), transaction.atomic():
-        scheduler = lock_to_change(found, actor, at)
+    unlocked = find_to_change(name, actor, at)
+    with refusals_of("scheduler.changed", actor, at, unlocked.policy.slug, name), transaction.atomic():
+        scheduler = lock_to_change(unlocked, actor, at)
         if tag != tag_of(scheduler):
             raise Stale(_("Another person changed this first"))
         before = _settings_of(scheduler)
-        switches = {key: given[key] for key in ("paused", "reset_values") if key in given}
-        apply(scheduler, {key: value for key, value in given.items() if key not in switches})
+        switches = {key: settings[key] for key in ("paused", "reset_values") if key in settings}
+        apply(scheduler, {key: value for key, value in settings.items() if key not in switches})
         for key, value in switches.items():
             if not isinstance(value, bool):
                 raise Invalid(f"{key}: true or false", fields=[FieldProblem(key, _("Write true or false."))])
@@ -112,9 +112,9 @@ def remove_scheduler(*, name: str, tag: str, reason: str, at: datetime, actor: A
     Raises:
         Stale: it changed since.
     """
-    found = find_to_change(name, actor, at)
-    with refusals_of("scheduler.removed", actor, at, found.policy.slug, name), transaction.atomic():
-        scheduler = lock_to_change(found, actor, at)
+    unlocked = find_to_change(name, actor, at)
+    with refusals_of("scheduler.removed", actor, at, unlocked.policy.slug, name), transaction.atomic():
+        scheduler = lock_to_change(unlocked, actor, at)
         if tag != tag_of(scheduler):
             raise Stale(_("Another person changed this first"))
         log("scheduler.removed", scheduler, at, actor, reason=require_reason(reason))
@@ -128,23 +128,23 @@ def find_to_change(name: str, actor: Actor, at: datetime) -> Scheduler:
     return scheduler
 
 
-def lock_to_change(found: Scheduler, actor: Actor, at: datetime) -> Scheduler:
-    require_manage(found.policy, actor, at)
+def lock_to_change(unlocked: Scheduler, actor: Actor, at: datetime) -> Scheduler:
+    require_manage(unlocked.policy, actor, at)
     scheduler = (
         Scheduler.objects.select_for_update(of=["self"], no_key=True)
         .select_related("policy")
-        .filter(pk=found.pk)
+        .filter(pk=unlocked.pk)
         .first()
     )
     if scheduler is None:
-        raise no_scheduler(found.name)
+        raise no_scheduler(unlocked.name)
     return scheduler
 
 
 def _switch(name: str, verb: str, switches: Mapping[str, bool], at: datetime, actor: Actor) -> Scheduler:
-    found = find_to_change(name, actor, at)
-    with refusals_of(verb, actor, at, found.policy.slug, name), transaction.atomic():
-        scheduler = lock_to_change(found, actor, at)
+    unlocked = find_to_change(name, actor, at)
+    with refusals_of(verb, actor, at, unlocked.policy.slug, name), transaction.atomic():
+        scheduler = lock_to_change(unlocked, actor, at)
         before = _settings_of(scheduler)
         _set_switches(scheduler, **switches)
         _save_changes(scheduler, verb, before, at, actor, "")

@@ -88,12 +88,12 @@ class Comparison:
 
     @property
     def largest(self) -> float:
-        return max((abs(one.difference) for one in self.differences), default=0.0)
+        return max((abs(difference.difference) for difference in self.differences), default=0.0)
 
     @property
     def n_equal(self) -> int:
         """Number of users whose values are equal in the printed digits."""
-        return sum(one.reason in ("none", "rounding") for one in self.differences)
+        return sum(difference.reason in ("none", "rounding") for difference in self.differences)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -102,20 +102,22 @@ class Comparison:
             "unknown": self.n_unknown,
             "scale": self.scale,
             "largest": self.largest,
-            "differences": [one.to_json() for one in self.ordered()],
+            "differences": [difference.to_json() for difference in self.ordered()],
         }
 
     def ordered(self) -> list[Difference]:
         """Differences, largest first."""
-        return sorted(self.differences, key=lambda one: (-abs(one.difference), one.group, one.user))
+        return sorted(
+            self.differences, key=lambda difference: (-abs(difference.difference), difference.group, difference.user)
+        )
 
 
 def compare(rows: Sequence[OwnValue], ours: Ours, entry_of_row: Sequence[int]) -> Comparison:
     """Compare rows with our values. entry_of_row: (rows,) index of our entry for each row, −1 for none."""
     entry = np.array(entry_of_row, np.int64).reshape(-1)
-    is_user = np.array([bool(one.user) for one in rows], np.bool_)
-    theirs_all = np.array([one.fairshare for one in rows], np.float64)
-    known = is_user & (entry >= 0) & ~np.isnan(theirs_all)
+    is_user = np.array([bool(value.user) for value in rows], np.bool_)
+    scheduler_factor = np.array([value.fairshare for value in rows], np.float64)
+    known = is_user & (entry >= 0) & ~np.isnan(scheduler_factor)
     known[known] = ours.has_factor[entry[known]]
     at = np.flatnonzero(known)
     own = own_usage_of(rows)
@@ -123,14 +125,14 @@ def compare(rows: Sequence[OwnValue], ours: Ours, entry_of_row: Sequence[int]) -
     their_tree = build_their_tree(rows)
     with_tree = None
     if their_tree is not None:
-        found = _factors(their_tree.tree, their_tree.own_usage, ours.algorithm)
-        with_tree = None if found is None else found[their_tree.entry_of_row[at]]
+        factors = _factors(their_tree.tree, their_tree.own_usage, ours.algorithm)
+        with_tree = None if factors is None else factors[their_tree.entry_of_row[at]]
     scale: Scale = "factor" if str(ours.algorithm.get("name", "")).startswith("slurm-") else "position"
     parts = split_difference(
         ours.factor[entry[at]],
         None if with_usage is None else with_usage[entry[at]],
         with_tree,
-        theirs_all[at],
+        scheduler_factor[at],
         same_usage=bool(np.all(np.abs(ours.usage[entry[at]] - own[at]) < 1.0 + _SUM * own[at])),
         scale=scale,
     )
@@ -140,7 +142,7 @@ def compare(rows: Sequence[OwnValue], ours: Ours, entry_of_row: Sequence[int]) -
             user=rows[row].user,
             entry=int(entry[row]),
             ours=float(ours.factor[entry[row]]),
-            theirs=float(theirs_all[row]),
+            theirs=float(scheduler_factor[row]),
             our_usage=float(ours.usage[entry[row]]),
             their_usage=float(own[row]),
             difference=float(parts.whole[i]),
@@ -182,7 +184,7 @@ class Parts:
 
 
 def split_difference(
-    ours: F8, with_usage: F8 | None, with_tree: F8 | None, theirs: F8, *, same_usage: bool, scale: Scale
+    ours: F8, with_usage: F8 | None, with_tree: F8 | None, scheduler_values: F8, *, same_usage: bool, scale: Scale
 ) -> Parts:
     """Split differences of factors (m,) into parts, from the four computations; None for one that is not possible.
 
@@ -190,7 +192,7 @@ def split_difference(
     computation goes to the next one: a tree that our algorithm rejects is a matter of the algorithm (`rule`).
     """
     first = ours if with_usage is None else with_usage
-    steps = [ours, first, first if with_tree is None else with_tree, theirs]
+    steps = [ours, first, first if with_tree is None else with_tree, scheduler_values]
     if scale == "position":
         steps = [_positions(step) for step in steps]
     by_usage, by_tree, by_rule = (before - after for before, after in pairwise(steps))
@@ -213,8 +215,8 @@ def _positions(factor: F8) -> F8:
         return np.zeros(n)
     _values, index, counts = np.unique(np.round(factor, 6), return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
-    found: F8 = (((2 * last - counts - 1) / 2)[index] / (n - 1)).astype(np.float64)
-    return found
+    positions: F8 = (((2 * last - counts - 1) / 2)[index] / (n - 1)).astype(np.float64)
+    return positions
 
 
 ROOT = "root"
@@ -235,33 +237,33 @@ def own_usage_of(rows: Sequence[OwnValue]) -> F8:
     Listed usage is truncated to whole numbers, so a remainder of less than one per member is ignored. A larger
     remainder is usage of removed users.
     """
-    own = np.array([0.0 if math.isnan(one.raw_usage) else one.raw_usage for one in rows])
-    row_of_group = {one.group: i for i, one in enumerate(rows) if not one.user}
+    own = np.array([0.0 if math.isnan(row.raw_usage) else row.raw_usage for row in rows])
+    row_of_group = {row.group: i for i, row in enumerate(rows) if not row.user}
     below, members = np.zeros(len(rows)), np.zeros(len(rows))
-    for i, one in enumerate(rows):
-        above = row_of_group.get(one.group if one.user else one.parent)
+    for i, row in enumerate(rows):
+        above = row_of_group.get(row.group if row.user else row.parent)
         if above is not None and above != i:
             below[above] += own[i]
             members[above] += 1
-    is_group = np.array([not one.user for one in rows], np.bool_)
+    is_group = np.array([not row.user for row in rows], np.bool_)
     rest = own - below
     return np.where(is_group, np.where(rest > members, rest, 0.0), own)
 
 
 def build_their_tree(rows: Sequence[OwnValue]) -> TheirTree | None:
     """Build the scheduler's tree; None if the rows don't contain the groups' parents or are no tree."""
-    row_of_group = {one.group: i for i, one in enumerate(rows) if not one.user}
+    row_of_group = {row.group: i for i, row in enumerate(rows) if not row.user}
     if ROOT not in row_of_group:
         return None
     parents = []
-    for one in rows:
-        is_root = not one.user and one.group == ROOT
-        above = -1 if is_root else row_of_group.get(one.group if one.user else one.parent)
+    for row in rows:
+        is_root = not row.user and row.group == ROOT
+        above = -1 if is_root else row_of_group.get(row.group if row.user else row.parent)
         if above is None:
             return None
         parents.append(above)
-    shares = [math.nan if one.raw_shares == PARENT else _shares(one) for one in rows]
-    is_user = [bool(one.user) for one in rows]
+    shares = [math.nan if row.raw_shares == PARENT else _shares(row) for row in rows]
+    is_user = [bool(row.user) for row in rows]
     try:
         tree, order = FairshareTree.from_columns(
             parents, shares, is_group=[not user for user in is_user], is_user=is_user
@@ -273,5 +275,5 @@ def build_their_tree(rows: Sequence[OwnValue]) -> TheirTree | None:
     return TheirTree(tree, entry, own_usage_of(rows)[order])
 
 
-def _shares(one: OwnValue) -> float:
-    return 0.0 if math.isnan(one.raw_shares) else one.raw_shares
+def _shares(row: OwnValue) -> float:
+    return 0.0 if math.isnan(row.raw_shares) else row.raw_shares

@@ -47,10 +47,10 @@ class ShareChange:
 
 @dataclass(frozen=True)
 class ShareDifference:
-    """given: the policy's tree; fitted: the same with names and whole shares as the scheduler accepts them."""
+    """policy_tree: the policy's tree; fitted: the same with names and whole shares as the scheduler accepts them."""
 
     cluster: str
-    given: TreeColumns
+    policy_tree: TreeColumns
     fitted: TreeColumns
     wanted: ProposedMapping
     outside: frozenset[Key]  # associations of the policy that are not carried
@@ -87,12 +87,12 @@ class ShareDifference:
     @property
     def to_send(self) -> list[ShareChange]:
         """Changes made in the policy."""
-        return [one for one in self.changes if not one.is_by_hand]
+        return [change for change in self.changes if not change.is_by_hand]
 
     @property
     def by_hand(self) -> list[ShareChange]:
         """Changes made in the scheduler."""
-        return [one for one in self.changes if one.is_by_hand]
+        return [change for change in self.changes if change.is_by_hand]
 
     @cached_property
     def only_here(self) -> list[Key]:
@@ -105,30 +105,32 @@ class ShareDifference:
     @property
     def tag(self) -> str:
         """Version tag of the changes: an order names the version that its author saw."""
-        text = "\n".join(f"{one.key} {one.before} {one.after} {one.agreed}" for one in self.changes)
+        text = "\n".join(f"{change.key} {change.before} {change.after} {change.agreed}" for change in self.changes)
         return hashlib.sha256(f"{self.cluster}\n{text}".encode()).hexdigest()[:16]
 
-    def shares_in_policy(self, one: ShareChange) -> float | str:
+    def shares_in_policy(self, change: ShareChange) -> float | str:
         """Shares of a change in the policy's units, without the factor that made them whole numbers."""
-        if one.before == PARENT:
+        if change.before == PARENT:
             return PARENT
-        return plain_number(round(int(one.before) / self._scale(one.row), 9))
+        return plain_number(round(int(change.before) / self._scale(change.row), 9))
 
     def _scale(self, row: int) -> float:
         """Factor by which the shares of this entry and its siblings were multiplied."""
-        beside = np.flatnonzero(competitors(self.given) == competitors(self.given)[row])
-        beside = beside[(beside > 0) & (self.given.shares[beside] > 0) & ~self.given.inherit[beside]]
-        return float(np.median(self.fitted.shares[beside] / self.given.shares[beside])) if len(beside) else 1.0
+        beside = np.flatnonzero(competitors(self.policy_tree) == competitors(self.policy_tree)[row])
+        beside = beside[(beside > 0) & (self.policy_tree.shares[beside] > 0) & ~self.policy_tree.inherit[beside]]
+        return float(np.median(self.fitted.shares[beside] / self.policy_tree.shares[beside])) if len(beside) else 1.0
 
 
 def compare_shares(kind: str, tree: TreeColumns, listing: Listing, within: Mask | None) -> ShareDifference:
     """Compare shares. tree: the unmodified tree of the policy. within: entries whose shares are carried; None: all."""
     listed = [ListedAssociation(row.group, row.user, row.partition, row.parent, row.shares) for row in listing.rows]
     if kind == Scheduler.Kind.GRIDENGINE:
-        found = shares_for_gridengine(tree, listed)
+        policy_shares = shares_for_gridengine(tree, listed)
     else:
-        found = shares_for_slurm(tree, listing.cluster, listed)
-    whole = {Key(*key): one for key, one in found.shares.items()}
-    wanted = {key: one for key, one in whole.items() if within is None or within[one[1]]}
+        policy_shares = shares_for_slurm(tree, listing.cluster, listed)
+    whole = {Key(*key): share for key, share in policy_shares.shares.items()}
+    wanted = {key: share for key, share in whole.items() if within is None or within[share[1]]}
     outside = frozenset(whole.keys() - wanted.keys())
-    return ShareDifference(listing.cluster, tree, found.fitted, wanted, outside, listing, kind, found.notes)
+    return ShareDifference(
+        listing.cluster, tree, policy_shares.fitted, wanted, outside, listing, kind, policy_shares.notes
+    )

@@ -53,18 +53,18 @@ class Listing:
         return {row.key: row for row in self.rows if not row.partition}
 
 
-def read_listing(given: Any) -> tuple[str, list[ListedShare]]:
+def read_listing(report: Any) -> tuple[str, list[ListedShare]]:
     """Validate an agent's report; returns the cluster and its rows.
 
     Raises:
         Malformed: the first invalid field.
     """
-    if not isinstance(given, dict) or set(given) != {"cluster", "rows"} or type(given["cluster"]) is not str:
+    if not isinstance(report, dict) or set(report) != {"cluster", "rows"} or type(report["cluster"]) is not str:
         raise _wrong("shares", "must be an object with: cluster, rows")
-    rows = given["rows"]
-    if not isinstance(rows, list) or len(rows) > MOST_ROWS or len(given["cluster"]) > 256:
+    rows = report["rows"]
+    if not isinstance(rows, list) or len(rows) > MOST_ROWS or len(report["cluster"]) > 256:
         raise _wrong("shares.rows", f"must be a list of at most {MOST_ROWS:,} rows")
-    return given["cluster"], [_read(row, f"shares.rows[{i}]") for i, row in enumerate(rows)]
+    return report["cluster"], [_read(row, f"shares.rows[{i}]") for i, row in enumerate(rows)]
 
 
 def _read(row: Any, where: str) -> ListedShare:
@@ -91,15 +91,15 @@ def with_agreed(
 
     For an association that is new in the listing they are its present shares, so that any difference is to be sent.
     """
-    found = []
+    agreed_rows = []
     for row in rows:
         known = before.get(row.key)
         agreed = row.shares if known is None or not known.agreed else known.agreed
         agreed = were_set.get(row.key, agreed)
         if wanted.get(row.key) == row.shares:
             agreed = row.shares
-        found.append(replace(row, agreed=agreed))
-    return found
+        agreed_rows.append(replace(row, agreed=agreed))
+    return agreed_rows
 
 
 def store_listing(scheduler: Scheduler, cluster: str, rows: list[ListedShare], taken_at: datetime) -> None:

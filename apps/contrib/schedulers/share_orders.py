@@ -34,9 +34,9 @@ def order_shares(
         Conflict: an order is open (`order_open`), or the agent doesn't set shares (`sets_no_shares`).
         Invalid: nothing to set, or a name that isn't in the difference.
     """
-    found = find_to_change(name, actor, at)
-    with refusals_of("scheduler.shares_ordered", actor, at, found.policy.slug, name), transaction.atomic():
-        scheduler = lock_to_change(found, actor, at)
+    unlocked = find_to_change(name, actor, at)
+    with refusals_of("scheduler.shares_ordered", actor, at, unlocked.policy.slug, name), transaction.atomic():
+        scheduler = lock_to_change(unlocked, actor, at)
         if scheduler.carries != Scheduler.Carries.SHARES or scheduler.mode != Scheduler.Mode.ON:
             message = _("The agent sets shares where the scheduler carries shares, in mode on.")
             raise Conflict(message, code="sets_no_shares")
@@ -50,7 +50,7 @@ def order_shares(
             scheduler=scheduler,
             cluster=difference.cluster,
             revision_number=scheduler.policy.head_number,
-            lines=[_line(one) for one in chosen[:MOST_LINES]],
+            lines=[_line(change) for change in chosen[:MOST_LINES]],
             created_at=at,
             created_by=actor.name,
         )
@@ -65,9 +65,9 @@ def cancel_share_order(*, name: str, order_id: int, at: datetime, actor: Actor) 
     Raises:
         NotFound: there is none.
     """
-    found = find_to_change(name, actor, at)
-    with refusals_of("scheduler.share_order_cancelled", actor, at, found.policy.slug, name), transaction.atomic():
-        scheduler = lock_to_change(found, actor, at)
+    unlocked = find_to_change(name, actor, at)
+    with refusals_of("scheduler.share_order_cancelled", actor, at, unlocked.policy.slug, name), transaction.atomic():
+        scheduler = lock_to_change(unlocked, actor, at)
         order = ShareOrder.objects.select_for_update(no_key=True).filter(scheduler=scheduler, pk=order_id).first()
         if order is None:
             raise NotFound(_("Not found, or not visible to you."))
@@ -85,9 +85,9 @@ def take_over_shares(*, name: str, tag: str, keys: Sequence[Key], at: datetime, 
         Stale: the difference has changed since.
         Invalid: nothing to take over, or a name that isn't in the difference.
     """
-    found = find_to_change(name, actor, at)
+    unlocked = find_to_change(name, actor, at)
     with transaction.atomic():
-        scheduler = lock_to_change(found, actor, at)
+        scheduler = lock_to_change(unlocked, actor, at)
         difference = _reviewed(scheduler, tag)
         chosen = _chosen(difference.by_hand, keys)
         if not chosen:
@@ -100,10 +100,10 @@ def take_over_shares(*, name: str, tag: str, keys: Sequence[Key], at: datetime, 
         operations = [
             {
                 "op": "set_shares",
-                "entry": str(difference.given.uuid(one.row)),
-                "shares": difference.shares_in_policy(one),
+                "entry": str(difference.policy_tree.uuid(change.row)),
+                "shares": difference.shares_in_policy(change),
             }
-            for one in chosen
+            for change in chosen
         ]
         return add_operations(id=draft.pk, version=draft.version, operations=operations, at=at, actor=actor)
 
@@ -118,7 +118,7 @@ def _reviewed(scheduler: Scheduler, tag: str) -> ShareDifference:
 
 
 def _chosen(changes: Sequence[ShareChange], keys: Sequence[Key]) -> list[ShareChange]:
-    by_key = {one.key: one for one in changes}
+    by_key = {change.key: change for change in changes}
     unknown = [key for key in keys if key not in by_key]
     if unknown:
         message = _("%(group)s %(user)s was not changed in the scheduler.") % unknown[0]._asdict()
@@ -126,14 +126,14 @@ def _chosen(changes: Sequence[ShareChange], keys: Sequence[Key]) -> list[ShareCh
     return [by_key[key] for key in dict.fromkeys(keys)]
 
 
-def _line(one: ShareChange) -> dict[str, str]:
-    key = one.key
+def _line(change: ShareChange) -> dict[str, str]:
+    key = change.key
     return {
         "group": key.group,
         "user": key.user,
-        "before": one.before,
-        "after": one.after,
-        "agreed": one.agreed,
+        "before": change.before,
+        "after": change.after,
+        "agreed": change.agreed,
         "outcome": "",
         "detail": "",
     }

@@ -30,14 +30,16 @@ def store_shares(
     store_listing(scheduler, cluster, agreed, taken_at)
 
 
-def store_outcomes(scheduler: Scheduler, given: Mapping[str, Any] | None, at: datetime, actor: Actor) -> dict[Key, str]:
+def store_outcomes(
+    scheduler: Scheduler, report: Mapping[str, Any] | None, at: datetime, actor: Actor
+) -> dict[Key, str]:
     """Store outcomes of an order; returns the shares that were set. A cancelled order stays cancelled."""
-    if given is None:
+    if report is None:
         return {}
-    order = ShareOrder.objects.select_for_update(no_key=True).filter(scheduler=scheduler, pk=given["id"]).first()
+    order = ShareOrder.objects.select_for_update(no_key=True).filter(scheduler=scheduler, pk=report["id"]).first()
     if order is None:
         return {}
-    for each in given["outcomes"]:
+    for each in report["outcomes"]:
         if 0 <= each["line"] < len(order.lines):
             line = order.lines[each["line"]]
             line["outcome"], line["detail"] = each["code"], each["detail"]
@@ -45,15 +47,15 @@ def store_outcomes(scheduler: Scheduler, given: Mapping[str, Any] | None, at: da
         _end(order, at)
         _log_end("scheduler.shares_set", scheduler, order, at, actor)
     order.save()
-    reported = {each["line"] for each in given["outcomes"]}
+    reported = {each["line"] for each in report["outcomes"]}
     return _were_set(line for i, line in enumerate(order.lines) if i in reported)
 
 
 def store_restored(
-    scheduler: Scheduler, given: Sequence[Mapping[str, str]], at: datetime, actor: Actor
+    scheduler: Scheduler, restored_lines: Sequence[Mapping[str, str]], at: datetime, actor: Actor
 ) -> dict[Key, str]:
     """Store what a reset did with the shares as an order that has ended; returns the shares that were restored."""
-    if not given:
+    if not restored_lines:
         return {}
     known = load_listing(scheduler)
     names = ("group", "user", "before", "after", "detail")
@@ -61,7 +63,7 @@ def store_restored(
         scheduler=scheduler,
         cluster="" if known is None else known.cluster,
         revision_number=scheduler.policy.head_number,
-        lines=[{**{name: each[name] for name in names}, "outcome": each["code"]} for each in given],
+        lines=[{**{name: each[name] for name in names}, "outcome": each["code"]} for each in restored_lines],
         created_at=at,
         created_by=actor.name,
     )

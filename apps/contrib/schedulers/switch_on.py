@@ -48,16 +48,16 @@ def switch_on(scope: SchedulerScope, *, name: str, tag: str, at: datetime, actor
         )
         values = {"codes": ", ".join(wrong), "n": scheduler.every_s}
         raise Conflict(message % values, code="checks_failed")
-    given: dict[str, Any] = {"mode": Scheduler.Mode.ON}
+    settings: dict[str, Any] = {"mode": Scheduler.Mode.ON}
     if scope.everything:
-        given |= {"partitions": None, "subtree": "/"}
+        settings |= {"partitions": None, "subtree": "/"}
     if scope.subtree:
-        given["subtree"] = scope.subtree
+        settings["subtree"] = scope.subtree
     if scope.partitions:
         already = (scheduler.partitions or []) if scheduler.mode == Scheduler.Mode.ON else []
         is_all = scheduler.mode == Scheduler.Mode.ON and scheduler.partitions is None
-        given["partitions"] = None if is_all else list(dict.fromkeys([*already, *scope.partitions]))
+        settings["partitions"] = None if is_all else list(dict.fromkeys([*already, *scope.partitions]))
         canary = scheduler.canary_partition
-        if given["partitions"] is not None and canary and canary not in given["partitions"]:
-            given["canary_partition"] = ""
-    return change_scheduler(name=name, tag=tag, given=given, at=at, actor=actor, reason=reason)
+        if settings["partitions"] is not None and canary and canary not in settings["partitions"]:
+            settings["canary_partition"] = ""
+    return change_scheduler(name=name, tag=tag, settings=settings, at=at, actor=actor, reason=reason)

@@ -107,7 +107,7 @@ def find_in_queues(
 
     What the actor may see is computed before the number is looked up: a hidden job takes as long as a missing one.
     """
-    slugs = [one.slug for one in list_policies(actor=actor) if policy_slug in ("", one.slug)]
+    slugs = [policy.slug for policy in list_policies(actor=actor) if policy_slug in ("", policy.slug)]
     known = Scheduler.objects.select_related("policy").filter(policy__slug__in=slugs)
     places: list[tuple[VisibleQueue, int]] = []
     for each in known.filter(name=scheduler) if scheduler else known:
@@ -127,7 +127,7 @@ def list_waiting(
     """The first waiting jobs of a policy that the actor may see, each with its scheduler, and their total number."""
     jobs: list[tuple[str, QueuedJob]] = []
     n = 0
-    slugs = [one.slug for one in list_policies(actor=actor) if one.slug == policy_slug]
+    slugs = [policy.slug for policy in list_policies(actor=actor) if policy.slug == policy_slug]
     for scheduler in Scheduler.objects.select_related("policy").filter(policy__slug__in=slugs):
         try:
             queue = open_queue(scheduler, at=at, actor=actor)
@@ -289,7 +289,7 @@ def _groups(queue: VisibleQueue, ahead: Flags) -> Sequence[GroupAhead]:
     while shut and sum(len(users[key]) for key in shut) < least and countable:
         shut.add(countable.pop(0))
     shown = [GroupAhead(key.lstrip("?"), int(row[0]), row[1]) for key, row in jobs.items() if key not in shut]
-    shown.sort(key=lambda one: (-one.jobs, one.path))
+    shown.sort(key=lambda group: (-group.jobs, group.path))
     if shut:
         n, cpus = (sum(jobs[key][k] for key in shut) for k in (0, 1))
         shown.append(GroupAhead("", int(n), cpus))

@@ -24,7 +24,7 @@ def site(computed_site: Site) -> Site:
 @pytest.fixture
 def connected(site: Site) -> Site:
     """With the scheduler c1 in mode *on*."""
-    connect_scheduler(policy_slug="grid", name="c1", given={"mode": "on", "namespace": "a"}, at=AT, actor=SYSTEM)
+    connect_scheduler(policy_slug="grid", name="c1", settings={"mode": "on", "namespace": "a"}, at=AT, actor=SYSTEM)
     return site
 
 

@@ -25,4 +25,4 @@ LARGE_BODIES = {"order_scheduler_shares", "report_scheduler_pass", "take_over_sc
 
 
 def real_names(site: Site) -> dict[str, Any]:
-    return {"scheduler": connect_scheduler(policy_slug="grid", name="c1", given={}, at=site.at, actor=SYSTEM).name}
+    return {"scheduler": connect_scheduler(policy_slug="grid", name="c1", settings={}, at=site.at, actor=SYSTEM).name}

@@ -94,7 +94,7 @@ def _scheduler(world: World) -> str:
     """c1, with one pass of its agent and a job of each person."""
     if not Scheduler.objects.filter(name="c1").exists():
         given = {"mode": "on", "namespace": "a"}
-        connect_scheduler(policy_slug="grid", name="c1", given=given, at=AT, actor=SYSTEM)
+        connect_scheduler(policy_slug="grid", name="c1", settings=given, at=AT, actor=SYSTEM)
         came = {"started_at": AT, "ended_at": AT, "pass": uuid4()}
         record_pass(name="c1", report=report(**came), body_sha256="", at=AT, actor=SYSTEM)
     world.objects["of_c1"] = f'"{tag_of_scheduler(Scheduler.objects.get(name="c1"))}"'

@@ -28,7 +28,7 @@ def test_factors_of_a_site_arrive_in_the_scheduler(
 ) -> None:
     store.poll()
     given = {"mode": "on", "namespace": "a", "limits": {"unmapped_percent": 30, "calls_per_s": 1000}}
-    connect_scheduler(policy_slug="grid", name="c1", given=given, at=AT, actor=SYSTEM)
+    connect_scheduler(policy_slug="grid", name="c1", settings=given, at=AT, actor=SYSTEM)
     token = computed_site.token("schedulers", "priorities:read", policy_slug="grid")
     scheduler = FakeScheduler(tmp_path / "bin")
     scheduler.jobs = {str(n): {"user": user, "group": group} for n, (user, group) in enumerate(JOBS.items(), 1)}

@@ -23,12 +23,12 @@ pytestmark = pytest.mark.django_db
 
 
 def connect(name: str = "c2", **given: Any) -> Scheduler:
-    return connect_scheduler(policy_slug="grid", name=name, given=given, at=AT, actor=SYSTEM)
+    return connect_scheduler(policy_slug="grid", name=name, settings=given, at=AT, actor=SYSTEM)
 
 
 def change(**given: Any) -> Scheduler:
     tag = tag_of(Scheduler.objects.get(name="c1"))
-    return change_scheduler(name="c1", tag=tag, given=given, at=AT, actor=SYSTEM)
+    return change_scheduler(name="c1", tag=tag, settings=given, at=AT, actor=SYSTEM)
 
 
 @pytest.mark.parametrize(

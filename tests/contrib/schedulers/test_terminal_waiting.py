@@ -17,7 +17,7 @@ def test_why_explains_own_waiting_jobs_and_hides_others(
     terminal: Terminal,  # noqa: F811
     alice: str,  # noqa: F811
 ) -> None:
-    connect_scheduler(policy_slug="grid", name="c1", given={"mode": "on", "namespace": "a"}, at=AT, actor=SYSTEM)
+    connect_scheduler(policy_slug="grid", name="c1", settings={"mode": "on", "namespace": "a"}, at=AT, actor=SYSTEM)
     queue = [job("101", site=10), job("102", "bob", site=1_000_000)]
     came = {"started_at": AT, "ended_at": AT, "pass": uuid4()}
     record_pass(name="c1", report=report(**came, queue=queue), body_sha256="", at=AT, actor=SYSTEM)

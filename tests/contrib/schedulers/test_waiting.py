@@ -83,7 +83,7 @@ def test_jobs_of_equal_priority_go_by_their_number_in_slurm_wherever_they_are_li
 
 def test_jobs_of_equal_priority_go_by_submission_in_grid_engine(connected: Site, agent: Caller) -> None:
     given = {"mode": "on", "namespace": "a", "kind": "gridengine", "knob": "priority"}
-    connect_scheduler(policy_slug="grid", name="c2", given=given, at=AT, actor=SYSTEM)
+    connect_scheduler(policy_slug="grid", name="c2", settings=given, at=AT, actor=SYSTEM)
     plain: dict[str, Any] = {"terms": None, "priority": 5, "reason": "qw"}
     early = instant(AT - timedelta(hours=2))
     queue = [job("101", **plain), job("200", "bob", submit_at=early, **plain), job("9", "bob", **plain)]
@@ -182,7 +182,7 @@ def test_states_of_grid_engine_decide_who_is_ahead(
     connected: Site, agent: Caller, state: str, key: str, ahead: int
 ) -> None:
     given = {"mode": "on", "namespace": "a", "kind": "gridengine", "knob": "priority"}
-    connect_scheduler(policy_slug="grid", name="c2", given=given, at=AT, actor=SYSTEM)
+    connect_scheduler(policy_slug="grid", name="c2", settings=given, at=AT, actor=SYSTEM)
     queue = [
         job("101", terms=None, priority=5, reason="qw"),
         job("1", "bob", terms=None, priority=9, reason=state, state="held" if "h" in state else "pending"),
@@ -350,7 +350,7 @@ def test_where_the_priority_is_ours_alone_fair_share_decides_every_order(connect
     connect_scheduler(
         policy_slug="grid",
         name="c2",
-        given={"mode": "on", "namespace": "a", "kind": "gridengine", "knob": "priority"},
+        settings={"mode": "on", "namespace": "a", "kind": "gridengine", "knob": "priority"},
         at=AT,
         actor=SYSTEM,
     )
@@ -370,8 +370,8 @@ def test_where_the_priority_is_ours_alone_fair_share_decides_every_order(connect
 
 def test_a_number_of_several_schedulers_is_a_question_back(connected: Site, agent: Caller) -> None:
     given = {"mode": "on", "namespace": "a"}
-    connect_scheduler(policy_slug="grid", name="c2", given=given, at=AT, actor=SYSTEM)
-    connect_scheduler(policy_slug="grid", name="unlisted", given=given, at=AT, actor=SYSTEM)
+    connect_scheduler(policy_slug="grid", name="c2", settings=given, at=AT, actor=SYSTEM)
+    connect_scheduler(policy_slug="grid", name="unlisted", settings=given, at=AT, actor=SYSTEM)
     for name, queue in (("c1", [job("101")]), ("c2", [job("101", site=7), job("7", "bob")])):
         assert agent.post(f"schedulers/{name}/passes", report(queue=queue)).status_code == 200
     actor = Actor(user=connected.admin, via="page")

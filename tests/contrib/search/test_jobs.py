@@ -40,7 +40,7 @@ def site(computed_site: Site) -> Site:
     make_source(new, at=AT, actor=SYSTEM)
     push(*({"job": "12", "array_task": task, "user": "bob", "group": "physics"} for task in ("1", "3")))
     push({"job": "1", "user": "carol", "group": "biology"}, source="cluster-b")
-    connect_scheduler(policy_slug="grid", name="c1", given={"mode": "on", "namespace": "a"}, at=AT, actor=SYSTEM)
+    connect_scheduler(policy_slug="grid", name="c1", settings={"mode": "on", "namespace": "a"}, at=AT, actor=SYSTEM)
     agent = Caller(token=computed_site.token("schedulers", "priorities:read", policy_slug="grid"))
     queue = [
         job("101"),

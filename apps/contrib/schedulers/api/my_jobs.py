@@ -45,8 +45,8 @@ class MyWaitingJobsView(APIView):
     )
     def get(self, request: Request) -> Response:
         """The caller's waiting jobs, in the scheduler's order where an agent lists them, else by fairshare alone."""
-        given = read_query(WaitingFilterSerializer, request)
-        found = list_my_waiting_jobs(
-            policy_slug=given["policy"], actor=actor_of(request), at=clock.now(), limit=MOST_JOBS
+        query = read_query(WaitingFilterSerializer, request)
+        waiting_jobs = list_my_waiting_jobs(
+            policy_slug=query["policy"], actor=actor_of(request), at=clock.now(), limit=MOST_JOBS
         )
-        return Response(WaitingJobsSerializer(found).data)
+        return Response(WaitingJobsSerializer(waiting_jobs).data)

@@ -138,12 +138,12 @@ class PassSerializer(serializers.Serializer[Any]):
         return {"pass": serializers.UUIDField(source="uid"), **super().get_fields()}  # a keyword of Python
 
     @extend_schema_field(JobCountsSerializer)
-    def get_jobs(self, one: AgentPass) -> dict[str, int]:
-        return {name: getattr(one, name) for name in COUNTS}
+    def get_jobs(self, agent_pass: AgentPass) -> dict[str, int]:
+        return {name: getattr(agent_pass, name) for name in COUNTS}
 
     @extend_schema_field(FrozenSerializer(allow_null=True))
-    def get_frozen(self, one: AgentPass) -> dict[str, str] | None:
-        return {"code": one.frozen_code, "detail": one.frozen_detail} if one.frozen_code else None
+    def get_frozen(self, agent_pass: AgentPass) -> dict[str, str] | None:
+        return {"code": agent_pass.frozen_code, "detail": agent_pass.frozen_detail} if agent_pass.frozen_code else None
 
 
 class SchedulerSerializer(OrdersSerializer):

@@ -74,9 +74,9 @@ class DifferencesView(APIView):
     @extend_schema(operation_id="get_scheduler_differences", responses=ShadowSerializer)
     def get(self, request: Request, scheduler: str) -> Response:
         """Factors of the scheduler beside those computed here, the largest difference first, split by reason."""
-        found = get_shadow(name=scheduler, at=clock.now(), actor=actor_of(request))
-        compared = None if found.comparison is None else found.comparison.to_json()
-        return Response(ShadowSerializer({"taken_at": found.taken_at, "comparison": compared}).data)
+        shadow = get_shadow(name=scheduler, at=clock.now(), actor=actor_of(request))
+        compared = None if shadow.comparison is None else shadow.comparison.to_json()
+        return Response(ShadowSerializer({"taken_at": shadow.taken_at, "comparison": compared}).data)
 
 
 class SwitchOnView(APIView):
@@ -93,9 +93,9 @@ class SwitchOnView(APIView):
         """Leave shadow mode for more partitions, for a subtree, or for everything: the agent sends values there."""
         at, actor = clock.now(), actor_of(request)
         get_scheduler(name=scheduler, at=at, actor=actor)
-        tag, given = require_if_match(request, "scheduler"), read_body(SwitchOnSerializer, request)
-        reason = given.pop("reason", "")
-        switch_on(SchedulerScope(**given), name=scheduler, tag=tag, at=at, actor=actor, reason=reason)
+        tag, body = require_if_match(request, "scheduler"), read_body(SwitchOnSerializer, request)
+        reason = body.pop("reason", "")
+        switch_on(SchedulerScope(**body), name=scheduler, tag=tag, at=at, actor=actor, reason=reason)
         view = get_scheduler(name=scheduler, at=at, actor=actor)
         tag = tag_of(view.scheduler)
         return with_etag(Response(scheduler_json(view, orders_of(view.scheduler), tag)), tag)

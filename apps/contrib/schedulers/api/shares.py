@@ -111,8 +111,8 @@ class SharesView(APIView):
     @extend_schema(operation_id="get_scheduler_shares", responses=SharesSerializer)
     def get(self, request: Request, scheduler: str) -> Response:
         """Differences between the policy's shares and the scheduler's, as its agent last listed them."""
-        found = selectors.get_share_difference(name=scheduler, at=clock.now(), actor=actor_of(request))
-        return Response(shares_json(found))
+        difference = selectors.get_share_difference(name=scheduler, at=clock.now(), actor=actor_of(request))
+        return Response(shares_json(difference))
 
 
 class _ChangedView(APIView):
@@ -128,18 +128,18 @@ class ShareOrderListView(_ChangedView):
     @extend_schema(operation_id="list_scheduler_share_orders", responses=list_schema(ShareOrderSerializer))
     def get(self, request: Request, scheduler: str) -> Response:
         """Orders of shares, newest first, with the outcome of each line."""
-        found = selectors.list_share_orders(name=scheduler, at=clock.now(), actor=actor_of(request))
-        return list_response(ShareOrderSerializer(found, many=True).data)
+        orders = selectors.list_share_orders(name=scheduler, at=clock.now(), actor=actor_of(request))
+        return list_response(ShareOrderSerializer(orders, many=True).data)
 
     @extend_schema(
         operation_id="order_scheduler_shares", request=NewOrderSerializer, responses={201: ShareOrderSerializer}
     )
     def post(self, request: Request, scheduler: str) -> Response:
         """Order the agent to set shares: those that the policy changed, or those in `put_back`. At most 5,000."""
-        given = read_body(NewOrderSerializer, request)
-        put_back = None if given["put_back"] is None else _keys(given["put_back"])
+        body = read_body(NewOrderSerializer, request)
+        put_back = None if body["put_back"] is None else _keys(body["put_back"])
         order = share_orders.order_shares(
-            name=scheduler, tag=given["tag"], put_back=put_back, at=clock.now(), actor=actor_of(request)
+            name=scheduler, tag=body["tag"], put_back=put_back, at=clock.now(), actor=actor_of(request)
         )
         return Response(ShareOrderSerializer(order).data, status=201)
 
@@ -151,8 +151,10 @@ class ShareOrderView(APIView):
     @extend_schema(operation_id="cancel_scheduler_share_order", responses=ShareOrderSerializer)
     def delete(self, request: Request, scheduler: str, order: int) -> Response:
         """Cancel the pending lines of an order. Shares that are already set stay."""
-        found = share_orders.cancel_share_order(name=scheduler, order_id=order, at=clock.now(), actor=actor_of(request))
-        return Response(ShareOrderSerializer(found).data)
+        share_order = share_orders.cancel_share_order(
+            name=scheduler, order_id=order, at=clock.now(), actor=actor_of(request)
+        )
+        return Response(ShareOrderSerializer(share_order).data)
 
 
 class TakeOverView(_ChangedView):
@@ -164,26 +166,30 @@ class TakeOverView(_ChangedView):
     )
     def post(self, request: Request, scheduler: str) -> Response:
         """Copy shares of the scheduler into the caller's draft of the policy."""
-        given = read_body(TakeOverSerializer, request)
+        body = read_body(TakeOverSerializer, request)
         draft = share_orders.take_over_shares(
-            name=scheduler, tag=given["tag"], keys=_keys(given["lines"]), at=clock.now(), actor=actor_of(request)
+            name=scheduler, tag=body["tag"], keys=_keys(body["lines"]), at=clock.now(), actor=actor_of(request)
         )
         return Response({"change_set": draft.pk}, status=201)
 
 
-def shares_json(found: ShareDifference | None) -> dict[str, Any]:
+def shares_json(difference: ShareDifference | None) -> dict[str, Any]:
     none: list[ShareChange] = []
     return {
-        "tag": found and found.tag,
-        "cluster": found.cluster if found else "",
-        "taken_at": utc_text(found.listing.taken_at) if found else None,
-        "to_send": AssociationSharesSerializer((found.to_send if found else none)[:MOST_SHOWN], many=True).data,
-        "by_hand": AssociationSharesSerializer((found.by_hand if found else none)[:MOST_SHOWN], many=True).data,
-        "only_in_policy": [key._asdict() for key in (found.only_here if found else ())[:MOST_SHOWN]],
-        "only_in_scheduler": [key._asdict() for key in (found.only_there if found else ())[:MOST_SHOWN]],
-        "notes": list(found.notes) if found else [],
+        "tag": difference and difference.tag,
+        "cluster": difference.cluster if difference else "",
+        "taken_at": utc_text(difference.listing.taken_at) if difference else None,
+        "to_send": AssociationSharesSerializer(
+            (difference.to_send if difference else none)[:MOST_SHOWN], many=True
+        ).data,
+        "by_hand": AssociationSharesSerializer(
+            (difference.by_hand if difference else none)[:MOST_SHOWN], many=True
+        ).data,
+        "only_in_policy": [key._asdict() for key in (difference.only_here if difference else ())[:MOST_SHOWN]],
+        "only_in_scheduler": [key._asdict() for key in (difference.only_there if difference else ())[:MOST_SHOWN]],
+        "notes": list(difference.notes) if difference else [],
     }
 
 
-def _keys(given: list[dict[str, str]]) -> list[Key]:
-    return [Key(each["group"], each["user"]) for each in given]
+def _keys(lines: list[dict[str, str]]) -> list[Key]:
+    return [Key(each["group"], each["user"]) for each in lines]

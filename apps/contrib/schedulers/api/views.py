@@ -66,17 +66,17 @@ class SchedulerListView(APIView):
     @extend_schema(operation_id="list_schedulers", responses=list_schema(SchedulerSerializer))
     def get(self, request: Request) -> Response:
         """Schedulers of policies that the caller manages, by name."""
-        found = selectors.list_schedulers(at=clock.now(), actor=actor_of(request))
-        return list_response([_json(view) for view in found])
+        schedulers = selectors.list_schedulers(at=clock.now(), actor=actor_of(request))
+        return list_response([_json(view) for view in schedulers])
 
     @extend_schema(
         operation_id="connect_scheduler", request=NewSchedulerSerializer, responses={201: SchedulerSerializer}
     )
     def post(self, request: Request) -> Response:
         """Connect a scheduler to a policy. It is off by default (`mode`). For managers of the whole policy."""
-        given, at, actor = read_body(NewSchedulerSerializer, request), clock.now(), actor_of(request)
-        name, policy = given.pop("name"), given.pop("policy")
-        services.connect_scheduler(policy_slug=policy, name=name, given=given, at=at, actor=actor)
+        body, at, actor = read_body(NewSchedulerSerializer, request), clock.now(), actor_of(request)
+        name, policy = body.pop("name"), body.pop("policy")
+        services.connect_scheduler(policy_slug=policy, name=name, settings=body, at=at, actor=actor)
         return _answer(request, name, 201)
 
 
@@ -99,8 +99,8 @@ class SchedulerDetailView(APIView):
         """Change the given settings. Limits that are not given stay."""
         at, actor = clock.now(), actor_of(request)
         selectors.get_scheduler(name=scheduler, at=at, actor=actor)
-        tag, given = require_if_match(request, "scheduler"), read_body(ChangedSchedulerSerializer, request)
-        services.change_scheduler(name=scheduler, tag=tag, given=given, at=at, actor=actor)
+        tag, body = require_if_match(request, "scheduler"), read_body(ChangedSchedulerSerializer, request)
+        services.change_scheduler(name=scheduler, tag=tag, settings=body, at=at, actor=actor)
         return _answer(request, scheduler)
 
     @extend_schema(
@@ -112,8 +112,8 @@ class SchedulerDetailView(APIView):
         """Disconnect a scheduler. Values that its agent has set stay there: use `reset_values` first."""
         at, actor = clock.now(), actor_of(request)
         selectors.get_scheduler(name=scheduler, at=at, actor=actor)
-        tag, given = require_if_match(request, "scheduler"), read_query(ReasonFilterSerializer, request)
-        services.remove_scheduler(name=scheduler, tag=tag, reason=given["reason"], at=at, actor=actor)
+        tag, query = require_if_match(request, "scheduler"), read_query(ReasonFilterSerializer, request)
+        services.remove_scheduler(name=scheduler, tag=tag, reason=query["reason"], at=at, actor=actor)
         return Response(status=204)
 
 
@@ -179,12 +179,12 @@ class PassListView(APIView):
     )
     def get(self, request: Request, scheduler: str) -> Response:
         """Passes of the scheduler's agent, newest first."""
-        given = read_query(PassFilterSerializer, request)
-        found = selectors.list_passes(
-            name=scheduler, before_id=read_cursor(given), limit=given["limit"], at=clock.now(), actor=actor_of(request)
+        query = read_query(PassFilterSerializer, request)
+        passes = selectors.list_passes(
+            name=scheduler, before_id=read_cursor(query), limit=query["limit"], at=clock.now(), actor=actor_of(request)
         )
-        last = found[-1].pk if len(found) == given["limit"] else None
-        return list_response(PassSerializer(found, many=True).data, last)
+        last = passes[-1].pk if len(passes) == query["limit"] else None
+        return list_response(PassSerializer(passes, many=True).data, last)
 
     @extend_schema(
         operation_id="report_scheduler_pass",
@@ -198,12 +198,12 @@ class PassListView(APIView):
         `Idempotency-Key`, if sent, must be the id of the pass.
         """
         actor, at = actor_of(request), clock.now()
-        given, key = read_body(ReportSerializer, request), key_of(request)
-        if key is not None and key != str(given["pass"]):
+        report, key = read_body(ReportSerializer, request), key_of(request)
+        if key is not None and key != str(report["pass"]):
             raise field_refusal("Idempotency-Key", "must be the id of the pass")
         digest = hashlib.sha256(dumps(request.data)).hexdigest()
-        found, _one = record_pass(name=scheduler, report=given, body_sha256=digest, at=at, actor=actor)
-        return Response({"orders_revision": found.revision})
+        updated_scheduler, _one = record_pass(name=scheduler, report=report, body_sha256=digest, at=at, actor=actor)
+        return Response({"orders_revision": updated_scheduler.revision})
 
 
 class QueueView(APIView):
@@ -213,13 +213,13 @@ class QueueView(APIView):
     @extend_schema(operation_id="list_scheduler_queue", parameters=[QueueFilterSerializer], responses=QueueSerializer)
     def get(self, request: Request, scheduler: str) -> Response:
         """Waiting jobs of the last queue listing: the caller's, and those at entries whose numbers the caller sees."""
-        given = read_query(QueueFilterSerializer, request)
-        position = read_cursor(given)
-        given.pop("cursor", None)
+        query = read_query(QueueFilterSerializer, request)
+        position = read_cursor(query)
+        query.pop("cursor", None)
         queue, rows = selectors.list_queue(
             name=scheduler,
             after=-1 if position is None else position,
-            **given,
+            **query,
             at=clock.now(),
             actor=actor_of(request),
         )
@@ -230,7 +230,7 @@ class QueueView(APIView):
                 "taken_at": utc_text(queue.table.taken_at),
                 "jobs": int(np.count_nonzero(queue.seen)),
                 "results": [QueuedJobSerializer(queue.job(i)).data for i in rows],
-                "next": encode_cursor(rows[-1]) if len(rows) == given["limit"] else None,
+                "next": encode_cursor(rows[-1]) if len(rows) == query["limit"] else None,
             }
         )
 
@@ -242,9 +242,9 @@ class SchedulerWhyView(APIView):
     @extend_schema(operation_id="explain_scheduler_job", parameters=[WhyFilterSerializer], responses=WaitingSerializer)
     def get(self, request: Request, scheduler: str) -> Response:
         """Why a job waits in this scheduler: the scheduler's reason, terms of its priority, and jobs ahead."""
-        given = read_query(WhyFilterSerializer, request)
-        found = find_waiting(job=given["job"], scheduler=scheduler, at=clock.now(), actor=actor_of(request))
-        return Response(WaitingSerializer(found).data)
+        query = read_query(WhyFilterSerializer, request)
+        waiting = find_waiting(job=query["job"], scheduler=scheduler, at=clock.now(), actor=actor_of(request))
+        return Response(WaitingSerializer(waiting).data)
 
 
 class PolicyWhyView(APIView):
@@ -255,9 +255,9 @@ class PolicyWhyView(APIView):
     )
     def get(self, request: Request, policy: str) -> Response:
         """Why a job waits, for a job in any scheduler of the policy."""
-        given = read_query(PolicyWhyFilterSerializer, request)
-        found = find_waiting(**given, policy_slug=policy, at=clock.now(), actor=actor_of(request))
-        return Response(WaitingSerializer(found).data)
+        query = read_query(PolicyWhyFilterSerializer, request)
+        waiting = find_waiting(**query, policy_slug=policy, at=clock.now(), actor=actor_of(request))
+        return Response(WaitingSerializer(waiting).data)
 
 
 def _json(view: SchedulerView) -> dict[str, Any]:

@@ -76,7 +76,9 @@ class SchedulerForm(RefusableForm):
         super().__init__(*args, **kwargs)
         if policies:
             self.fields["name"] = _text("name", required=True)
-            self.fields["policy"] = choice_field(gettext_lazy("Policy"), [(one.slug, one.name) for one in policies])
+            self.fields["policy"] = choice_field(
+                gettext_lazy("Policy"), [(policy.slug, policy.name) for policy in policies]
+            )
         self.fields["kind"] = choice_field(gettext_lazy("Scheduler"), Scheduler.Kind.choices)
         self.fields["reach"] = choice_field(gettext_lazy("Reached by"), Scheduler.Reach.choices)
         self.fields["namespace"] = _text("namespace")
@@ -93,13 +95,13 @@ class SchedulerForm(RefusableForm):
         for name in ("every_s", *BOUNDS):
             self.fields[name] = _whole(name)
 
-    def given(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """Settings in the form of the scheduler services."""
         typed = dict(self.cleaned_data)
         typed.pop("name", None)
         typed.pop("policy", None)
         typed["carries"] = typed["carries"] or Scheduler.Carries.PRIORITIES
-        names = [one.strip() for one in typed["partitions"].split(",") if one.strip()]
+        names = [partition.strip() for partition in typed["partitions"].split(",") if partition.strip()]
         typed["partitions"] = names or None
         typed["limits"] = {name: typed.pop(name) for name in BOUNDS}
         return typed
@@ -180,10 +182,10 @@ def line_of(view: SchedulerView) -> SchedulerLine:
     )
 
 
-def jobs_text(one: AgentPass) -> str:
+def jobs_text(agent_pass: AgentPass) -> str:
     """Numbers of a pass, such as “40 of 5,120 jobs changed”."""
-    given = {"n": presentation.count(one.sent), "of": presentation.count(one.pending)}
-    return ngettext("%(n)s of %(of)s job changed", "%(n)s of %(of)s jobs changed", one.pending) % given
+    values = {"n": presentation.count(agent_pass.sent), "of": presentation.count(agent_pass.pending)}
+    return ngettext("%(n)s of %(of)s job changed", "%(n)s of %(of)s jobs changed", agent_pass.pending) % values
 
 
 def _problem(view: SchedulerView) -> str:
@@ -195,12 +197,12 @@ def _problem(view: SchedulerView) -> str:
     return "; ".join(error_text(last))
 
 
-def error_text(one: AgentPass) -> list[str]:
+def error_text(agent_pass: AgentPass) -> list[str]:
     """Errors of a pass with their counts and details."""
     return [
         f"{presentation.count(each['count'])} × {ERRORS.get(each['code'], each['code'])}"
         + (f": {each['detail']}" if each["detail"] else "")
-        for each in one.errors
+        for each in agent_pass.errors
     ]
 
 
@@ -212,10 +214,10 @@ class PassLine:
     took_s: float
 
 
-def pass_line(one: AgentPass) -> PassLine:
-    frozen = [f"{FROZEN[one.frozen_code]} {one.frozen_detail}".strip()] if one.frozen_code else []
-    took_s = max((one.ended_at - one.started_at).total_seconds(), 0.0)
-    return PassLine(one, jobs_text(one), [*frozen, *error_text(one)], took_s)
+def pass_line(agent_pass: AgentPass) -> PassLine:
+    frozen = [f"{FROZEN[agent_pass.frozen_code]} {agent_pass.frozen_detail}".strip()] if agent_pass.frozen_code else []
+    took_s = max((agent_pass.ended_at - agent_pass.started_at).total_seconds(), 0.0)
+    return PassLine(agent_pass, jobs_text(agent_pass), [*frozen, *error_text(agent_pass)], took_s)
 
 
 def headline(lines: Sequence[SchedulerLine]) -> str:
@@ -254,11 +256,11 @@ class ShareOrderLine:
     problems: Sequence[str]
 
 
-def share_order_line(one: ShareOrder) -> ShareOrderLine:
-    badge, words = ORDERS[one.state]
-    problems = [_line_problem(line) for line in one.lines if line["outcome"] in OUTCOMES]
-    n_set = sum(line["outcome"] in SET for line in one.lines)
-    return ShareOrderLine(one, badge, str(words), n_set, problems[:20])
+def share_order_line(order: ShareOrder) -> ShareOrderLine:
+    badge, words = ORDERS[order.state]
+    problems = [_line_problem(line) for line in order.lines if line["outcome"] in OUTCOMES]
+    n_set = sum(line["outcome"] in SET for line in order.lines)
+    return ShareOrderLine(order, badge, str(words), n_set, problems[:20])
 
 
 def _line_problem(line: Mapping[str, str]) -> str:
@@ -267,12 +269,12 @@ def _line_problem(line: Mapping[str, str]) -> str:
     return (_("%(who)s: %(problem)s. %(detail)s") if line["detail"] else _("%(who)s: %(problem)s")) % words
 
 
-def shares_headline(scheduler: Scheduler, found: ShareDifference | None) -> str:
-    if found is None:
+def shares_headline(scheduler: Scheduler, difference: ShareDifference | None) -> str:
+    if difference is None:
         return _("Shares of %(name)s") % {"name": scheduler.name}
-    if not found.changes:
+    if not difference.changes:
         return _("%(name)s has the policy’s shares") % {"name": scheduler.name}
-    n = len(found.changes)
+    n = len(difference.changes)
     text = ngettext("%(n)s share of %(name)s differs", "%(n)s shares of %(name)s differ", n)
     return text % {"n": presentation.count(n), "name": scheduler.name}
 
@@ -324,7 +326,7 @@ class AheadLine:
     width: float
 
 
-def term_lines(found: Waiting) -> list[TermLine]:
+def term_lines(waiting: Waiting) -> list[TermLine]:
     return [
         TermLine(
             name=part.name,
@@ -334,13 +336,15 @@ def term_lines(found: Waiting) -> list[TermLine]:
             width=round((part.share or 0.0) * _WIDTH, 1),
             is_fairshare=part.is_fairshare,
         )
-        for part in found.terms
+        for part in waiting.terms
     ]
 
 
-def ahead_lines(found: Waiting) -> list[AheadLine]:
-    most = max((group.jobs for group in found.groups), default=1)
-    return [AheadLine(one.path, one.jobs, one.cpus, round(one.jobs / most * _WIDTH, 1)) for one in found.groups]
+def ahead_lines(waiting: Waiting) -> list[AheadLine]:
+    most = max((group.jobs for group in waiting.groups), default=1)
+    return [
+        AheadLine(group.path, group.jobs, group.cpus, round(group.jobs / most * _WIDTH, 1)) for group in waiting.groups
+    ]
 
 
 def verdict(waiting: Waiting) -> str:

@@ -24,10 +24,10 @@ _SHOWN = 100
 @require_safe
 def ask(request: HttpRequest, policy: str) -> HttpResponse:
     """List waiting jobs that the reader may see; `?job=` redirects to one job."""
-    found = get_policy(slug=policy, actor=actor_of(request), scope="self:read")
+    policy_row = get_policy(slug=policy, actor=actor_of(request), scope="self:read")
     if job := request.GET.get("job", "").strip()[:100]:
         return SeeOther(reverse("dashboard:job-why-of", kwargs={"policy": policy, "job": job.replace("/", "")}))
-    return _page(request, found, {})
+    return _page(request, policy_row, {})
 
 
 @require_safe
@@ -36,7 +36,7 @@ def why(request: HttpRequest, policy: str, job: str) -> HttpResponse:
     actor = actor_of(request)
     page = get_policy(slug=policy, actor=actor, scope="self:read")
     try:
-        found = find_waiting(
+        waiting = find_waiting(
             job=job,
             scheduler=request.GET.get("scheduler", ""),
             policy_slug=policy,
@@ -48,11 +48,11 @@ def why(request: HttpRequest, policy: str, job: str) -> HttpResponse:
         context: dict[str, Any] = {"asked": job, "problem": error.message, "schedulers": names}
         return _page(request, page, context, status=status_of(error))
     context = {
-        "found": found,
-        "verdict": presenters.verdict(found),
-        "terms": presenters.term_lines(found),
-        "ahead": presenters.ahead_lines(found),
-        "age_s": max((clock.now() - found.taken_at).total_seconds(), 0.0),
+        "waiting": waiting,
+        "verdict": presenters.verdict(waiting),
+        "terms": presenters.term_lines(waiting),
+        "ahead": presenters.ahead_lines(waiting),
+        "age_s": max((clock.now() - waiting.taken_at).total_seconds(), 0.0),
         "crumbs": _crumbs(page, job),
     }
     return render(request, "contrib/schedulers/why.html", context)

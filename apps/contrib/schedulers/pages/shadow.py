@@ -59,20 +59,24 @@ class DifferenceLine(UsageLine):
     parts: str
 
 
-def difference_lines(found: Comparison) -> list[DifferenceLine]:
-    return [_line(one) for one in found.ordered()[:MOST_ROWS]]
+def difference_lines(comparison: Comparison) -> list[DifferenceLine]:
+    return [_line(difference) for difference in comparison.ordered()[:MOST_ROWS]]
 
 
-def _line(one: Difference) -> DifferenceLine:
-    parts = {"usage": signed(one.by_usage), "tree": signed(one.by_tree), "rule": signed(one.by_rule)}
+def _line(difference: Difference) -> DifferenceLine:
+    parts = {
+        "usage": signed(difference.by_usage),
+        "tree": signed(difference.by_tree),
+        "rule": signed(difference.by_rule),
+    }
     return DifferenceLine(
-        group=one.group,
-        user=one.user,
-        ours=presentation.number(one.ours, _DIGITS),
-        theirs=presentation.number(one.theirs, _DIGITS),
-        difference=signed(one.difference),
-        reason=str(REASONS[one.reason]),
-        reason_key=one.reason,
+        group=difference.group,
+        user=difference.user,
+        ours=presentation.number(difference.ours, _DIGITS),
+        theirs=presentation.number(difference.theirs, _DIGITS),
+        difference=signed(difference.difference),
+        reason=str(REASONS[difference.reason]),
+        reason_key=difference.reason,
         parts=_("usage %(usage)s, tree %(tree)s, rule %(rule)s") % parts,
     )
 
@@ -84,26 +88,30 @@ def signed(value: float, digits: int = _DIGITS) -> str:
     return f"{presentation.MINUS if value < 0 else '+'}{text}"
 
 
-def headline(found: Comparison) -> str:
+def headline(comparison: Comparison) -> str:
     """One sentence on how many users agree, and on the largest difference."""
-    n = len(found.differences)
+    n = len(comparison.differences)
     if not n:
         return _("None of its users has an entry here.")
-    given = {"n": presentation.count(found.n_equal), "of": presentation.count(n)}
-    is_factor = found.scale == "factor"
-    given["most"] = presentation.number(found.largest, 3) if is_factor else presentation.percent(found.largest)
+    values = {"n": presentation.count(comparison.n_equal), "of": presentation.count(n)}
+    is_factor = comparison.scale == "factor"
+    values["most"] = (
+        presentation.number(comparison.largest, 3) if is_factor else presentation.percent(comparison.largest)
+    )
     text = ngettext(
         "%(n)s of %(of)s user agrees with the scheduler; the largest difference is %(most)s",
         "%(n)s of %(of)s users agree with the scheduler; the largest difference is %(most)s",
         n,
     )
-    return text % given
+    return text % values
 
 
 def by_reason(differences: Sequence[Difference]) -> list[tuple[str, str, int]]:
     """Key, words and count of each reason for a difference that occurs."""
-    counted = [(key, str(words), sum(one.reason == key for one in differences)) for key, words in REASONS.items()]
-    return [one for one in counted if one[2] and one[0] != "none"]
+    counted = [
+        (key, str(words), sum(difference.reason == key for difference in differences)) for key, words in REASONS.items()
+    ]
+    return [row for row in counted if row[2] and row[0] != "none"]
 
 
 @require_safe
@@ -143,16 +151,16 @@ def switch_on(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _page(request: HttpRequest, name: str, *, refusal: DomainError | None = None, status: int = 200) -> HttpResponse:
-    found = get_shadow(name=name, at=clock.now(), actor=actor_of(request))
-    scheduler, compared = found.scheduler, found.comparison
+    shadow_view = get_shadow(name=name, at=clock.now(), actor=actor_of(request))
+    scheduler, compared = shadow_view.scheduler, shadow_view.comparison
     source = reverse("dashboard:scheduler-agreement", kwargs={"name": name})
     context: dict[str, Any] = {
         "scheduler": scheduler,
         "orders": orders_of(scheduler),
         "tag": tag_of(scheduler),
-        "taken_at": found.taken_at,
+        "taken_at": shadow_view.taken_at,
         "compared": compared,
-        "partitions": [one for one in list_partitions(scheduler) if not _is_on(scheduler, one)],
+        "partitions": [partition for partition in list_partitions(scheduler) if not _is_on(scheduler, partition)],
         "problem": _problem(refusal),
         "typed": request.POST if refusal else {},
         "agreement": framed(request, source, lambda: _figure(request, name)),
@@ -178,10 +186,10 @@ def _is_on(scheduler: Any, partition: str) -> bool:
 def _problem(refusal: DomainError | None) -> str:
     if refusal is None:
         return ""
-    return " ".join(dict.fromkeys([refusal.message, *(one.message for one in refusal.fields)]))
+    return " ".join(dict.fromkeys([refusal.message, *(field.message for field in refusal.fields)]))
 
 
 def _figure(request: HttpRequest, name: str) -> Figure:
     n_days = read_days(request.GET, DAYS, PERIODS_DAYS)
-    found = list_agreement(name=name, n_days=n_days, at=clock.now(), actor=actor_of(request))
-    return agreement_figure(found, request.GET)
+    agreement_days = list_agreement(name=name, n_days=n_days, at=clock.now(), actor=actor_of(request))
+    return agreement_figure(agreement_days, request.GET)

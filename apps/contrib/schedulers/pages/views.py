@@ -45,8 +45,8 @@ _PASSES = 30
 def schedulers(request: HttpRequest) -> HttpResponse:
     """List the schedulers of the policies that the actor manages."""
     policies = _managed(request)
-    found = selectors.list_schedulers(at=clock.now(), actor=actor_of(request))
-    lines = [presenters.line_of(view) for view in found]
+    scheduler_views = selectors.list_schedulers(at=clock.now(), actor=actor_of(request))
+    lines = [presenters.line_of(view) for view in scheduler_views]
     context = {
         "lines": lines,
         "headline": presenters.headline(lines),
@@ -68,7 +68,9 @@ def new(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         named = {"policy_slug": form.cleaned_data["policy"], "name": form.cleaned_data["name"]}
         try:
-            made = services.connect_scheduler(**named, given=form.given(), at=clock.now(), actor=actor_of(request))
+            made = services.connect_scheduler(
+                **named, settings=form.settings(), at=clock.now(), actor=actor_of(request)
+            )
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:
@@ -81,20 +83,20 @@ def new(request: HttpRequest) -> HttpResponse:
 def scheduler(request: HttpRequest, name: str) -> HttpResponse:
     """State, checks and passes of a scheduler, and how to install its agent."""
     view = _view(request, name)
-    found = view.scheduler
+    scheduler = view.scheduler
     passes = selectors.list_passes(name=name, limit=_PASSES, at=clock.now(), actor=actor_of(request))
     site = request.build_absolute_uri("/").rstrip("/")
     context = {
-        "scheduler": found,
-        "orders": orders_of(found),
+        "scheduler": scheduler,
+        "orders": orders_of(scheduler),
         "line": presenters.line_of(view),
-        "passes": [presenters.pass_line(one) for one in passes],
-        "checks": [{**check, "badge": presenters.BADGES[check["severity"]]} for check in found.checks or []],
-        "installing": presenters.installing(site, found),
-        "tag": tag_of(found),
-        "has_ledger": has_ledger(found.policy.slug),
+        "passes": [presenters.pass_line(agent_pass) for agent_pass in passes],
+        "checks": [{**check, "badge": presenters.BADGES[check["severity"]]} for check in scheduler.checks or []],
+        "installing": presenters.installing(site, scheduler),
+        "tag": tag_of(scheduler),
+        "has_ledger": has_ledger(scheduler.policy.slug),
         "now": clock.now(),
-        "crumbs": _crumbs(found.name),
+        "crumbs": _crumbs(scheduler.name),
     }
     return render(request, "contrib/schedulers/scheduler.html", context)
 
@@ -102,20 +104,22 @@ def scheduler(request: HttpRequest, name: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def change_settings(request: HttpRequest, name: str) -> HttpResponse:
     """Change the settings of a scheduler; `tag` identifies the state that the page showed."""
-    found = _view(request, name).scheduler
+    scheduler = _view(request, name).scheduler
     if request.method != "POST":
-        return _form(request, SchedulerForm(initial=presenters.initial_of(found), policies=[]), found)
+        return _form(request, SchedulerForm(initial=presenters.initial_of(scheduler), policies=[]), scheduler)
     form = SchedulerForm(request.POST, policies=[])
     if form.is_valid():
         try:
             tag = read_action(request).tag
-            services.change_scheduler(name=name, tag=tag, given=form.given(), at=clock.now(), actor=actor_of(request))
+            services.change_scheduler(
+                name=name, tag=tag, settings=form.settings(), at=clock.now(), actor=actor_of(request)
+            )
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:
             messages.success(request, _("Saved"))
             return SeeOther(_url(name))
-    return _form(request, form, found, status=form.status)
+    return _form(request, form, scheduler, status=form.status)
 
 
 _SWITCHES: dict[str, Callable[..., Scheduler]] = {
@@ -140,8 +144,12 @@ def switch(request: HttpRequest, name: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def remove(request: HttpRequest, name: str) -> HttpResponse:
     """Remove a scheduler, with a reason; values that its agent has set stay in the scheduler."""
-    found = _view(request, name).scheduler
-    context: dict[str, Any] = {"scheduler": found, "tag": tag_of(found), "crumbs": _crumbs(found.name, _("Remove"))}
+    scheduler = _view(request, name).scheduler
+    context: dict[str, Any] = {
+        "scheduler": scheduler,
+        "tag": tag_of(scheduler),
+        "crumbs": _crumbs(scheduler.name, _("Remove")),
+    }
     if request.method == "POST":
         action = read_action(request)
         try:
@@ -184,10 +192,10 @@ def program(request: HttpRequest, name: str) -> HttpResponse:
 def _managed(request: HttpRequest) -> list[Policy]:
     """Policies that the actor manages; raises NotAllowed if there are none."""
     actor, at = actor_of(request), clock.now()
-    found = [policy for policy in list_policies(actor=actor) if manages(policy, actor, at)]
-    if not found:
+    policies = [policy for policy in list_policies(actor=actor) if manages(policy, actor, at)]
+    if not policies:
         raise NotAllowed(_("Schedulers are visible to managers of a whole policy."))
-    return found
+    return policies
 
 
 def _view(request: HttpRequest, name: str) -> SchedulerView:
@@ -204,17 +212,17 @@ def _crumbs(name: str, last: str = "") -> list[dict[str, str]]:
 
 
 def _form(
-    request: HttpRequest, form: SchedulerForm, found: Scheduler | None = None, *, status: int = 200
+    request: HttpRequest, form: SchedulerForm, scheduler: Scheduler | None = None, *, status: int = 200
 ) -> HttpResponse:
     context = {
         "form": form,
-        "scheduler": found,
-        "tag": tag_of(found) if found else "",
+        "scheduler": scheduler,
+        "tag": tag_of(scheduler) if scheduler else "",
         "about": [form[name] for name in presenters.ABOUT if name in form.fields],
         "sent": [form[name] for name in presenters.SENT],
         "bounds": [form[name] for name in presenters.BOUNDS],
-        "crumbs": _crumbs(found.name, _("Settings"))
-        if found
+        "crumbs": _crumbs(scheduler.name, _("Settings"))
+        if scheduler
         else [{"label": _("Schedulers"), "url": reverse("dashboard:schedulers")}, {"label": _("Connect a scheduler")}],
     }
     return render(request, "contrib/schedulers/form.html", context, status=status)
@@ -253,9 +261,9 @@ def _change_shares(request: HttpRequest, scheduler: Scheduler) -> str:
     elif to == "send":
         _report_order(request, share_orders.order_shares(tag=tag, **common))
     elif to in ("put-back", "take-over"):
-        found = get_share_difference(**common)
+        difference = get_share_difference(**common)
         lines = [read_whole(text, 8) for text in request.POST.getlist("line")]
-        by_hand = found.by_hand if found is not None else []
+        by_hand = difference.by_hand if difference is not None else []
         keys = [by_hand[i].key for i in lines if i is not None and i < len(by_hand)]
         if to == "put-back":
             _report_order(request, share_orders.order_shares(tag=tag, put_back=keys, **common))
@@ -276,17 +284,17 @@ def _report_order(request: HttpRequest, order: ShareOrder) -> None:
 
 def _shares_page(request: HttpRequest, scheduler: Scheduler, problem: DomainError | None) -> HttpResponse:
     common: dict[str, Any] = {"name": scheduler.name, "at": clock.now(), "actor": actor_of(request)}
-    found = get_share_difference(**common)
+    difference = get_share_difference(**common)
     orders = list_share_orders(limit=_ORDERS, **common)
     context = {
         "scheduler": scheduler,
-        "found": found,
-        "headline": presenters.shares_headline(scheduler, found),
-        "to_send": found.to_send[:MOST_ROWS] if found else [],
-        "by_hand": found.by_hand[:MOST_ROWS] if found else [],
+        "difference": difference,
+        "headline": presenters.shares_headline(scheduler, difference),
+        "to_send": difference.to_send[:MOST_ROWS] if difference else [],
+        "by_hand": difference.by_hand[:MOST_ROWS] if difference else [],
         "most": MOST_ROWS,
-        "open": next((one for one in orders if one.state == ShareOrder.State.OPEN), None),
-        "orders": [presenters.share_order_line(one) for one in orders],
+        "open": next((order for order in orders if order.state == ShareOrder.State.OPEN), None),
+        "orders": [presenters.share_order_line(order) for order in orders],
         "sets": scheduler.carries == Scheduler.Carries.SHARES and scheduler.mode == Scheduler.Mode.ON,
         "problem": problem,
         "crumbs": [

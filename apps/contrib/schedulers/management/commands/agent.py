@@ -109,12 +109,12 @@ class Services(Source):
 
     def orders(self) -> Any:
         try:
-            found, _tag = self._ask(lambda: get_orders(name=self._name, at=now(), actor=COMMAND))
+            orders, _tag = self._ask(lambda: get_orders(name=self._name, at=now(), actor=COMMAND))
         except OperationalError as error:
             if self._last is None:
                 raise ServerFailure("The database doesn't answer.") from error
         else:
-            self._last = read_orders(found)
+            self._last = read_orders(orders)
         return self._last
 
     def look_up(self, policy: str, accounts: Sequence[dict[str, str]]) -> Any:
@@ -132,12 +132,12 @@ class Services(Source):
         times = {name: datetime.fromisoformat(report[name]) for name in ("started_at", "ended_at")}
         read = {**report, **times, "pass": UUID(report["pass"])}
         try:
-            found, _pass = self._ask(
+            scheduler, _pass = self._ask(
                 lambda: record_pass(name=self._name, report=read, body_sha256=digest, at=now(), actor=COMMAND)
             )
         except OperationalError as error:
             raise ServerFailure("The database doesn't answer.") from error
-        return int(found.revision)
+        return int(scheduler.revision)
 
     def clock_offset_s(self) -> float:
         return 0.0

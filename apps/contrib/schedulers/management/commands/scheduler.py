@@ -82,8 +82,8 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         what = options["what"]
         if what in _SWITCHES:
-            found = _SWITCHES[what](name=options["name"], at=now(), actor=COMMAND)
-            self.stdout.write(f"{found.name}: revision {found.revision}")
+            scheduler = _SWITCHES[what](name=options["name"], at=now(), actor=COMMAND)
+            self.stdout.write(f"{scheduler.name}: revision {scheduler.revision}")
             return
         if what in (added := added_actions("scheduler")):
             added[what].run(options, self.stdout.write, self.stderr.write)
@@ -91,27 +91,28 @@ class Command(OperatorCommand):
         getattr(self, f"_{what.replace('-', '_')}")(options)
 
     def _add(self, options: dict[str, Any]) -> None:
-        given = {"kind": options["kind"], **_settings(options["assignments"])}
+        settings = {"kind": options["kind"], **_settings(options["assignments"])}
         made = services.connect_scheduler(
-            policy_slug=options["policy"], name=options["name"], given=given, at=now(), actor=COMMAND
+            policy_slug=options["policy"], name=options["name"], settings=settings, at=now(), actor=COMMAND
         )
         self.stdout.write(f"{made.name} is connected to {made.policy.slug}, mode {made.mode}.")
 
     def _set(self, options: dict[str, Any]) -> None:
         view = _view(options)
-        given = _settings(options["assignments"])
+        settings = _settings(options["assignments"])
         tag = tag_of(view.scheduler)
-        made = services.change_scheduler(name=options["name"], tag=tag, given=given, at=now(), actor=COMMAND)
+        made = services.change_scheduler(name=options["name"], tag=tag, settings=settings, at=now(), actor=COMMAND)
         self.stdout.write(f"{made.name}: revision {made.revision}")
 
     def _list(self, options: dict[str, Any]) -> None:
-        found = list_schedulers(at=now(), actor=COMMAND)
+        schedulers = list_schedulers(at=now(), actor=COMMAND)
         if options["json"]:
-            self.stdout.write(json.dumps([_described(view) for view in found], ensure_ascii=False))
+            self.stdout.write(json.dumps([_described(view) for view in schedulers], ensure_ascii=False))
             return
-        for view in found:
-            one = view.scheduler
-            self.stdout.write(f"{one.name:<20}  {one.kind:<10}  {one.policy.slug:<16}  {one.mode:<6}  {view.state}")
+        for view in schedulers:
+            scheduler = view.scheduler
+            names = f"{scheduler.name:<20}  {scheduler.kind:<10}  {scheduler.policy.slug:<16}"
+            self.stdout.write(f"{names}  {scheduler.mode:<6}  {view.state}")
 
     def _show(self, options: dict[str, Any]) -> None:
         described = _described(_view(options))
@@ -122,58 +123,62 @@ class Command(OperatorCommand):
             self.stdout.write(f"{name:<18}{value if isinstance(value, str) else json.dumps(value)}")
 
     def _check(self, options: dict[str, Any]) -> None:
-        found = _view(options).scheduler
-        if found.checks is None:
-            message = f"The agent of {found.name} has not checked yet: run `fairshare-agent check` on its host."
+        scheduler = _view(options).scheduler
+        if scheduler.checks is None:
+            message = f"The agent of {scheduler.name} has not checked yet: run `fairshare-agent check` on its host."
             raise CommandError(message, returncode=REFUSED)
-        for each in found.checks:
+        for each in scheduler.checks:
             self.stdout.write(f"{each['severity']:<8} {each['code']}: {each['found']}")
             if each["remedy"]:
                 self.stdout.write(f"{'':<9}{each['remedy']}")
-        if any(each["severity"] == "error" for each in found.checks):
+        if any(each["severity"] == "error" for each in scheduler.checks):
             raise CommandError("Change the lines above first.", returncode=REFUSED)
 
     def _differences(self, options: dict[str, Any]) -> None:
-        found = get_shadow(name=options["name"], at=now(), actor=COMMAND).comparison
-        if found is None:
+        comparison = get_shadow(name=options["name"], at=now(), actor=COMMAND).comparison
+        if comparison is None:
             raise CommandError("The agent has listed no values, or nothing is computed yet.", returncode=REFUSED)
         if options["json"]:
-            self.stdout.write(json.dumps(found.to_json(), ensure_ascii=False))
+            self.stdout.write(json.dumps(comparison.to_json(), ensure_ascii=False))
             return
-        self.stdout.write(f"{found.n_equal} of {len(found.differences)} users are equal; scale: {found.scale}")
-        for one in found.ordered()[:_SHOWN]:
-            if one.reason != "none":
-                numbers = f"{one.ours:.6f} - {one.theirs:.6f}: {one.difference:+.6f}"
-                self.stdout.write(f"  {one.group}/{one.user}: {numbers}: {one.reason}")
+        self.stdout.write(
+            f"{comparison.n_equal} of {len(comparison.differences)} users are equal; scale: {comparison.scale}"
+        )
+        for difference in comparison.ordered()[:_SHOWN]:
+            if difference.reason != "none":
+                numbers = f"{difference.ours:.6f} - {difference.theirs:.6f}: {difference.difference:+.6f}"
+                self.stdout.write(f"  {difference.group}/{difference.user}: {numbers}: {difference.reason}")
 
     def _switch_on(self, options: dict[str, Any]) -> None:
         scope = SchedulerScope(options["partitions"], options["subtree"], options["everything"])
-        given = {"name": options["name"], "tag": tag_of(_view(options).scheduler), "reason": options["reason"]}
-        made = switch_on(scope, **given, at=now(), actor=COMMAND)
+        arguments = {"name": options["name"], "tag": tag_of(_view(options).scheduler), "reason": options["reason"]}
+        made = switch_on(scope, **arguments, at=now(), actor=COMMAND)
         where = ", ".join(made.partitions) if made.partitions else "all partitions"
         self.stdout.write(f"{made.name} is {made.mode}: {where}, {orders_of(made)['subtree']}")
 
     def _shares(self, options: dict[str, Any]) -> None:
-        given: dict[str, Any] = {"name": options["name"], "at": now(), "actor": COMMAND}
-        found = get_share_difference(**given)
-        if found is None:
+        arguments: dict[str, Any] = {"name": options["name"], "at": now(), "actor": COMMAND}
+        difference = get_share_difference(**arguments)
+        if difference is None:
             raise CommandError(f"The agent of {options['name']} has listed no shares yet.", returncode=REFUSED)
-        by_hand = [one.key for one in found.by_hand]
+        by_hand = [change.key for change in difference.by_hand]
         if options["take_over"]:
-            draft = share_orders.take_over_shares(tag=found.tag, keys=by_hand, **given)
+            draft = share_orders.take_over_shares(tag=difference.tag, keys=by_hand, **arguments)
             self.stdout.write(f"Change set {draft.pk} has {len(by_hand)} shares of {options['name']}.")
         elif options["send"] or options["put_back"]:
             put_back = by_hand if options["put_back"] else None
-            order = share_orders.order_shares(tag=found.tag, put_back=put_back, **given)
+            order = share_orders.order_shares(tag=difference.tag, put_back=put_back, **arguments)
             self.stdout.write(f"Order {order.pk} has {len(order.lines)} lines: the agent sets them in its next pass.")
         else:
             for title, changes in (
-                ("changed in the policy", found.to_send),
-                ("changed in the scheduler", found.by_hand),
+                ("changed in the policy", difference.to_send),
+                ("changed in the scheduler", difference.by_hand),
             ):
-                for one in changes:
-                    self.stdout.write(f"# {title}, {one.before} there\n{one.command}")
-            self.stdout.write(f"# {len(found.only_here)} only in the policy, {len(found.only_there)} only there")
+                for change in changes:
+                    self.stdout.write(f"# {title}, {change.before} there\n{change.command}")
+            self.stdout.write(
+                f"# {len(difference.only_here)} only in the policy, {len(difference.only_there)} only there"
+            )
 
     def _remove(self, options: dict[str, Any]) -> None:
         view = _view(options)
@@ -198,7 +203,7 @@ def _described(view: SchedulerView) -> dict[str, Any]:
 
 def _settings(words: list[str]) -> dict[str, Any]:
     """Settings from NAME=VALUE: integers, lists for partitions, limits under `limits`; an empty list is None."""
-    given: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for word in words:
         name, sign, text = word.partition("=")
         if not sign:
@@ -207,9 +212,9 @@ def _settings(words: list[str]) -> dict[str, Any]:
         if name in _WHOLE:
             value = int(text) if text.lstrip("-").isdigit() and text.isascii() else text
         elif name == "partitions":
-            value = [one.strip() for one in text.split(",") if one.strip()] or None
+            value = [partition.strip() for partition in text.split(",") if partition.strip()] or None
         if name in LIMITS:
-            given.setdefault("limits", {})[name] = value
+            settings.setdefault("limits", {})[name] = value
         else:
-            given[name] = value
-    return given
+            settings[name] = value
+    return settings

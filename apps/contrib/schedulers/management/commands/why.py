@@ -30,17 +30,19 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         store.poll()
-        found = find_waiting(job=options["job"], scheduler=options["scheduler"], at=now(), actor=COMMAND)
+        waiting = find_waiting(job=options["job"], scheduler=options["scheduler"], at=now(), actor=COMMAND)
         if options["json"]:
-            answer = asdict(found) | {"fairshare_decides": found.fairshare_decides}
+            answer = asdict(waiting) | {"fairshare_decides": waiting.fairshare_decides}
             self.stdout.write(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
             return
-        self.stdout.write(f"{found.scheduler}: job {found.job.job} of {found.job.user}, {found.reason.code or '-'}")
-        self.stdout.write(found.reason.text)
-        for part in found.terms:
+        self.stdout.write(
+            f"{waiting.scheduler}: job {waiting.job.job} of {waiting.job.user}, {waiting.reason.code or '-'}"
+        )
+        self.stdout.write(waiting.reason.text)
+        for part in waiting.terms:
             share = "" if part.share is None else f"{100 * part.share:6.1f} %"
             self.stdout.write(f"  {part.name:<12}{part.value:>14,.0f}  {share}".rstrip())
-        if found.ahead_text:
-            self.stdout.write(found.ahead_text)
-        for group in found.groups:
+        if waiting.ahead_text:
+            self.stdout.write(waiting.ahead_text)
+        for group in waiting.groups:
             self.stdout.write(f"  {group.path or 'others':<40}{group.jobs:>8}")
