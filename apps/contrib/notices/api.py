@@ -113,19 +113,19 @@ class NoticeListView(APIView):
     )
     def get(self, request: Request) -> Response:
         """The caller's notices, newest first. Notices contain only data that the caller may see."""
-        given = read_query(NoticeFilterSerializer, request)
-        before = read_cursor(given)
-        limit = given["limit"]
-        found = selectors.list_notices(
-            state=given["state"],
-            kind=given["kind"],
-            policy=given["policy"],
+        query = read_query(NoticeFilterSerializer, request)
+        before = read_cursor(query)
+        limit = query["limit"]
+        notices = selectors.list_notices(
+            state=query["state"],
+            kind=query["kind"],
+            policy=query["policy"],
             before=before,
             limit=limit + 1,
             at=clock.now(),
             actor=actor_of(request),
         )
-        page, last = first_page(found, limit, lambda line: line.notice.pk)
+        page, last = first_page(notices, limit, lambda line: line.notice.pk)
         return list_response(NoticeSerializer(page, many=True).data, last)
 
 
@@ -144,12 +144,12 @@ class NoticeDetailView(APIView):
     @extend_schema(operation_id="mark_notice", request=NoticeChangeSerializer, responses=NoticeSerializer)
     def patch(self, request: Request, notice: int) -> Response:
         """Mark a notice as read or unread, snooze it, or end the snooze, for the caller only."""
-        given, actor, now = read_body(NoticeChangeSerializer, request), actor_of(request), clock.now()
-        if "snoozed_until" in given:
-            selectors.snooze(id=notice, until=given["snoozed_until"], at=now, actor=actor)
-        if given.get("is_unread") is True:
+        body, actor, now = read_body(NoticeChangeSerializer, request), actor_of(request), clock.now()
+        if "snoozed_until" in body:
+            selectors.snooze(id=notice, until=body["snoozed_until"], at=now, actor=actor)
+        if body.get("is_unread") is True:
             selectors.mark_unread(id=notice, at=now, actor=actor)
-        elif given.get("is_unread") is False:
+        elif body.get("is_unread") is False:
             selectors.mark_read(ids=[notice], at=now, actor=actor)
         return _notice(notice, actor)
 
@@ -166,19 +166,19 @@ class NoticeRuleListView(APIView):
     )
     def get(self, request: Request) -> Response:
         """Rules of the site, and of the policies that the caller may see."""
-        given = read_query(RuleFilterSerializer, request)
-        found = rules.list_rules(policy_slug=given["policy"], at=clock.now(), actor=actor_of(request))
-        return list_response(RuleSerializer(found, many=True).data)
+        query = read_query(RuleFilterSerializer, request)
+        rule_rows = rules.list_rules(policy_slug=query["policy"], at=clock.now(), actor=actor_of(request))
+        return list_response(RuleSerializer(rule_rows, many=True).data)
 
     @extend_schema(operation_id="make_notice_rule", request=NewRuleSerializer, responses={201: RuleSerializer})
     def post(self, request: Request) -> Response:
         """Make the rule of a policy, which applies there in place of the site's. For its managers."""
-        given, actor, now = read_body(NewRuleSerializer, request), actor_of(request), clock.now()
+        body, actor, now = read_body(NewRuleSerializer, request), actor_of(request), clock.now()
         made = rules.set_rule(
-            kind=given["kind"],
-            policy=place_of(policy_slug=given["policy"], actor=actor).policy,
-            is_on=given["is_on"],
-            terms=given["terms"],
+            kind=body["kind"],
+            policy=place_of(policy_slug=body["policy"], actor=actor).policy,
+            is_on=body["is_on"],
+            terms=body["terms"],
             version=NEW,
             at=now,
             actor=actor,
@@ -211,13 +211,13 @@ class NoticeRuleDetailView(APIView):
     )
     def patch(self, request: Request, rule: int) -> Response:
         """Turn a rule on or off, or change its thresholds. Omitted values do not change."""
-        given, actor, now = read_body(RuleChangeSerializer, request), actor_of(request), clock.now()
+        body, actor, now = read_body(RuleChangeSerializer, request), actor_of(request), clock.now()
         line = rules.get_rule(id=rule, at=now, actor=actor)
         rules.set_rule(
             kind=line.kind.name,
             policy=line.rule.policy,
-            is_on=given.get("is_on", line.rule.is_on),
-            terms={**line.terms, **given.get("terms", {})},
+            is_on=body.get("is_on", line.rule.is_on),
+            terms={**line.terms, **body.get("terms", {})},
             version=require_version(request, "rule"),
             at=now,
             actor=actor,
@@ -328,8 +328,8 @@ class StatementListView(APIView):
     )
     def get(self, request: Request, policy: str) -> Response:
         """Monthly statements of an entry: stored for closed months, computed now for others."""
-        given = read_query(StatementFilterSerializer, request)
-        uid = entry_uid(request, policy, given["entry"])
-        page = get_statements(policy_slug=policy, uid=uid, month=given["month"], actor=actor_of(request))
-        found = [page.chosen, *page.children] if given["month"] else list(page.months)
-        return list_response(StatementSerializer(found, many=True, context={"page": page}).data)
+        query = read_query(StatementFilterSerializer, request)
+        uid = entry_uid(request, policy, query["entry"])
+        page = get_statements(policy_slug=policy, uid=uid, month=query["month"], actor=actor_of(request))
+        statements = [page.chosen, *page.children] if query["month"] else list(page.months)
+        return list_response(StatementSerializer(statements, many=True, context={"page": page}).data)

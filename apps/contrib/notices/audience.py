@@ -17,12 +17,14 @@ def administrators(reader: Reader, _notice: Notice) -> bool:
 def deciders(reader: Reader, notice: Notice) -> bool:
     """Users who can decide the change set now."""
     sight = reader.of(notice.policy)
-    one = ChangeSet.objects.filter(pk=notice.facts["change_set"]).first() if sight else None
-    if sight is None or one is None or not sight.decider.may_decide_at_all:
+    change_set = ChangeSet.objects.filter(pk=notice.facts["change_set"]).first() if sight else None
+    if sight is None or change_set is None or not sight.decider.may_decide_at_all:
         return False
     if notice.facts["is_request"]:
-        return one.asks_entry_uid is not None and sight.decider.decides_shares_of(one.asks_entry_uid)
-    return sight.decider.may_approve(one) or (one.author_id != reader.user_id and sight.decider.may_publish(one))
+        return change_set.asks_entry_uid is not None and sight.decider.decides_shares_of(change_set.asks_entry_uid)
+    return sight.decider.may_approve(change_set) or (
+        change_set.author_id != reader.user_id and sight.decider.may_publish(change_set)
+    )
 
 
 def subject(reader: Reader, notice: Notice) -> bool:

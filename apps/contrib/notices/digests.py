@@ -76,8 +76,8 @@ def set_preference(*, interval: str, hour: int, muted: Sequence[str], actor: Act
     problems += [FieldProblem("muted", f"{name[:40]!r} is no kind of notice") for name in muted if not is_kind(name)]
     if problems:
         raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
-    given = {"interval": interval, "hour": hour, "muted": sorted(set(muted))}
-    return Preference.objects.update_or_create(user=user, defaults=given)[0]
+    values = {"interval": interval, "hour": hour, "muted": sorted(set(muted))}
+    return Preference.objects.update_or_create(user=user, defaults=values)[0]
 
 
 def set_statement_mail(*, wanted: bool, at: datetime, actor: Actor) -> None:

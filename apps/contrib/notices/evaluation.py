@@ -70,15 +70,15 @@ class _Check:
         self.place, self.policy, self.source = place, policy, source
 
     def find(self, kind: Kind) -> list[Finding]:
-        found: dict[str, Finding] = {}
+        findings: dict[str, Finding] = {}
         n_of_person: Counter[int | None] = Counter()
         for finding in kind.find(self.place) if self.place is not None else ():
             if n_of_person[None] == MOST_OPEN:
                 break
             if finding.person_id is None or n_of_person[finding.person_id] < MOST_OF_PERSON:
-                n_of_person[finding.person_id] += finding.key not in found
-                found.setdefault(finding.key, finding)
-        return list(found.values())
+                n_of_person[finding.person_id] += finding.key not in findings
+                findings.setdefault(finding.key, finding)
+        return list(findings.values())
 
 
 def _policies(ruling: RuleIndex, at: datetime) -> Iterable[_Check]:
@@ -101,16 +101,16 @@ def _update_notices(kind: Kind, check: _Check, at: datetime) -> int:
     """Open new notices, update changed ones, close those that no longer apply. Returns how many were opened."""
     with transaction.atomic():
         _lock(kind, check)
-        found = check.find(kind)
+        findings = check.find(kind)
         here = Notice.objects.filter(kind=kind.name, policy=check.policy, source=check.source, closed_at=None)
         known = {notice.key: notice for notice in here.select_for_update(no_key=True)}
         # Notices have their time of opening; an overtaken evaluation must not open older ones.
-        opened = [_opened(kind, check, finding, at) for finding in found if finding.key not in known]
+        opened = [_opened(kind, check, finding, at) for finding in findings if finding.key not in known]
         made = Notice.objects.bulk_create(opened, ignore_conflicts=True)
-        for finding in found:
+        for finding in findings:
             if finding.key in known:
                 _change(known[finding.key], finding, at)
-        _close([notice for key, notice in known.items() if key not in {each.key for each in found}], at)
+        _close([notice for key, notice in known.items() if key not in {each.key for each in findings}], at)
     return len(made)
 
 

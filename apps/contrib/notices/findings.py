@@ -42,19 +42,23 @@ _DECIDED = (RequestState.GRANTED, RequestState.GRANTED_OTHER, RequestState.DECLI
 def waiting_decisions(place: PolicyPlace) -> Iterable[Finding]:
     """Undecided change sets by the time since their last change; changes approved for a later date don't wait."""
     limit = timedelta(days=place.terms["days"])
-    for one in ChangeSet.objects.filter(policy=place.policy, state__in=OPEN).order_by("pk"):
-        waits_for_its_day = one.state == ChangeSet.State.APPROVED and one.effective_at is not None and not one.held_for
-        waited = place.at - one.updated_at
+    for change_set in ChangeSet.objects.filter(policy=place.policy, state__in=OPEN).order_by("pk"):
+        waits_for_its_day = (
+            change_set.state == ChangeSet.State.APPROVED
+            and change_set.effective_at is not None
+            and not change_set.held_for
+        )
+        waited = place.at - change_set.updated_at
         if waits_for_its_day or waited < limit:
             continue
         facts = {
-            "change_set": one.pk,
-            "who": one.author_name,
+            "change_set": change_set.pk,
+            "who": change_set.author_name,
             "days": waited.days,
-            "is_request": one.origin == ChangeSet.Origin.REQUEST,
+            "is_request": change_set.origin == ChangeSet.Origin.REQUEST,
         }
-        uid = one.asks_entry_uid or place.tree.uuid(0)
-        yield Finding(str(one.pk), "bad" if waited >= _LONG_WAITS * limit else "warn", facts, uid)
+        uid = change_set.asks_entry_uid or place.tree.uuid(0)
+        yield Finding(str(change_set.pk), "bad" if waited >= _LONG_WAITS * limit else "warn", facts, uid)
 
 
 def decided_requests(place: PolicyPlace) -> Iterable[Finding]:
@@ -67,13 +71,18 @@ def decided_requests(place: PolicyPlace) -> Iterable[Finding]:
         state__in=(ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
         updated_at__gt=since_at,
     )
-    for one in requests.order_by("-pk"):
-        state = state_of_request(one)
-        i = None if one.asks_entry_uid is None else place.tree.index_of_uid(one.asks_entry_uid)
+    for request in requests.order_by("-pk"):
+        state = state_of_request(request)
+        i = None if request.asks_entry_uid is None else place.tree.index_of_uid(request.asks_entry_uid)
         if state not in _DECIDED or i is None:
             continue
-        facts = {"change_set": one.pk, "user": one.author_id, "path": place.tree.path(i), "outcome": state.value}
-        yield Finding(str(one.pk), "info", facts, one.asks_entry_uid, person_id=one.author_id)
+        facts = {
+            "change_set": request.pk,
+            "user": request.author_id,
+            "path": place.tree.path(i),
+            "outcome": state.value,
+        }
+        yield Finding(str(request.pk), "info", facts, request.asks_entry_uid, person_id=request.author_id)
 
 
 def changed_shares(place: PolicyPlace) -> Iterable[Finding]:
@@ -150,17 +159,17 @@ def claimed_accounts(place: PolicyPlace) -> Iterable[Finding]:
     rights = MapRights(place.policy, place.tree, SYSTEM, place.at)
     claims = list_claims(rights, np.ones(len(place.tree), dtype=np.bool_))
     resolver = load_rule_set(place.policy, place.tree).on(place.tree) if claims else None
-    for one in claims:
-        for i in sorted({resolver.resolve(key_of(account)).entry for account in one.accounts} if resolver else ()):
+    for claim in claims:
+        for i in sorted({resolver.resolve(key_of(account)).entry for account in claim.accounts} if resolver else ()):
             facts = {
-                "claim": one.claim.pk,
-                "user": one.claim.user_id,
-                "who": one.claim.user.username,
-                "account": f"{one.claim.namespace}:{one.claim.user_name}",
+                "claim": claim.claim.pk,
+                "user": claim.claim.user_id,
+                "who": claim.claim.user.username,
+                "account": f"{claim.claim.namespace}:{claim.claim.user_name}",
                 "path": place.tree.path(i),
             }
             uid = place.tree.uuid(i)
-            yield Finding(f"{place.policy.pk}:{one.claim.pk}:{uid}", "warn", facts, uid)
+            yield Finding(f"{place.policy.pk}:{claim.claim.pk}:{uid}", "warn", facts, uid)
 
 
 def failed_recomputes(place: PolicyPlace) -> Iterable[Finding]:

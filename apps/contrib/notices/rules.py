@@ -81,7 +81,7 @@ def list_rules(*, policy_slug: str = "", at: datetime, actor: Actor) -> list[Rul
     )
     ruled = {rule.policy_id for rule in rules}
     policies = [policy for policy in list_policies(actor=actor) if policy.pk in ruled]
-    known = {one.pk for one in policies if policy_slug in ("", one.slug) and sees_whole(one, at, actor)}
+    known = {policy.pk for policy in policies if policy_slug in ("", policy.slug) and sees_whole(policy, at, actor)}
     visible = [rule for rule in rules if rule.policy_id is None or rule.policy_id in known]
     may_change = {policy: may_set(Place(policy), at, actor) for policy in {rule.policy for rule in visible}}
     return [_row(rule, may_change[rule.policy]) for rule in visible]
@@ -164,7 +164,7 @@ def remove_rule(*, id: int, version: int, at: datetime, actor: Actor) -> None:
         _note("notice_rule.removed", row.rule, {"before": dict(row.terms)}, at, actor)
 
 
-def checked_terms(kind: Kind, given: Mapping[str, Any]) -> dict[str, float]:
+def checked_terms(kind: Kind, terms: Mapping[str, Any]) -> dict[str, float]:
     """The terms as numbers.
 
     Raises:
@@ -172,7 +172,7 @@ def checked_terms(kind: Kind, given: Mapping[str, Any]) -> dict[str, float]:
     """
     known = {term.name: term for term in kind.terms}
     problems, clean = [], {}
-    for name, value in given.items():
+    for name, value in terms.items():
         if name not in known:
             problems.append(FieldProblem(f"terms.{str(name)[:40]}", f"is unknown; known: {', '.join(known) or 'none'}"))
         elif problem := _problem(known[name], value):

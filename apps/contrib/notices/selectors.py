@@ -54,15 +54,15 @@ def list_notices(
     if state not in STATES:
         message = f"is one of {', '.join(STATES)}"
         raise Invalid(f"state {message}.", fields=[FieldProblem("state", message)])
-    found = Notice.objects.exclude(closed_at=None) if state == "closed" else _open()
+    notices = Notice.objects.exclude(closed_at=None) if state == "closed" else _open()
     if kind:
-        found = found.filter(kind=kind_of(kind).name)
+        notices = notices.filter(kind=kind_of(kind).name)
     if policy:
-        found = found.filter(policy__slug=policy) if "\0" not in policy else found.none()
+        notices = notices.filter(policy__slug=policy) if "\0" not in policy else notices.none()
     if before is not None:
-        found = found.filter(pk__lt=before)
+        notices = notices.filter(pk__lt=before)
     wanted = []
-    for line in _lines(found, Reader(actor, at)):
+    for line in _lines(notices, Reader(actor, at)):
         if _is_in(line, state):
             wanted.append(line)
         if len(wanted) >= limit:
@@ -100,12 +100,12 @@ def count_unread(*, at: datetime, actor: Actor, ids: Sequence[int] | None = None
     if not ids:
         return 0
     reader = Reader(actor, at)
-    return sum(is_visible(reader, one) for one in _open().filter(pk__in=ids))
+    return sum(is_visible(reader, notice) for notice in _open().filter(pk__in=ids))
 
 
 def get_notice(*, id: int, at: datetime, actor: Actor) -> NoticeLine:
-    found = Notice.objects.filter(pk=id) if 0 < id < 2**63 else Notice.objects.none()
-    line = next(_lines(found, Reader(actor, at)), None)
+    notices = Notice.objects.filter(pk=id) if 0 < id < 2**63 else Notice.objects.none()
+    line = next(_lines(notices, Reader(actor, at)), None)
     if line is None:
         raise NotFound(f"There is no notice {id}.")
     return line
@@ -138,20 +138,20 @@ def _mark(notices: Sequence[Notice], actor: Actor, **values: Any) -> int:
     if actor.user is None:
         raise NotAllowed("Only people read notices.")
     with transaction.atomic():
-        for notice in sorted(notices, key=lambda one: one.pk):
+        for notice in sorted(notices, key=lambda notice: notice.pk):
             Mark.objects.update_or_create(user=actor.user, notice=notice, defaults=values)
     return len(notices)
 
 
 def _open() -> QuerySet[Notice]:
-    found = Notice.objects.filter(closed_at=None, policy__archived_at=None, source__archived_at=None)
-    return found.select_related("policy", "source").order_by("-pk")
+    notices = Notice.objects.filter(closed_at=None, policy__archived_at=None, source__archived_at=None)
+    return notices.select_related("policy", "source").order_by("-pk")
 
 
 def _lines(notices: QuerySet[Notice], reader: Reader) -> Iterator[NoticeLine]:
-    found = list(notices.select_related("policy", "source").order_by("-pk")[: 4 * MOST])
-    marks = _marks_of(reader, found)
-    for notice in found:
+    newest = list(notices.select_related("policy", "source").order_by("-pk")[: 4 * MOST])
+    marks = _marks_of(reader, newest)
+    for notice in newest:
         if is_visible(reader, notice):
             mark, kind = marks.get(notice.pk), kind_of(notice.kind)
             until = mark.snoozed_until if mark and _is_snoozed(mark, reader.at) else None
@@ -161,7 +161,7 @@ def _lines(notices: QuerySet[Notice], reader: Reader) -> Iterator[NoticeLine]:
 def _marks_of(reader: Reader, notices: Iterable[Notice]) -> dict[int, Mark]:
     if reader.user_id is None:
         return {}
-    marks = Mark.objects.filter(user_id=reader.user_id, notice__in=[one.pk for one in notices])
+    marks = Mark.objects.filter(user_id=reader.user_id, notice__in=[notice.pk for notice in notices])
     return {mark.notice_id: mark for mark in marks}
 
 

@@ -47,8 +47,8 @@ def request_decided(facts: Facts) -> Sentence:
 
 
 def shares_changed(facts: Facts) -> Sentence:
-    given = {"path": facts["path"], "n": facts["revision"], "day": day_text(facts["published_at"])}
-    text = _("Revision %(n)s of %(day)s changed how shares are divided below %(path)s.") % given
+    values = {"path": facts["path"], "n": facts["revision"], "day": day_text(facts["published_at"])}
+    text = _("Revision %(n)s of %(day)s changed how shares are divided below %(path)s.") % values
     return Sentence("shares_changed", _shown(facts), text)
 
 
@@ -87,8 +87,8 @@ def unmapped_usage(facts: Facts) -> Sentence:
 
 
 def account_claimed(facts: Facts) -> Sentence:
-    given = {"who": display_name(facts["who"]), "account": facts["account"], "path": facts["path"]}
-    text = _("%(who)s claims the account %(account)s, which counts at %(path)s.") % given
+    values = {"who": display_name(facts["who"]), "account": facts["account"], "path": facts["path"]}
+    text = _("%(who)s claims the account %(account)s, which counts at %(path)s.") % values
     return Sentence("account_claimed", _shown(facts), text)
 
 

@@ -118,16 +118,16 @@ def note(line: StatementLine) -> str:
 
 def verdict(line: StatementLine, *, is_root: bool = False) -> str:
     """Summary of the month in one sentence."""
-    given = {"name": line.name, "month": month_text(line.month)}
+    values = {"name": line.name, "month": month_text(line.month)}
     if line.is_suppressed:
-        return _("%(name)s, %(month)s: not shown: fewer than five active members") % given
+        return _("%(name)s, %(month)s: not shown: fewer than five active members") % values
     figures = line.figures
     if line.is_pending and not is_root:
-        return _("No statement for %(name)s in %(month)s.") % given
+        return _("No statement for %(name)s in %(month)s.") % values
     if figures is None or figures.entitled <= 0:
-        return _("%(name)s had no entitlement in %(month)s.") % given
-    given["part"] = presentation.percent(figures.used / figures.entitled, 0)
-    return _("%(name)s used %(part)s of its entitlement in %(month)s.") % given
+        return _("%(name)s had no entitlement in %(month)s.") % values
+    values["part"] = presentation.percent(figures.used / figures.entitled, 0)
+    return _("%(name)s used %(part)s of its entitlement in %(month)s.") % values
 
 
 def corrections(line: StatementLine) -> list[tuple[str, str]]:
@@ -135,9 +135,9 @@ def corrections(line: StatementLine) -> list[tuple[str, str]]:
     return [(labels[name], presentation.signed_hours(amount)) for name, amount in line.corrections.items()]
 
 
-def table_rows(found: Sequence[StatementLine]) -> Iterator[tuple[Any, ...]]:
+def table_rows(statement_lines: Sequence[StatementLine]) -> Iterator[tuple[Any, ...]]:
     """CSV rows; hidden numbers are empty with `suppressed`."""
-    for line in found:
+    for line in statement_lines:
         figures = line.figures
         amounts = [None if figures is None else getattr(figures, name) / HOUR_S for name in AMOUNTS]
         target: tuple[Any, ...] = (
@@ -199,9 +199,9 @@ def table(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRespon
     """CSV: with a month, that month of the group and its children; without, twelve months of the group."""
     month = request.GET.get("month", "")
     page = get_statements(policy_slug=policy, uid=uid, month=month, actor=actor_of(request))
-    found = [page.chosen, *page.children] if month else list(page.months)
+    shown = [page.chosen, *page.children] if month else list(page.months)
     file_name = f"statement-{policy}-{lines.name_slug(page.name)}{'-' + page.chosen.month.text if month else ''}.csv"
-    return csv_response(file_name, HEADER, table_rows(found))
+    return csv_response(file_name, HEADER, table_rows(shown))
 
 
 def _is_worth_a_row(line: StatementLine, chosen: StatementLine) -> bool:

@@ -71,7 +71,7 @@ class PolicyVisibility:
             return False
         below = self.view.tree.subtree_mask(i)
         below[i] = False
-        granted = (self.view.tree.index_of_uid(one) for one in self.rights.anywhere)
+        granted = (self.view.tree.index_of_uid(granted_uid) for granted_uid in self.rights.anywhere)
         return any(below[own] for own in self.view.own_entries) or any(at is not None and below[at] for at in granted)
 
     def maps_accounts_at(self, uid: UUID | None) -> bool:

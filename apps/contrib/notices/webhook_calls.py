@@ -74,10 +74,10 @@ def plan_deliveries(*, at: datetime) -> int:
     n_planned = 0
     for id in Webhook.objects.filter(is_on=True).values_list("pk", flat=True):
         with transaction.atomic():
-            found = Webhook.objects.select_for_update(of=("self",), skip_locked=True, no_key=True).select_related(
+            webhooks = Webhook.objects.select_for_update(of=("self",), skip_locked=True, no_key=True).select_related(
                 "policy", "owner"
             )
-            webhook = found.filter(pk=id, is_on=True).first()
+            webhook = webhooks.filter(pk=id, is_on=True).first()
             if webhook is None:
                 continue
             if not may_send(webhook, at):
@@ -237,8 +237,10 @@ def _store(delivery_id: int, status: int | None, problem: str, at: datetime, jit
     webhook = Webhook.objects.select_for_update(no_key=True).filter(deliveries=delivery_id).first()
     if webhook is None:  # removed meanwhile
         return not problem
-    found = Delivery.objects.select_for_update(of=("self",), no_key=True).filter(pk=delivery_id, state=State.WAITING)
-    delivery = found.select_related("webhook__policy").first()
+    deliveries = Delivery.objects.select_for_update(of=("self",), no_key=True).filter(
+        pk=delivery_id, state=State.WAITING
+    )
+    delivery = deliveries.select_related("webhook__policy").first()
     if delivery is None:  # dropped meanwhile
         return not problem
     delivery.status, delivery.error = status, problem[:256]

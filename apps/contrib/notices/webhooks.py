@@ -44,15 +44,15 @@ class WebhookLine:
 
 def list_webhooks(*, at: datetime, actor: Actor) -> list[WebhookLine]:
     """Webhooks at places where the actor may set rules, and the actor's own."""
-    found = Webhook.objects.select_related("policy", "owner").order_by("name", "pk")
-    return [_line(each) for each in found if _may_manage(each, at, actor)]
+    webhooks = Webhook.objects.select_related("policy", "owner").order_by("name", "pk")
+    return [_line(each) for each in webhooks if _may_manage(each, at, actor)]
 
 
 def get_webhook(*, id: int, at: datetime, actor: Actor) -> WebhookLine:
-    found = Webhook.objects.select_related("policy", "owner").filter(pk=id).first() if 0 < id < 2**63 else None
-    if found is None or not _may_manage(found, at, actor):
+    webhook = Webhook.objects.select_related("policy", "owner").filter(pk=id).first() if 0 < id < 2**63 else None
+    if webhook is None or not _may_manage(webhook, at, actor):
         raise NotFound(f"There is no webhook {id}.")
-    return _line(found)
+    return _line(webhook)
 
 
 def list_deliveries(*, id: int, at: datetime, actor: Actor) -> list[Delivery]:
@@ -74,13 +74,13 @@ def make_webhook(
     if owner is None or actor.token is not None:
         raise NotAllowed("A webhook sends what its owner may see: sign in.", code="session_only")
     require_place(place, at, actor)
-    given = _checked(name, url, kinds)
+    values = _checked(name, url, kinds)
     secret = secrets.token_urlsafe(32)
     with transaction.atomic():
         if Webhook.objects.filter(owner=owner).count() >= MOST:
             raise Conflict(f"You have {MOST} webhooks, the most allowed: remove one first.")
         made = Webhook.objects.create(
-            **given,
+            **values,
             secret=seal(PURPOSE, secret),
             policy=place.policy,
             entry_uid=place.entry_uid,
@@ -96,15 +96,15 @@ def change_webhook(
     *, id: int, version: int, name: str, url: str, kinds: Sequence[str], at: datetime, actor: Actor
 ) -> Webhook:
     """Change name, URL or kinds, as the owner."""
-    given = _checked(name, url, kinds)
+    values = _checked(name, url, kinds)
     with transaction.atomic():
-        found = _locked(id, version, at, actor)
-        require_owner(found, actor)
-        for field, value in given.items():
-            setattr(found, field, value)
-        _save(found)
-        _note("webhook.changed", found, at, actor)
-    return found
+        webhook = _locked(id, version, at, actor)
+        require_owner(webhook, actor)
+        for field, value in values.items():
+            setattr(webhook, field, value)
+        _save(webhook)
+        _note("webhook.changed", webhook, at, actor)
+    return webhook
 
 
 def switch_webhook(*, id: int, version: int, is_on: bool, at: datetime, actor: Actor) -> Webhook:
@@ -112,34 +112,34 @@ def switch_webhook(*, id: int, version: int, is_on: bool, at: datetime, actor: A
     cancelled.
     """
     with transaction.atomic():
-        found = _locked(id, version, at, actor)
+        webhook = _locked(id, version, at, actor)
         if is_on:
-            require_owner(found, actor)
-        if found.is_on != is_on:
-            found.is_on, found.off_because, found.n_failed, found.queued_until = is_on, "", 0, at
-            _save(found)
-            drop_waiting(found, at)
-            _note("webhook.turned_on" if is_on else "webhook.turned_off", found, at, actor)
-    return found
+            require_owner(webhook, actor)
+        if webhook.is_on != is_on:
+            webhook.is_on, webhook.off_because, webhook.n_failed, webhook.queued_until = is_on, "", 0, at
+            _save(webhook)
+            drop_waiting(webhook, at)
+            _note("webhook.turned_on" if is_on else "webhook.turned_off", webhook, at, actor)
+    return webhook
 
 
 def renew_secret(*, id: int, version: int, at: datetime, actor: Actor) -> tuple[Webhook, str]:
     """Replace the secret, as the owner; returns the webhook with the new one."""
     secret = secrets.token_urlsafe(32)
     with transaction.atomic():
-        found = _locked(id, version, at, actor)
-        require_owner(found, actor)
-        found.secret = seal(PURPOSE, secret)
-        _save(found)
-        _note("webhook.secret_renewed", found, at, actor)
-    return found, secret
+        webhook = _locked(id, version, at, actor)
+        require_owner(webhook, actor)
+        webhook.secret = seal(PURPOSE, secret)
+        _save(webhook)
+        _note("webhook.secret_renewed", webhook, at, actor)
+    return webhook, secret
 
 
 def remove_webhook(*, id: int, version: int, at: datetime, actor: Actor) -> None:
     with transaction.atomic():
-        found = _locked(id, version, at, actor)
-        _note("webhook.removed", found, at, actor)
-        found.delete()
+        webhook = _locked(id, version, at, actor)
+        _note("webhook.removed", webhook, at, actor)
+        webhook.delete()
 
 
 def send_test(*, id: int, at: datetime, actor: Actor) -> Delivery:
@@ -150,15 +150,17 @@ def send_test(*, id: int, at: datetime, actor: Actor) -> Delivery:
         TooOften: too many tests of the owner's webhooks.
     """
     with transaction.atomic():
-        found = Webhook.objects.select_for_update(no_key=True).get(pk=get_webhook(id=id, at=at, actor=actor).webhook.pk)
-        require_owner(found, actor)
-        if found.deliveries.filter(event=Delivery.Event.TEST, state=Delivery.State.WAITING).exists():
+        webhook = Webhook.objects.select_for_update(no_key=True).get(
+            pk=get_webhook(id=id, at=at, actor=actor).webhook.pk
+        )
+        require_owner(webhook, actor)
+        if webhook.deliveries.filter(event=Delivery.Event.TEST, state=Delivery.State.WAITING).exists():
             raise Conflict("A test is on its way already.", code="test_waits")
-        tests = Delivery.objects.filter(webhook__owner=found.owner_id, event=Delivery.Event.TEST)
+        tests = Delivery.objects.filter(webhook__owner=webhook.owner_id, event=Delivery.Event.TEST)
         if tests.filter(created_at__gt=at - TESTED_WITHIN).count() >= MOST_TESTS:
             raise TooOften(f"At most {MOST_TESTS} tests a minute: wait a moment.", code="too_many_tests")
-        made = Delivery.objects.create(webhook=found, event=Delivery.Event.TEST, news_at=at, due_at=at, created_at=at)
-        _note("webhook.tested", found, at, actor)
+        made = Delivery.objects.create(webhook=webhook, event=Delivery.Event.TEST, news_at=at, due_at=at, created_at=at)
+        _note("webhook.tested", webhook, at, actor)
         enqueue_run(kind=RUN_KIND, subject="site", at=at)
     return made
 
@@ -170,15 +172,15 @@ def drop_waiting(webhook: Webhook, at: datetime) -> None:
 
 def _locked(id: int, version: int, at: datetime, actor: Actor) -> Webhook:
     seen = get_webhook(id=id, at=at, actor=actor).webhook
-    found = (
+    webhook = (
         Webhook.objects.select_for_update(of=("self",), no_key=True)
         .select_related("policy", "owner")
         .filter(pk=seen.pk)
         .first()
     )
-    if found is None or found.version != version:
+    if webhook is None or webhook.version != version:
         raise Stale("Another person changed this webhook: check it again.")
-    return found
+    return webhook
 
 
 def _save(webhook: Webhook) -> None:

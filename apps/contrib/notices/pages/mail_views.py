@@ -28,26 +28,28 @@ from apps.web.shell.requests import SeeOther, actor_of
 def mail(request: HttpRequest) -> HttpResponse:
     """Mail settings of the user; every mail links here, so that it can be stopped."""
     actor = actor_of(request)
-    found = digests.get_mail_settings(actor=actor)
-    chosen = found.preference
+    mail_settings = digests.get_mail_settings(actor=actor)
+    chosen = mail_settings.preference
     wanted = [kind.name for kind in KINDS if kind.name not in chosen.muted]
     initial: dict[str, Any] = {"interval": chosen.interval, "hour": chosen.hour, "kinds": wanted}
     initial["statements"] = chosen.statements_since is not None
     form = MailForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
-        given = form.cleaned_data
+        cleaned_data = form.cleaned_data
         try:
-            digests.set_preference(interval=given["interval"], hour=given["hour"], muted=form.muted(), actor=actor)
+            digests.set_preference(
+                interval=cleaned_data["interval"], hour=cleaned_data["hour"], muted=form.muted(), actor=actor
+            )
         except Invalid as error:
             form.add_refusal(error)
         else:
-            digests.set_statement_mail(wanted=given["statements"], at=clock.now(), actor=actor)
+            digests.set_statement_mail(wanted=cleaned_data["statements"], at=clock.now(), actor=actor)
             messages.success(request, _("Saved"))
             return SeeOther(reverse("dashboard:notice-mail"))
     notices = reverse("dashboard:notices")
     context = {
         "form": form,
-        "found": found,
+        "mail_settings": mail_settings,
         "zone": settings.TIME_ZONE,
         "crumbs": [{"label": _("Notices"), "url": notices}, {"label": _("E-mail")}],
     }

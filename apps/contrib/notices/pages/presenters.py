@@ -62,7 +62,7 @@ def url_of(line: NoticeLine) -> str:
     policy = notice.policy.slug if notice.policy else ""
     if line.kind.leads_to == "entry" and notice.entry_uid:
         return lines.entry_url(policy, notice.entry_uid, str(facts.get("name", "")))
-    given: dict[str, dict[str, Any]] = {
+    route_arguments: dict[str, dict[str, Any]] = {
         "source": {"slug": facts.get("slug")},
         "change": {"change_set": facts.get("change_set")},
         "allocations": {"policy": policy},
@@ -76,7 +76,7 @@ def url_of(line: NoticeLine) -> str:
     remote = "federation-subscription" if facts.get("is_usage") else "federation-mount"
     route = {"change_set": "change", "remote": remote}.get(line.kind.leads_to, line.kind.leads_to)
     try:
-        return reverse(f"dashboard:{route}", kwargs=given.get(route, {}))
+        return reverse(f"dashboard:{route}", kwargs=route_arguments.get(route, {}))
     except NoReverseMatch:
         return ""
 

@@ -113,14 +113,14 @@ def _set_rule(form: RuleForm, policy: Policy | None, actor: Actor) -> bool:
     """Store the rule; False if it is invalid or refused, with the errors in the form."""
     if not form.is_valid():
         return False
-    given = form.cleaned_data
+    cleaned_data = form.cleaned_data
     try:
         rule_services.set_rule(
             kind=form.kind.name,
             policy=policy,
-            is_on=given["is_on"],
+            is_on=cleaned_data["is_on"],
             terms=form.terms(),
-            version=given["version"],
+            version=cleaned_data["version"],
             at=clock.now(),
             actor=actor,
         )

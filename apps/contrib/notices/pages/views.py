@@ -108,8 +108,8 @@ def _list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     kind = kind if is_kind(kind) else ""
     policy = request.GET.get("of", "")[:64]
     now = clock.now()
-    found = selectors.list_notices(state=state, kind=kind, policy=policy, limit=SHOWN + 1, at=now, actor=actor)
-    shown = found[:SHOWN]
+    notice_lines = selectors.list_notices(state=state, kind=kind, policy=policy, limit=SHOWN + 1, at=now, actor=actor)
+    shown = notice_lines[:SHOWN]
     if state != "closed":
         shown = sorted(shown, key=lambda line: (_FIRST[line.notice.level], -line.notice.pk))
     return {
@@ -120,7 +120,7 @@ def _list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
         "of": policy,
         "policies": list_policies(actor=actor),
         "rows": [draw(line, now) for line in shown],
-        "is_more": len(found) > SHOWN,
+        "is_more": len(notice_lines) > SHOWN,
         "is_filtered": bool(kind or policy or state != "open"),
         "newest": max((line.notice.pk for line in shown), default=0),
         "snoozes": SNOOZES,

@@ -54,16 +54,16 @@ def new(request: HttpRequest) -> HttpResponse:
     if not (actor.is_admin or _divided_policies(actor)):
         raise NotAllowed(_("Webhooks are created by administrators and by managers of a group."))
     if request.method == "POST" and form.is_valid():
-        given = form.cleaned_data
+        cleaned_data = form.cleaned_data
         try:
-            uid = _entry_uid(given["policy"], given["entry"], actor) if given["policy"] else None
+            uid = _entry_uid(cleaned_data["policy"], cleaned_data["entry"], actor) if cleaned_data["policy"] else None
             made, secret = webhook_services.make_webhook(
-                name=given["name"],
-                url=given["url"],
-                kinds=given["kinds"],
+                name=cleaned_data["name"],
+                url=cleaned_data["url"],
+                kinds=cleaned_data["kinds"],
                 at=clock.now(),
                 actor=actor,
-                place=place_of(policy_slug=given["policy"], entry_uid=uid, actor=actor),
+                place=place_of(policy_slug=cleaned_data["policy"], entry_uid=uid, actor=actor),
             )
         except (Invalid, Conflict, NotAllowed) as error:
             form.add_refusal(error)
@@ -83,14 +83,14 @@ def webhook(request: HttpRequest, webhook: int) -> HttpResponse:
     webhook_services.require_owner(line.webhook, actor)
     form = _form(request, actor, line)
     if form.is_valid():
-        given = form.cleaned_data
+        cleaned_data = form.cleaned_data
         try:
             webhook_services.change_webhook(
                 id=webhook,
-                version=given["version"] or 0,
-                name=given["name"],
-                url=given["url"],
-                kinds=given["kinds"],
+                version=cleaned_data["version"] or 0,
+                name=cleaned_data["name"],
+                url=cleaned_data["url"],
+                kinds=cleaned_data["kinds"],
                 at=now,
                 actor=actor,
             )
@@ -185,8 +185,8 @@ def _what(delivery: Delivery) -> str:
 def _form(request: HttpRequest | None, actor: Actor, line: WebhookLine | None = None) -> WebhookForm:
     initial: dict[str, Any] = {}
     if line is not None:
-        found = line.webhook
-        initial = {"name": found.name, "url": found.url, "kinds": found.kinds, "version": found.version}
+        current = line.webhook
+        initial = {"name": current.name, "url": current.url, "kinds": current.kinds, "version": current.version}
     data = request.POST if request is not None and request.method == "POST" else None
     form = WebhookForm(data, initial=initial, policies=_divided_policies(actor), is_admin=actor.is_admin)
     if line is not None:
@@ -221,9 +221,9 @@ def _entry_uid(policy_slug: str, path: str, actor: Actor) -> UUID | None:
 
 def _divided_policies(actor: Actor) -> list[tuple[str, str]]:
     """Policies in which the actor manages the shares of at least one group."""
-    found = []
+    choices = []
     for policy in list_policies(actor=actor):
         sees = load_visibility(policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor)
         if sees.divided.any():
-            found.append((policy.slug, policy.name))
-    return found
+            choices.append((policy.slug, policy.name))
+    return choices

@@ -80,7 +80,7 @@ def compose(mail: Mail, at: datetime) -> EmailMessage | None:
 def _lines(policy: Policy, month: Month, actor: Actor, at: datetime) -> list[StatementLine]:
     """Statements by path; for a role at the whole policy, of the entries below its root."""
     assert actor.user is not None  # noqa: S101 - says so to the type checker
-    found: dict[UUID, StatementLine] = {}
+    line_of_uid: dict[UUID, StatementLine] = {}
     try:
         view = open_view(policy_slug=policy.slug, actor=actor)
         uids = [*grants_of(policy, actor.user, at).values_list("entry_uid", flat=True)]
@@ -88,10 +88,10 @@ def _lines(policy: Policy, month: Month, actor: Actor, at: datetime) -> list[Sta
             if view.tree.index_of_uid(uid) is None:
                 continue
             page = get_statements(policy_slug=policy.slug, uid=uid, month=month.text, actor=actor)
-            found |= {line.uid: line for line in (page.children if page.is_root else [page.chosen])}
+            line_of_uid |= {line.uid: line for line in (page.children if page.is_root else [page.chosen])}
     except DomainError:  # no longer visible
         return []
-    return sorted(found.values(), key=lambda line: line.path)[:_MOST_ENTRIES]
+    return sorted(line_of_uid.values(), key=lambda line: line.path)[:_MOST_ENTRIES]
 
 
 def _line_text(policy: Policy, line: StatementLine) -> str:

@@ -85,11 +85,11 @@ def _groups(policy: Policy, month: Month) -> list[UUID]:
     """Groups in the tree at the start or end of the month, or now."""
     days = load_series(policy, (), from_on=month.first_on, to_on=month.last_on).days
     revisions = {policy.head_number, *(np.unique(days.revision)[[0, -1]].tolist() if len(days.on) else ())}
-    found: dict[UUID, None] = {}
+    groups: dict[UUID, None] = {}
     for number in sorted(revisions):
         tree = load_tree(policy, number)
-        found |= dict.fromkeys(tree.uuid(i) for i in np.flatnonzero(tree.is_group).tolist() if i)
-    return list(found)
+        groups |= dict.fromkeys(tree.uuid(i) for i in np.flatnonzero(tree.is_group).tolist() if i)
+    return list(groups)
 
 
 def _keep(policy: Policy, uids: Sequence[UUID], month: Month, at: datetime) -> int:

@@ -90,12 +90,12 @@ def compute_statement(series: DailySeries, row: int, month: Month) -> Figures:
 
 def corrections_of(kept: dict[str, float], now: Figures) -> dict[str, float]:
     """Differences between a closed statement and a present computation, by amount: new − stored; empty if equal."""
-    found = {}
+    corrections = {}
     for name in AMOUNTS:
         difference = getattr(now, name) - float(kept[name])
         if abs(difference) > 1e-9 * max(abs(float(kept[name])), 1.0):
-            found[name] = difference
-    return found
+            corrections[name] = difference
+    return corrections
 
 
 MONTHS = 12
@@ -209,13 +209,13 @@ def lines_of(
     kept = _kept(view, uids, months)
     adjusted = _adjusted(view, entries, months)
     missing = {month: _missing(month, series, begins_on, day_today(view)) for month in months}
-    found = {}
+    lines = {}
     for row, i in enumerate(entries):
         for month in months:
-            given = kept.get((uids[row], month.first_on))
-            line = _line(view, i, month, series, visible, row, given, adjusted[i, month])
-            found[i, month] = replace(line, missing_days=missing[month])
-    return found
+            closed = kept.get((uids[row], month.first_on))
+            line = _line(view, i, month, series, visible, row, closed, adjusted[i, month])
+            lines[i, month] = replace(line, missing_days=missing[month])
+    return lines
 
 
 def _line(
@@ -277,7 +277,7 @@ def _adjusted(view: PolicyView, entries: Sequence[int], months: Sequence[Month])
     rows = Adjustment.objects.filter(policy=view.policy, since__lte=number).filter(Q(until=None) | Q(until__gt=number))
     first_at, last_at = min(span[1] for span in spans), max(span[2] for span in spans)
     weights = view.settings.metric["weights"]
-    found = {(i, month): 0.0 for i in entries for month in months}
+    adjustments = {(i, month): 0.0 for i in entries for month in months}
     for row in rows.filter(at__gte=first_at, at__lt=last_at).order_by("pk"):
         place = view.tree.index_of_uid(row.entry_uid)
         if place is None:
@@ -286,16 +286,16 @@ def _adjusted(view: PolicyView, entries: Sequence[int], months: Sequence[Month])
         for month, from_at, to_at in spans:
             if from_at <= row.at < to_at:
                 for i in way.intersection(entries):
-                    found[i, month] += weights.get(row.resource, 0.0) * row.amount_s
-    return found
+                    adjustments[i, month] += weights.get(row.resource, 0.0) * row.amount_s
+    return adjustments
 
 
 def _changes(view: PolicyView, uid: UUID, month: Month) -> list[ShareChange]:
     """Changes of shares, oldest first. Shares are visible wherever the entry is."""
-    zone, found = site_zone(), []
+    zone, changes = site_zone(), []
     for change in entry_history(policy=view.policy, uid=uid, limit=200):
         on = change.at.astimezone(zone).date()
         for field, before, after in change.fields:
             if field == "shares" and on in month:
-                found.append(ShareChange(change.revision, on, before, after))
-    return found[::-1]
+                changes.append(ShareChange(change.revision, on, before, after))
+    return changes[::-1]
