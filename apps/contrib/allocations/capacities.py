@@ -156,10 +156,10 @@ def get_capacity(
     *, policy_slug: str, capacity_id: int, at: datetime, actor: Actor, visibility: VisibilityOf
 ) -> Capacity:
     listed = list_capacities(policy_slug=policy_slug, at=at, actor=actor, visibility=visibility)
-    found = next((each for each in listed if each.pk == capacity_id), None)
-    if found is None:
+    capacity = next((each for each in listed if each.pk == capacity_id), None)
+    if capacity is None:
         raise _missing()
-    return found
+    return capacity
 
 
 def tag_of(capacity: Capacity) -> str:
@@ -209,10 +209,10 @@ def _check(capacity: Capacity) -> None:
 
 
 def _found(policy: Policy, capacity_id: int) -> Capacity:
-    found = Capacity.objects.filter(policy=policy, pk=capacity_id).first() if 0 < capacity_id < 2**63 else None
-    if found is None:
+    capacity = Capacity.objects.filter(policy=policy, pk=capacity_id).first() if 0 < capacity_id < 2**63 else None
+    if capacity is None:
         raise _missing()
-    return found
+    return capacity
 
 
 def _missing() -> NotFound:

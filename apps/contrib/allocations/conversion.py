@@ -359,9 +359,9 @@ def _convert(
 
 def _last_days(tree: TreeColumns, children: range, allocations: list[Allocation], period: Period) -> dict[int, date]:
     """Return the last day of each child's allocations that overlap the period."""
-    found: dict[int, date] = {}
+    last_days: dict[int, date] = {}
     for allocation in allocations:
         i = tree.index_of_uid(allocation.entry_uid)
         if i is not None and i in children and period_of(allocation).overlap(period) is not None:
-            found[i] = max(found.get(i, allocation.ends_on), allocation.ends_on)
-    return found
+            last_days[i] = max(last_days.get(i, allocation.ends_on), allocation.ends_on)
+    return last_days

@@ -77,19 +77,19 @@ def find_over_budget(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def describe_ending(facts: Mapping[str, Any]) -> Sentence:
-    given = {"path": facts["path"], "day": day_text(facts["ends_on"]), "hours": count(facts["core_h"])}
-    text = _("%(path)s: %(hours)s core-hours are allocated until %(day)s; no renewal is planned.") % given
+    values = {"path": facts["path"], "day": day_text(facts["ends_on"]), "hours": count(facts["core_h"])}
+    text = _("%(path)s: %(hours)s core-hours are allocated until %(day)s; no renewal is planned.") % values
     return Sentence("ending_allocations.over" if facts["is_over"] else "ending_allocations.ends", facts, text)
 
 
 def describe_over_budget(facts: Mapping[str, Any]) -> Sentence:
-    given = {
+    values = {
         "path": facts["path"],
         "day": day_text(facts["ends_on"]),
         "hours": count(facts["core_h"]),
         "used": count(facts["used_core_h"]),
     }
-    text = _("%(path)s has used %(used)s of the %(hours)s core-hours that it has until %(day)s.") % given
+    text = _("%(path)s has used %(used)s of the %(hours)s core-hours that it has until %(day)s.") % values
     return Sentence("over_budget", facts, text)
 
 

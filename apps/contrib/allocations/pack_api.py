@@ -58,8 +58,8 @@ class PackView(APIView):
         """Allocated and delivered core-hours, lending and borrowing, policy changes with reasons, and allocations that
         expire, for a period of months.
         """
-        given = read_query(PackFilterSerializer, request)
-        document = get_pack(_query(request, policy, given), actor=actor_of(request))
+        query = read_query(PackFilterSerializer, request)
+        document = get_pack(_query(request, policy, query), actor=actor_of(request))
         sealed = seal_pack(document, at=clock.now())
         return Response(
             {
@@ -104,9 +104,9 @@ class NewPackLinkSerializer(PackFilterSerializer):
     reason = serializers.CharField(max_length=4_000)
 
 
-def _query(request: Request, policy: str, given: Mapping[str, Any]) -> PackQuery:
-    uid = entry_uid(request, policy, given["entry"]) if given.get("entry") else None
-    return PackQuery(policy, uid, given.get("from", ""), given.get("to", ""))
+def _query(request: Request, policy: str, query: Mapping[str, Any]) -> PackQuery:
+    uid = entry_uid(request, policy, query["entry"]) if query.get("entry") else None
+    return PackQuery(policy, uid, query.get("from", ""), query.get("to", ""))
 
 
 class PackLinksView(APIView):
@@ -121,22 +121,22 @@ class PackLinksView(APIView):
     )
     def get(self, request: Request, policy: str) -> Response:
         """Links to packs of an entry, newest first and without their secrets, for callers who may share them."""
-        given = read_query(PackLinkFilterSerializer, request)
-        uid = entry_uid(request, policy, given["entry"]) if given.get("entry") else None
-        found = list_pack_links(policy_slug=policy, uid=uid, actor=actor_of(request))
-        return list_response(PackLinkSerializer(found, many=True).data)
+        query = read_query(PackLinkFilterSerializer, request)
+        uid = entry_uid(request, policy, query["entry"]) if query.get("entry") else None
+        links = list_pack_links(policy_slug=policy, uid=uid, actor=actor_of(request))
+        return list_response(PackLinkSerializer(links, many=True).data)
 
     @extend_schema(
         operation_id="make_pack_link", request=NewPackLinkSerializer, responses={201: MadePackLinkSerializer}
     )
     def post(self, request: Request, policy: str) -> Response:
         """Share the current pack by a link that needs no sign-in. Only this answer contains the address."""
-        given = read_body(NewPackLinkSerializer, request)
-        query = _query(request, policy, given)
+        body = read_body(NewPackLinkSerializer, request)
+        query = _query(request, policy, body)
         row, secret = share_pack(
             query,
-            days=given["days"],
-            reason=given["reason"],
+            days=body["days"],
+            reason=body["reason"],
             at=clock.now(),
             actor=actor_of(request),
         )

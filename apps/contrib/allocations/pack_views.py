@@ -64,8 +64,8 @@ def context_of(sealed: Sealed) -> dict[str, Any]:
 
 def html_file(sealed: Sealed) -> str:
     """The pack as one HTML file with inline CSS, which loads nothing else when saved, sent or printed."""
-    found = finders.find("css/packs.css")
-    with open(str(found), encoding="utf-8") as file:
+    path = finders.find("css/packs.css")
+    with open(str(path), encoding="utf-8") as file:
         style = style_element(file.read())
     return render_to_string("contrib/allocations/packs/document.html", {**context_of(sealed), "style": style})
 
@@ -148,13 +148,13 @@ def _bare(response: HttpResponse) -> HttpResponse:
 
 
 def _sealed(request: HttpRequest, policy: str, uid: UUID) -> Sealed:
-    given = request.POST if request.method == "POST" else request.GET
-    document = get_pack(_query(given, policy, uid), actor=actor_of(request))
+    parameters = request.POST if request.method == "POST" else request.GET
+    document = get_pack(_query(parameters, policy, uid), actor=actor_of(request))
     return seal_pack(document, at=clock.now())
 
 
-def _query(given: QueryDict, policy: str, uid: UUID) -> PackQuery:
-    return PackQuery(policy, uid, given.get("from", ""), given.get("to", ""))
+def _query(parameters: QueryDict, policy: str, uid: UUID) -> PackQuery:
+    return PackQuery(policy, uid, parameters.get("from", ""), parameters.get("to", ""))
 
 
 def _file(sealed: Sealed, form: str) -> HttpResponse:
@@ -180,7 +180,7 @@ def _show(
 ) -> HttpResponse:
     view = open_view(policy_slug=policy, actor=actor_of(request))
     i = view.require(uid)
-    given, context = (request.POST if request.method == "POST" else request.GET), {}
+    parameters, context = (request.POST if request.method == "POST" else request.GET), {}
     try:
         sealed = _sealed(request, policy, uid)
     except Invalid as error:
@@ -191,9 +191,9 @@ def _show(
     name = view.policy.name if i == 0 else view.tree.name[i]
     entry = lines.entry_url(policy, uid, name)
     whole: dict[str, Any] = {
-        "first": given.get("from", ""),
-        "last": given.get("to", ""),
-        "days": given.get("days", str(DEFAULT_DAYS)),
+        "first": parameters.get("from", ""),
+        "last": parameters.get("to", ""),
+        "days": parameters.get("days", str(DEFAULT_DAYS)),
         "policy": policy,
         "uid": uid,
         "name": name,

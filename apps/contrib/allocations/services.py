@@ -163,8 +163,8 @@ def withdraw_allocation(
 
 def allocations_of(policy: Policy) -> list[Allocation]:
     """Return all current allocations by first day, including those of archived entries, which are ignored in sums."""
-    found = Allocation.objects.filter(policy=policy, withdrawn_at=None).select_related("policy")
-    return list(found.order_by("starts_on", "ends_on", "pk"))
+    allocations = Allocation.objects.filter(policy=policy, withdrawn_at=None).select_related("policy")
+    return list(allocations.order_by("starts_on", "ends_on", "pk"))
 
 
 def list_allocations(
@@ -192,13 +192,13 @@ def list_allocations(
             of_entry[:] = False
             of_entry[top] = True
         wanted = wanted & of_entry
-    found = []
+    rows = []
     for allocation in allocations_of(policy):
         i = tree.index_of_uid(allocation.entry_uid)
         within = period is None or period_of(allocation).overlap(period) is not None
         if i is not None and wanted[i] and within:
-            found.append((allocation, tree.path(i)))
-    return sorted(found, key=lambda one: (one[1], one[0].starts_on, one[0].pk))
+            rows.append((allocation, tree.path(i)))
+    return sorted(rows, key=lambda row: (row[1], row[0].starts_on, row[0].pk))
 
 
 def get_allocation(

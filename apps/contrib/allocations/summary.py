@@ -60,14 +60,14 @@ def allocated_in(
 
     An allocation is spread evenly over its own real hours; those within the period count.
     """
-    found: dict[UUID, float] = {}
+    allocated: dict[UUID, float] = {}
     for allocation in allocations:
         whole = period_of(allocation)
         shared = whole.overlap(period)
         if shared is not None:
             part = 1.0 if shared == whole and until is None else shared.hours(zone, until=until) / whole.hours(zone)
-            found[allocation.entry_uid] = found.get(allocation.entry_uid, 0.0) + allocation.core_h * part
-    return found
+            allocated[allocation.entry_uid] = allocated.get(allocation.entry_uid, 0.0) + allocation.core_h * part
+    return allocated
 
 
 def add_up(tree: TreeColumns, allocated: Mapping[UUID, float], capacity_core_h: float | None) -> AllocationSums:
@@ -130,8 +130,8 @@ class Event:
 
 def events_in(tree: TreeColumns, mask: Mask, allocations: Sequence[Allocation], period: Period) -> list[Event]:
     """List events of the entries in the mask, by day and path."""
-    found = [event for event in _events(tree, mask, allocations) if event.on in period]
-    return sorted(found, key=lambda event: (event.on, event.path, event.kind))
+    events = [event for event in _events(tree, mask, allocations) if event.on in period]
+    return sorted(events, key=lambda event: (event.on, event.path, event.kind))
 
 
 def ending_soon(
@@ -140,15 +140,15 @@ def ending_soon(
     """List what ends within these days, and what ended without a successor: shares, and allocations of the last 30
     days."""
     latest = today + timedelta(days=days)
-    found = []
+    events = []
     for event in _events(tree, mask, allocations):
         if not event.is_end or event.on > latest:
             continue
         is_over = event.on < today
         too_old = event.allocation is not None and event.on < today - _LISTED_AFTERWARDS
         if not is_over or (not event.is_covered and not too_old):
-            found.append(event)
-    return sorted(found, key=lambda event: (event.on, event.path, event.kind))
+            events.append(event)
+    return sorted(events, key=lambda event: (event.on, event.path, event.kind))
 
 
 def _events(tree: TreeColumns, mask: Mask, allocations: Sequence[Allocation]) -> Iterator[Event]:

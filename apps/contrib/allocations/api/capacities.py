@@ -66,17 +66,17 @@ class CapacityListView(APIView):
     @extend_schema(operation_id="list_capacities", responses=list_schema(CapacitySerializer))
     def get(self, request: Request, policy: str) -> Response:
         """Capacities by first day and site. Their sum is available for allocation and delivery."""
-        found = capacities.list_capacities(
+        rows = capacities.list_capacities(
             policy_slug=policy, at=clock.now(), actor=actor_of(request), visibility=load_visibility
         )
-        return list_response(CapacitySerializer(found, many=True).data)
+        return list_response(CapacitySerializer(rows, many=True).data)
 
     @extend_schema(operation_id="add_capacity", request=NewCapacitySerializer, responses={201: CapacitySerializer})
     def post(self, request: Request, policy: str) -> Response:
         """Record additional cores from one day to another. For managers of the whole policy."""
-        given = read_body(NewCapacitySerializer, request)
+        body = read_body(NewCapacitySerializer, request)
         made = capacities.add_capacity(
-            policy_slug=policy, terms=CapacityTerms(**given), at=clock.now(), actor=actor_of(request)
+            policy_slug=policy, terms=CapacityTerms(**body), at=clock.now(), actor=actor_of(request)
         )
         return _answer(made, 201)
 
@@ -101,12 +101,12 @@ class CapacityDetailView(APIView):
     def patch(self, request: Request, policy: str, capacity: int) -> Response:
         """Change the given fields. Set `ends_on` when a machine is switched off."""
         _found(request, policy, capacity)
-        tag, given = require_if_match(request, "capacity"), read_body(ChangedCapacitySerializer, request)
+        tag, body = require_if_match(request, "capacity"), read_body(ChangedCapacitySerializer, request)
         changed = capacities.change_capacity(
             policy_slug=policy,
             capacity_id=capacity,
             tag=tag,
-            change=CapacityChange(**given),
+            change=CapacityChange(**body),
             at=clock.now(),
             actor=actor_of(request),
         )
@@ -120,9 +120,9 @@ class CapacityDetailView(APIView):
     def delete(self, request: Request, policy: str, capacity: int) -> Response:
         """Remove a capacity that was entered by mistake. Past periods no longer include it."""
         _found(request, policy, capacity)
-        tag, given = require_if_match(request, "capacity"), read_query(ReasonFilterSerializer, request)
+        tag, query = require_if_match(request, "capacity"), read_query(ReasonFilterSerializer, request)
         capacities.remove_capacity(
-            policy_slug=policy, capacity_id=capacity, tag=tag, **given, at=clock.now(), actor=actor_of(request)
+            policy_slug=policy, capacity_id=capacity, tag=tag, **query, at=clock.now(), actor=actor_of(request)
         )
         return Response(status=204)
 

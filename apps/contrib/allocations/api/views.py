@@ -206,33 +206,33 @@ class AllocationListView(APIView):
     )
     def get(self, request: Request, policy: str) -> Response:
         """Allocations of entries that the caller may see, by path; with `from` and `to` those of the period."""
-        given, at, actor = read_query(AllocationFilterSerializer, request), clock.now(), actor_of(request)
-        entry = visible_entry_uid(request, policy, given["entry"]) if "entry" in given else None
-        period = read_period(given, default=Period(FIRST_DAY, LAST_DAY))
-        found = services.list_allocations(
+        query, at, actor = read_query(AllocationFilterSerializer, request), clock.now(), actor_of(request)
+        entry = visible_entry_uid(request, policy, query["entry"]) if "entry" in query else None
+        period = read_period(query, default=Period(FIRST_DAY, LAST_DAY))
+        allocations = services.list_allocations(
             policy_slug=policy,
             entry_uid=entry,
-            below=given["below"],
+            below=query["below"],
             period=period,
             at=at,
             actor=actor,
             visibility=load_visibility,
         )
-        start = max(read_cursor(given) or 0, 0)
-        next_start = start + PAGE if len(found) > start + PAGE else None
-        return list_response([_json(*each) for each in found[start : start + PAGE]], next_start)
+        start = max(read_cursor(query) or 0, 0)
+        next_start = start + PAGE if len(allocations) > start + PAGE else None
+        return list_response([_json(*each) for each in allocations[start : start + PAGE]], next_start)
 
     @extend_schema(
         operation_id="create_allocation", request=NewAllocationSerializer, responses={201: AllocationSerializer}
     )
     def post(self, request: Request, policy: str) -> Response:
         """Allocate core-hours to an entry, by a manager above it. Over-allocation is allowed; the table flags it."""
-        given, at, actor = read_body(NewAllocationSerializer, request), clock.now(), actor_of(request)
-        entry = visible_entry_uid(request, policy, given.pop("entry"))
+        body, at, actor = read_body(NewAllocationSerializer, request), clock.now(), actor_of(request)
+        entry = visible_entry_uid(request, policy, body.pop("entry"))
         made = services.create_allocation(
             policy_slug=policy,
             entry_uid=entry,
-            terms=AllocationTerms(**given),
+            terms=AllocationTerms(**body),
             at=at,
             actor=actor,
             visibility=load_visibility,
@@ -258,12 +258,12 @@ class AllocationDetailView(APIView):
         """Change the given fields of an allocation."""
         at, actor = clock.now(), actor_of(request)
         _found(request, policy, allocation)
-        tag, given = require_if_match(request, "allocation"), read_body(ChangedAllocationSerializer, request)
+        tag, body = require_if_match(request, "allocation"), read_body(ChangedAllocationSerializer, request)
         services.change_allocation(
             policy_slug=policy,
             allocation_uid=allocation,
             tag=tag,
-            change=AllocationChange(**given),
+            change=AllocationChange(**body),
             at=at,
             actor=actor,
             visibility=load_visibility,
@@ -279,12 +279,12 @@ class AllocationDetailView(APIView):
         """Withdraw an allocation. The audit log keeps it."""
         at, actor = clock.now(), actor_of(request)
         _found(request, policy, allocation)
-        tag, given = require_if_match(request, "allocation"), read_query(ReasonFilterSerializer, request)
+        tag, query = require_if_match(request, "allocation"), read_query(ReasonFilterSerializer, request)
         services.withdraw_allocation(
             policy_slug=policy,
             allocation_uid=allocation,
             tag=tag,
-            **given,
+            **query,
             at=at,
             actor=actor,
             visibility=load_visibility,
@@ -300,13 +300,13 @@ class AllocationTableView(APIView):
     )
     def get(self, request: Request, policy: str) -> Response:
         """A group and its children in core-hours: allocated, sub-allocated, reserved, expected and delivered."""
-        given = read_query(TableFilterSerializer, request)
+        query = read_query(TableFilterSerializer, request)
         table: AllocationTable = get_allocation_table(
             policy_slug=policy,
-            of=visible_entry_uid(request, policy, given["of"]),
+            of=visible_entry_uid(request, policy, query["of"]),
             zone=zone(),
-            period=read_period(given, default=this_year()),
-            cursor=given["cursor"] or None,
+            period=read_period(query, default=this_year()),
+            cursor=query["cursor"] or None,
             actor=actor_of(request),
         )
         return Response(AllocationTableSerializer(table).data)
@@ -323,35 +323,35 @@ class AllocationSharesView(APIView):
     )
     def get(self, request: Request, policy: str) -> Response:
         """Convert allocations of an entry's children to shares. Nothing is stored."""
-        given = read_query(ConversionFilterSerializer, request)
-        found = get_conversion(
+        query = read_query(ConversionFilterSerializer, request)
+        conversion = get_conversion(
             policy_slug=policy,
             query=ConversionQuery(
-                parent_uid=visible_entry_uid(request, policy, given["of"]),
-                rest=given["rest"],
+                parent_uid=visible_entry_uid(request, policy, query["of"]),
+                rest=query["rest"],
                 zone=zone(),
-                period=read_period(given, default=this_year()),
+                period=read_period(query, default=this_year()),
             ),
             at=clock.now(),
             actor=actor_of(request),
             visibility=load_visibility,
         )
-        return Response(ConversionSerializer(found).data)
+        return Response(ConversionSerializer(conversion).data)
 
     @extend_schema(operation_id="draft_allocations", request=NewDraftSerializer, responses={201: DraftSerializer})
     def post(self, request: Request, policy: str) -> Response:
         """Make a draft of the conversion. For a future period, it takes effect on the first day."""
-        given = read_body(NewDraftSerializer, request)
+        body = read_body(NewDraftSerializer, request)
         draft = draft_shares(
             policy_slug=policy,
             query=ConversionQuery(
-                parent_uid=visible_entry_uid(request, policy, given["of"]),
-                rest=given["rest"],
+                parent_uid=visible_entry_uid(request, policy, body["of"]),
+                rest=body["rest"],
                 zone=zone(),
-                period=period_of(given["starts_on"], given["ends_on"], "starts_on", "ends_on"),
+                period=period_of(body["starts_on"], body["ends_on"], "starts_on", "ends_on"),
             ),
-            at_end=given["at_end"],
-            reason=given["reason"],
+            at_end=body["at_end"],
+            reason=body["reason"],
             at=clock.now(),
             actor=actor_of(request),
             visibility=load_visibility,
@@ -372,8 +372,8 @@ def period_of(starts_on: date, ends_on: date, first: str = "from", last: str = "
     return Period(starts_on, ends_on)
 
 
-def read_period(given: dict[str, Any], *, default: Period) -> Period:
-    return period_of(given.get("from", default.starts_on), given.get("to", default.ends_on))
+def read_period(query: dict[str, Any], *, default: Period) -> Period:
+    return period_of(query.get("from", default.starts_on), query.get("to", default.ends_on))
 
 
 def _refusal(where: str, message: str) -> Invalid:

@@ -37,33 +37,33 @@ def colors_of(positions: Sequence[tuple[int, int]]) -> list[str]:
 
     A colour already in use is replaced by the next one.
     """
-    found: dict[int, int] = {}
+    color_at: dict[int, int] = {}
     for at in sorted(range(len(positions)), key=lambda at: positions[at]):
         free = [(positions[at][1] + step) % MOST_SERIES for step in range(MOST_SERIES)]
-        found[at] = next((one for one in free if one not in found.values()), free[0])
-    return [series_color(found[at]) for at in range(len(positions))]
+        color_at[at] = next((color for color in free if color not in color_at.values()), free[0])
+    return [series_color(color_at[at]) for at in range(len(positions))]
 
 
 def read_hidden(query: QueryDict, name: str) -> frozenset[str]:
     """Return the keys of hidden series. Raises Invalid for more than a picture can have."""
-    found = frozenset(query.getlist(name))
-    if len(found) > _MOST_HIDDEN:
+    hidden = frozenset(query.getlist(name))
+    if len(hidden) > _MOST_HIDDEN:
         message = _("A figure has at most %(n)s series; no more can be hidden.") % {"n": MOST_SERIES}
         raise Invalid(message, fields=[FieldProblem(name, message)])
-    return found
+    return hidden
 
 
 def chips(query: QueryDict, name: str, series: Sequence[tuple[str, str, str]], hidden: Collection[str]) -> list[Choice]:
     """Links that hide or show one series each; the last shown one can't be hidden. series: key, label and colour."""
     keys = [key for key, *_more in series]
-    found = []
+    choices = []
     for key, label, color in series:
         is_hidden = key in hidden
-        hidden_next = [one for one in keys if (one in hidden) != (one == key)]
+        hidden_next = [other for other in keys if (other in hidden) != (other == key)]
         if len(hidden_next) == len(keys):
             hidden_next = []
-        alone = [one for one in keys if one != key]
-        found.append(
+        alone = [other for other in keys if other != key]
+        choices.append(
             Choice(
                 f"{name}-{key}",
                 label,
@@ -73,10 +73,10 @@ def chips(query: QueryDict, name: str, series: Sequence[tuple[str, str, str]], h
                 alone=with_changes(query, **{name: alone or None}),
             )
         )
-    return found
+    return choices
 
 
-def empty_figure(name: str, title: str, found: CoreHourWeeks, message: str, controls: Sequence[Any] = ()) -> Figure:
+def empty_figure(name: str, title: str, weeks: CoreHourWeeks, message: str, controls: Sequence[Any] = ()) -> Figure:
     return Figure(
         name,
         title,
@@ -84,7 +84,7 @@ def empty_figure(name: str, title: str, found: CoreHourWeeks, message: str, cont
         (),
         axes.empty_layout(),
         Table((), (), ()),
-        note=period_text(found.period),
+        note=period_text(weeks.period),
         size="m",
         empty=message,
         controls=controls,
@@ -96,15 +96,15 @@ def period_text(period: Period) -> str:
     return _("%(first)s to %(last)s") % {"first": day(period.starts_on), "last": day(period.ends_on)}
 
 
-def file_of(found: CoreHourWeeks, kind: str) -> str:
-    return f"fairshare_{found.policy_slug}_{kind}_{found.period.starts_on}_{found.period.ends_on}"
+def file_of(weeks: CoreHourWeeks, kind: str) -> str:
+    return f"fairshare_{weeks.policy_slug}_{kind}_{weeks.period.starts_on}_{weeks.period.ends_on}"
 
 
-def caption_of(found: CoreHourWeeks) -> str:
-    parts = {"policy": found.policy_slug, "entry": found.name, "day": day(found.now.astimezone(found.zone))}
+def caption_of(weeks: CoreHourWeeks) -> str:
+    parts = {"policy": weeks.policy_slug, "entry": weeks.name, "day": day(weeks.now.astimezone(weeks.zone))}
     return _("%(policy)s, %(entry)s, %(day)s") % parts
 
 
-def axis_moment(at: datetime, found: CoreHourWeeks) -> str:
+def axis_moment(at: datetime, weeks: CoreHourWeeks) -> str:
     """Format an instant for the time axis, by the site's clock."""
-    return axes.moment(at.astimezone(found.zone).replace(tzinfo=None))
+    return axes.moment(at.astimezone(weeks.zone).replace(tzinfo=None))

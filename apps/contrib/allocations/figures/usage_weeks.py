@@ -26,79 +26,85 @@ UNITS = ("core-hours", "percent")
 class _Drawn:
     """Data of the picture. shown: series that aren't hidden."""
 
-    found: CoreHourWeeks
+    weeks: CoreHourWeeks
     shown: Sequence[WeekAmounts]
     colors: dict[str, str]
     totals: Sequence[float]
     is_percent: bool
 
-    def y(self, one: WeekAmounts) -> list[float]:
+    def y(self, amounts: WeekAmounts) -> list[float]:
         if not self.is_percent:
-            return [round(core_h, 2) for core_h in one.core_h]
-        return [round(100 * n / of, 2) if of else 0.0 for n, of in zip(one.core_h, self.totals, strict=True)]
+            return [round(core_h, 2) for core_h in amounts.core_h]
+        return [round(100 * n / of, 2) if of else 0.0 for n, of in zip(amounts.core_h, self.totals, strict=True)]
 
 
-def usage_weeks(found: CoreHourWeeks, query: QueryDict) -> Figure:
+def usage_weeks(weeks: CoreHourWeeks, query: QueryDict) -> Figure:
     """Draw `?usage_by=site&usage_unit=percent&usage_hide=<key>`. Raises Invalid for options that can't be drawn."""
     by, unit = read_choice(query, BY, SPLITS), read_choice(query, UNIT, UNITS)
     hidden = labels.read_hidden(query, HIDE)
-    series = _series(found, by)
-    named = [one for one in series if one.key != "rest"]
-    of_named = labels.colors_of([(0, one.place) for one in named])
-    colors = {"rest": "$level-mark"} | dict(zip((one.key for one in named), of_named, strict=True))
-    shown = [one for one in series if one.key not in hidden] or series
-    controls = _controls(query, by, unit, series, colors, {one.key for one in series if one not in shown})
+    series = _series(weeks, by)
+    named = [amounts for amounts in series if amounts.key != "rest"]
+    of_named = labels.colors_of([(0, amounts.place) for amounts in named])
+    colors = {"rest": "$level-mark"} | dict(zip((amounts.key for amounts in named), of_named, strict=True))
+    shown = [amounts for amounts in series if amounts.key not in hidden] or series
+    controls = _controls(query, by, unit, series, colors, {amounts.key for amounts in series if amounts not in shown})
     title = _("Core-hours by week")
-    if not any(one.total_core_h for one in shown):
-        return labels.empty_figure("usage", title, found, _empty_text(found), controls)
-    totals = [sum(week) for week in zip(*(one.core_h for one in shown), strict=True)]
-    drawn = _Drawn(found, shown, colors, totals, unit == "percent")
+    if not any(amounts.total_core_h for amounts in shown):
+        return labels.empty_figure("usage", title, weeks, _empty_text(weeks), controls)
+    totals = [sum(week) for week in zip(*(amounts.core_h for amounts in shown), strict=True)]
+    drawn = _Drawn(weeks, shown, colors, totals, unit == "percent")
     return Figure(
         name="usage",
         title=title,
-        note=_note(found, drawn.is_percent),
+        note=_note(weeks, drawn.is_percent),
         sentence=_sentence(drawn, by),
         traces=_bars(drawn),
         layout=_layout(drawn),
         table=_table(drawn),
         labels=_labels(drawn),
         controls=controls,
-        file=labels.file_of(found, f"usage_by-{by}"),
-        caption=labels.caption_of(found),
+        file=labels.file_of(weeks, f"usage_by-{by}"),
+        caption=labels.caption_of(weeks),
     )
 
 
-def _series(found: CoreHourWeeks, by: str) -> list[WeekAmounts]:
+def _series(weeks: CoreHourWeeks, by: str) -> list[WeekAmounts]:
     if by == "site":
-        return list(found.sites)
-    return [*found.entries, *([found.rest] if found.rest else [])]
+        return list(weeks.sites)
+    return [*weeks.entries, *([weeks.rest] if weeks.rest else [])]
 
 
 def _bars(drawn: _Drawn) -> list[dict[str, Any]]:
     """One trace per series, the largest at the bottom."""
     # The Monday of each week, also if the period starts later in it, so that all bars have the same width.
-    days = [edge.astimezone(drawn.found.zone).date() for edge in drawn.found.edges[:-1]]
+    days = [edge.astimezone(drawn.weeks.zone).date() for edge in drawn.weeks.edges[:-1]]
     x = [axes.moment(day - timedelta(days=day.weekday())) for day in days]
     return [
-        traces.bars(x, drawn.y(one), name=one.name, color=f"{drawn.colors[one.key]}/0.5", words=_words(drawn, one))
-        | {"hovertemplate": f"{one.name} %{{customdata}}<extra></extra>"}
-        for one in _ordered(drawn)
+        traces.bars(
+            x,
+            drawn.y(amounts),
+            name=amounts.name,
+            color=f"{drawn.colors[amounts.key]}/0.5",
+            words=_words(drawn, amounts),
+        )
+        | {"hovertemplate": f"{amounts.name} %{{customdata}}<extra></extra>"}
+        for amounts in _ordered(drawn)
     ]
 
 
 def _ordered(drawn: _Drawn) -> list[WeekAmounts]:
-    return sorted(drawn.shown, key=lambda one: (one.key == "rest", -one.total_core_h))
+    return sorted(drawn.shown, key=lambda amounts: (amounts.key == "rest", -amounts.total_core_h))
 
 
-def _words(drawn: _Drawn, one: WeekAmounts) -> list[str]:
+def _words(drawn: _Drawn, amounts: WeekAmounts) -> list[str]:
     return [
         _("%(n)s core-hours, %(part)s") % {"n": labels.hours(n), "part": percent(n / of if of else 0.0)}
-        for n, of in zip(one.core_h, drawn.totals, strict=True)
+        for n, of in zip(amounts.core_h, drawn.totals, strict=True)
     ]
 
 
 def _layout(drawn: _Drawn) -> dict[str, Any]:
-    days = [edge.astimezone(drawn.found.zone).date() for edge in drawn.found.edges[:-1]]
+    days = [edge.astimezone(drawn.weeks.zone).date() for edge in drawn.weeks.edges[:-1]]
     first, last = (day - timedelta(days=day.weekday()) for day in (days[0], days[-1]))
     x = axes.day_axis(first - timedelta(days=4), last + timedelta(days=3))
     y = axes.share_axis([100.0], whole=True) if drawn.is_percent else axes.amount_axis(drawn.totals)
@@ -113,27 +119,27 @@ def _layout(drawn: _Drawn) -> dict[str, Any]:
 
 def _labels(drawn: _Drawn) -> list[EndLabel]:
     """Labels at the middle of each segment of the last bar; none for empty segments."""
-    base, found = 0.0, []
-    for one in _ordered(drawn):
-        y = drawn.y(one)[-1]
+    base, end_labels = 0.0, []
+    for amounts in _ordered(drawn):
+        y = drawn.y(amounts)[-1]
         if y > 0:
             amount = percent(y / 100) if drawn.is_percent else axes.short_amount(float(f"{y:.3g}"))
-            found.append(EndLabel(base + y / 2, f"{_short(one.name)} {amount}", drawn.colors[one.key]))
+            end_labels.append(EndLabel(base + y / 2, f"{_short(amounts.name)} {amount}", drawn.colors[amounts.key]))
         base += y
-    return found
+    return end_labels
 
 
 def _short(name: str) -> str:
     return name if len(name) <= 20 else f"{name[:19]}…"
 
 
-def _note(found: CoreHourWeeks, is_percent: bool) -> str:
+def _note(weeks: CoreHourWeeks, is_percent: bool) -> str:
     unit = _("percent of the core-hours shown") if is_percent else _("core-hours")
-    return f"{unit}, {labels.period_text(found.period)}"
+    return f"{unit}, {labels.period_text(weeks.period)}"
 
 
 def _sentence(drawn: _Drawn, by: str) -> str:
-    largest, total = max(drawn.shown, key=lambda one: one.total_core_h), sum(drawn.totals)
+    largest, total = max(drawn.shown, key=lambda amounts: amounts.total_core_h), sum(drawn.totals)
     n = len(drawn.totals)
     text = ngettext(
         "%(name)s %(did)s the most: %(n)s of the %(total)s core-hours shown, in %(weeks)s week (%(part)s).",
@@ -147,36 +153,43 @@ def _sentence(drawn: _Drawn, by: str) -> str:
         "weeks": n,
         "part": percent(largest.total_core_h / total),
     }
-    return f"{text} {_not_shown(drawn.found)}".strip() if by == "group" else text
+    return f"{text} {_not_shown(drawn.weeks)}".strip() if by == "group" else text
 
 
-def _not_shown(found: CoreHourWeeks) -> str:
-    if not found.n_hidden:
+def _not_shown(weeks: CoreHourWeeks) -> str:
+    if not weeks.n_hidden:
         return ""
     return ngettext(
-        "Amounts of one more entry are not shown.", "Amounts of %(n)s more entries are not shown.", found.n_hidden
-    ) % {"n": found.n_hidden}
+        "Amounts of one more entry are not shown.", "Amounts of %(n)s more entries are not shown.", weeks.n_hidden
+    ) % {"n": weeks.n_hidden}
 
 
-def _empty_text(found: CoreHourWeeks) -> str:
-    if not found.edges:
+def _empty_text(weeks: CoreHourWeeks) -> str:
+    if not weeks.edges:
         return _("This period has not started.")
     text = _("No visible core-hours in this period.")
-    return f"{text} {_not_shown(found)}".strip()
+    return f"{text} {_not_shown(weeks)}".strip()
 
 
 def _table(drawn: _Drawn) -> Table:
-    days = [edge.astimezone(drawn.found.zone).date() for edge in drawn.found.edges[:-1]]
+    days = [edge.astimezone(drawn.weeks.zone).date() for edge in drawn.weeks.edges[:-1]]
     at = range(len(days) - 1, -1, -1)
     shown = _ordered(drawn)
     return Table(
-        columns=(Column(_("Week from")), *(Column(one.name) for one in shown), Column(_("Sum"))),
+        columns=(Column(_("Week from")), *(Column(amounts.name) for amounts in shown), Column(_("Sum"))),
         rows=[
-            [labels.day(days[i]), *(labels.hours(one.core_h[i]) for one in shown), labels.hours(drawn.totals[i])]
+            [
+                labels.day(days[i]),
+                *(labels.hours(amounts.core_h[i]) for amounts in shown),
+                labels.hours(drawn.totals[i]),
+            ]
             for i in at
         ],
-        raw=[[days[i].isoformat(), *(round(one.core_h[i], 6) for one in shown), round(drawn.totals[i], 6)] for i in at],
-        header=("week_from", *(f"{one.name} core_h" for one in shown), "sum_core_h"),
+        raw=[
+            [days[i].isoformat(), *(round(amounts.core_h[i], 6) for amounts in shown), round(drawn.totals[i], 6)]
+            for i in at
+        ],
+        header=("week_from", *(f"{amounts.name} core_h" for amounts in shown), "sum_core_h"),
     )
 
 
@@ -189,17 +202,20 @@ def _controls(
         Control(
             _("Split"),
             [
-                Choice(f"by-{one}", splits[one], with_changes(query, **{BY: one, HIDE: None}), one == by)
-                for one in SPLITS
+                Choice(f"by-{split}", splits[split], with_changes(query, **{BY: split, HIDE: None}), split == by)
+                for split in SPLITS
             ],
         ),
         Control(
             _("Unit"),
-            [Choice(f"unit-{one}", units[one], with_changes(query, **{UNIT: one}), one == unit) for one in UNITS],
+            [
+                Choice(f"unit-{choice}", units[choice], with_changes(query, **{UNIT: choice}), choice == unit)
+                for choice in UNITS
+            ],
         ),
         Control(
             _("Shown"),
-            labels.chips(query, HIDE, [(one.key, one.name, colors[one.key]) for one in series], hidden),
+            labels.chips(query, HIDE, [(amounts.key, amounts.name, colors[amounts.key]) for amounts in series], hidden),
             kind="chips",
         ),
     ]

@@ -28,17 +28,17 @@ Json = dict[str, Any]
 def changes(view: PolicyView, entries: Sequence[int], period: Period) -> list[Json]:
     """Published changes of the entry and its children in the period, newest first, each revision once."""
     begin, end = period.instants(site_zone())
-    found: dict[int, Json] = {}
+    by_revision: dict[int, Json] = {}
     for i in _changed_entries(view, entries, begin, end):
         for line in history_lines(view, view.tree.uuid(i), until=None, limit=MOST_CHANGES):
             if begin <= line.at < end and line.fields:
-                one = found.setdefault(line.revision, _change(line))
-                one["entries"] += [
+                change = by_revision.setdefault(line.revision, _change(line))
+                change["entries"] += [
                     {"path": view.tree.path(i), "before": before, "after": after}
                     for field, before, after in line.fields
                     if field == "shares"
                 ]
-    return [found[number] for number in sorted(found, reverse=True)][:MOST_CHANGES]
+    return [by_revision[number] for number in sorted(by_revision, reverse=True)][:MOST_CHANGES]
 
 
 def _changed_entries(view: PolicyView, entries: Sequence[int], begin: datetime, end: datetime) -> list[int]:

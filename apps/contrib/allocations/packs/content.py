@@ -39,13 +39,13 @@ def read_months(first: str, last: str, today: date) -> list[Month]:
     """Parse first and last month, such as 2026-10; default: the last full month. Oldest first, at most 12."""
     newest = read_month(last, today) if last else read_month(first, today) if first else month_of(today).before()
     oldest = read_month(first, today) if first else newest
-    found = [newest.before(n) for n in range(MOST_MONTHS) if newest.before(n).first_on >= oldest.first_on][::-1]
-    if not found or found[0] != oldest:
+    months = [newest.before(n) for n in range(MOST_MONTHS) if newest.before(n).first_on >= oldest.first_on][::-1]
+    if not months or months[0] != oldest:
         number = {"n": MOST_MONTHS - 1}
         message = _("must be at most %(n)s months before the last one, and not after it") % number
         whole = _("The first month must be at most %(n)s months before the last one, and not after it.") % number
         raise Invalid(whole, code="bad_period", fields=[FieldProblem("from", message)])
-    return found
+    return months
 
 
 @dataclass(frozen=True, slots=True)

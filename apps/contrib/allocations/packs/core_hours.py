@@ -68,24 +68,24 @@ def _allocation(row: AllocationRow) -> Json:
 def balance_rows(view: PolicyView, entries: Sequence[int], months: Sequence[Month]) -> list[Json]:
     """Monthly statements summed over the months; null for an entry with a hidden month."""
     lines = lines_of(view, entries, months, series_state(view.policy).first_on)
-    found = []
+    rows = []
     for i in entries:
         own = [lines[i, month] for month in months]
         hidden = any(line.is_suppressed for line in own)
         known = [] if hidden else [line.figures for line in own if line.figures is not None]
-        sums = {f"{name}_core_h": sum(getattr(one, name) for one in known) / _HOUR_S for name in AMOUNTS}
-        found.append(
+        sums = {f"{name}_core_h": sum(getattr(figures, name) for figures in known) / _HOUR_S for name in AMOUNTS}
+        rows.append(
             {
                 "entry_uid": str(view.tree.uuid(i)),
                 "path": view.tree.path(i),
                 **(sums if known else dict.fromkeys(sums)),
-                "days": sum(one.n_days for one in known),
+                "days": sum(figures.n_days for figures in known),
                 "missing_days": sum(line.missing_days for line in own),
                 "suppressed": hidden,
                 "rounded": any(line.is_rounded for line in own),
             }
         )
-    return found
+    return rows
 
 
 def fairness_among(rows: Sequence[Json]) -> Json | None:
@@ -100,12 +100,12 @@ def fairness_among(rows: Sequence[Json]) -> Json | None:
     entitled, used, missed = (
         np.array([row[f"{name}_core_h"] for row in known]) for name in ("entitled", "used", "missed")
     )
-    found = fairness(entitled, used, demand=used + missed)
+    measures = fairness(entitled, used, demand=used + missed)
     return {
-        "jain": found.jain,
-        "gini": found.gini,
-        "misplaced_percent": found.misplaced_points,
-        "misplaced_with_demand_percent": found.demand_error_points,
+        "jain": measures.jain,
+        "gini": measures.gini,
+        "misplaced_percent": measures.misplaced_points,
+        "misplaced_with_demand_percent": measures.demand_error_points,
     }
 
 
@@ -129,10 +129,10 @@ def held_back_pairs(view: PolicyView, children: Sequence[int], period: Period) -
     pairs = [divmod(int(n), len(children)) for n in order]
     return [
         {
-            "path": view.tree.path(children[one]),
+            "path": view.tree.path(children[child]),
             "by_path": view.tree.path(children[other]),
-            "core_h": float(core_h[one, other]),
+            "core_h": float(core_h[child, other]),
         }
-        for one, other in pairs
-        if core_h[one, other] > _LEAST_CORE_H
+        for child, other in pairs
+        if core_h[child, other] > _LEAST_CORE_H
     ]

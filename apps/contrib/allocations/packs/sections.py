@@ -84,8 +84,8 @@ def _allocations(pack: Json) -> Section:
 def _expected_core_h(row: Json) -> float | None:
     """Expected core-hours to date: of the allocation, else of the shares, as for the root."""
     is_allocated = row["allocated_core_h"] and row["path"] != "/"
-    found: float | None = row["due_core_h" if is_allocated else "expected_core_h"]
-    return found
+    expected_core_h: float | None = row["due_core_h" if is_allocated else "expected_core_h"]
+    return expected_core_h
 
 
 def _balance(pack: Json) -> Section:
@@ -108,10 +108,10 @@ def _balance(pack: Json) -> Section:
     )
 
 
-def _fairness(found: Json | None) -> str:
-    if found is None:
+def _fairness(fairness: Json | None) -> str:
+    if fairness is None:
         return ""
-    values = {name: number(value, 2 if name in ("jain", "gini") else 1) for name, value in found.items()}
+    values = {name: number(value, 2 if name in ("jain", "gini") else 1) for name, value in fairness.items()}
     return (
         _(
             "Jain index %(jain)s, Gini coefficient %(gini)s. Used beyond entitlements: %(misplaced_percent)s %%; beyond"
@@ -141,13 +141,19 @@ def _held_back(pack: Json) -> Section:
 def _changes(pack: Json) -> Section:
     zone = ZoneInfo(pack["zone"])
     rows = []
-    for one in pack["changes"]:
-        at = datetime.fromisoformat(one["at"]).astimezone(zone)
+    for change in pack["changes"]:
+        at = datetime.fromisoformat(change["at"]).astimezone(zone)
         share_changes = ", ".join(
-            f"{each['path']} {_shares(each['before'])} → {_shares(each['after'])}" for each in one["entries"]
+            f"{each['path']} {_shares(each['before'])} → {_shares(each['after'])}" for each in change["entries"]
         )
         rows.append(
-            (str(one["revision"]), formats.date_format(at, "j M Y"), one["author"], one["reason"], share_changes)
+            (
+                str(change["revision"]),
+                formats.date_format(at, "j M Y"),
+                change["author"],
+                change["reason"],
+                share_changes,
+            )
         )
     return Section(
         "changes",
@@ -196,9 +202,9 @@ def _effect(row: Json) -> str:
 
 def _bars(rows: Sequence[Json], series: Sequence[tuple[str, str]]) -> Bars | None:
     """Chart of the series that have values; None if none has."""
-    drawn = [one for one in series if any((row[one[0]] or 0) > 0 for row in rows)]
+    drawn = [column for column in series if any((row[column[0]] or 0) > 0 for row in rows)]
     groups = [(_label(row), tuple(row[name] for name, _title in drawn)) for row in rows]
-    known = [one for one in groups if any(value is not None for value in one[1])][:_MOST_BARS]
+    known = [group for group in groups if any(value is not None for value in group[1])][:_MOST_BARS]
     return Bars(tuple(title for _name, title in drawn), known) if drawn else None
 
 

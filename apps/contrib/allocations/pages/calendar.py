@@ -75,8 +75,8 @@ def soon_context(request: HttpRequest, policy: str, of: UUID | None = None) -> d
     wanted = read_whole(request.GET.get("soon", ""), 3)
     days = wanted if wanted in SOON_DAYS else 30
     of = of or uid_from_query(request.GET.get("of", ""))
-    found = get_ending_soon(policy_slug=policy, zone=zone(), days=days, actor=actor_of(request), of=of)
-    lines = [draw_event(found, event) for event in found.events]
+    upcoming = get_ending_soon(policy_slug=policy, zone=zone(), days=days, actor=actor_of(request), of=of)
+    lines = [draw_event(upcoming, event) for event in upcoming.events]
     return {
         "policy": policy,
         "soon_of": of or "",
@@ -88,14 +88,19 @@ def soon_context(request: HttpRequest, policy: str, of: UUID | None = None) -> d
     }
 
 
-def draw_event(found: Upcoming, event: Event) -> EventLine:
-    url = allocation_presenters.tab_url(found.policy_slug, event.uid, event.name)
-    when = allocation_presenters.when_text(event.on, found.now, found.today)
-    is_over = event.is_end and event.on < found.today
-    text = _words(event, found.now)
+def draw_event(upcoming: Upcoming, event: Event) -> EventLine:
+    url = allocation_presenters.tab_url(upcoming.policy_slug, event.uid, event.name)
+    when = allocation_presenters.when_text(event.on, upcoming.now, upcoming.today)
+    is_over = event.is_end and event.on < upcoming.today
+    text = _words(event, upcoming.now)
     icon = "clock" if is_over else "calendar"
     renew = ""
-    if event.kind == "allocation_ends" and event.allocation and not event.is_covered and found.may_allocate(event.uid):
+    if (
+        event.kind == "allocation_ends"
+        and event.allocation
+        and not event.is_covered
+        and upcoming.may_allocate(event.uid)
+    ):
         following = allocation_presenters.renewal(period_of(event.allocation))
         amount = typed_amount(event.allocation.core_h)
         renew = f"{url}?core_h={amount}&starts={following.starts_on}&ends={following.ends_on}#allocate"
@@ -146,18 +151,18 @@ def end_text(shares: float | None, dates: Dates) -> str:
 
 def calendar_context(request: HttpRequest, policy: str) -> dict[str, Any]:
     month = month_from_query(request, clock.now())
-    found = get_calendar(policy_slug=policy, period=month, zone=zone(), actor=actor_of(request))
-    lines = [draw_event(found, event) for event in found.events]
+    calendar = get_calendar(policy_slug=policy, period=month, zone=zone(), actor=actor_of(request))
+    lines = [draw_event(calendar, event) for event in calendar.events]
     days: dict[date, list[EventLine]] = {}
     for line in lines:
         days.setdefault(line.event.on, []).append(line)
     return {
         "policy": policy,
-        "policy_name": found.policy_name,
-        "upcoming": found,
+        "policy_name": calendar.policy_name,
+        "upcoming": calendar,
         "agenda": [(CalendarDay(day, True, False), lines) for day, lines in sorted(days.items())],
         "n_events": ngettext("%(n)s event", "%(n)s events", len(lines)) % {"n": len(lines)},
-        **month_context(month, found.today, days),
+        **month_context(month, calendar.today, days),
     }
 
 
@@ -190,16 +195,16 @@ def plan_context(request: HttpRequest, policy: str) -> dict[str, Any]:
     """Allocations over fifteen months; if there are very many, those that end first."""
     now_on = today(clock.now())
     shown = months_around(now_on)
-    found = get_calendar(policy_slug=policy, period=shown, zone=zone(), actor=actor_of(request))
+    calendar = get_calendar(policy_slug=policy, period=shown, zone=zone(), actor=actor_of(request))
     by_entry: dict[UUID, list[Allocation]] = {}
-    for each in found.allocations:
+    for each in calendar.allocations:
         if period_of(each).overlap(shown) is not None:
             by_entry.setdefault(each.entry_uid, []).append(each)
     chosen = sorted(by_entry, key=lambda uid: (max(each.ends_on for each in by_entry[uid]), str(uid)))[:_MOST_PLANNED]
-    lines = [(found.names[uid], _spans(by_entry[uid], found.now)) for uid in chosen]
+    lines = [(calendar.names[uid], _spans(by_entry[uid], calendar.now)) for uid in chosen]
     plan = draw_plan(lines, now_on, [(day, allocation_presenters.month_name(day)) for day in first_days(now_on)])
     label = _("Allocated core-hours from %(first)s to %(last)s, by entry; table and calendar list them all.")
-    days = {"first": day_text(shown.starts_on, found.now), "last": day_text(shown.ends_on, found.now)}
+    days = {"first": day_text(shown.starts_on, calendar.now), "last": day_text(shown.ends_on, calendar.now)}
     return {"plan": plan if lines else None, "plan_label": label % days, "n_not_planned": len(by_entry) - len(chosen)}
 
 

@@ -63,12 +63,12 @@ _REFUSALS = (Invalid, Conflict, Stale)
 def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpResponse:
     """Change or withdraw one allocation; `tag` identifies the state of it that the page showed."""
     now, actor = clock.now(), actor_of(request)
-    found, path = services.get_allocation(
+    allocation_row, path = services.get_allocation(
         policy_slug=policy, allocation_uid=allocation, at=now, actor=actor, visibility=load_visibility
     )
-    changed, gone = AllocationForm(initial=_initial(found)), WithdrawForm()
+    changed, gone = AllocationForm(initial=_initial(allocation_row)), WithdrawForm()
     if request.method != "POST":
-        return _allocation_page(request, found, path, changed, gone)
+        return _allocation_page(request, allocation_row, path, changed, gone)
     action = read_action(request)
     row = {"policy_slug": policy, "allocation_uid": allocation, "tag": action.tag, "visibility": load_visibility}
     form: AllocationForm | WithdrawForm
@@ -80,49 +80,55 @@ def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpRespo
     if _submit(form, service, at=now, actor=actor, **row):
         messages.success(request, message)
         return SeeOther(page_url(policy))
-    return _allocation_page(request, found, path, changed, gone, status=form.status)
+    return _allocation_page(request, allocation_row, path, changed, gone, status=form.status)
 
 
 def _submit(form: AllocationForm | CapacityForm | WithdrawForm, service: Callable[..., Any], **row: Any) -> bool:
     """Call the service with the form's values; False if form or service rejects them, with the errors in the form."""
     if not form.is_valid():
         return False
-    given = form.cleaned_data
+    arguments = form.cleaned_data
     if isinstance(form, AllocationForm):
-        given = {"change": AllocationChange(**given)}
+        arguments = {"change": AllocationChange(**arguments)}
     elif isinstance(form, CapacityForm):
-        given = {"change": CapacityChange(**given)}
+        arguments = {"change": CapacityChange(**arguments)}
     try:
-        service(**row, **given)
+        service(**row, **arguments)
     except _REFUSALS as refusal:
         form.add_refusal(refusal)
         return False
     return True
 
 
-def _initial(found: Allocation) -> dict[str, Any]:
-    return {"core_h": typed_amount(found.core_h), "starts_on": found.starts_on, "ends_on": found.ends_on}
+def _initial(allocation: Allocation) -> dict[str, Any]:
+    return {"core_h": typed_amount(allocation.core_h), "starts_on": allocation.starts_on, "ends_on": allocation.ends_on}
 
 
 def _allocation_page(
-    request: HttpRequest, found: Allocation, path: str, form: AllocationForm, gone: WithdrawForm, *, status: int = 200
+    request: HttpRequest,
+    allocation: Allocation,
+    path: str,
+    form: AllocationForm,
+    gone: WithdrawForm,
+    *,
+    status: int = 200,
 ) -> HttpResponse:
-    policy, actor = found.policy, actor_of(request)
+    policy, actor = allocation.policy, actor_of(request)
     tree = load_tree(policy)
-    i = tree.index_of_uid(found.entry_uid) or 0
-    words = {"n": allocation_presenters.core_h(found.core_h), "entry": tree.name[i]}
+    i = tree.index_of_uid(allocation.entry_uid) or 0
+    words = {"n": allocation_presenters.core_h(allocation.core_h), "entry": tree.name[i]}
     context = {
         "policy": policy.slug,
         "policy_name": policy.name,
-        "allocation": found,
+        "allocation": allocation,
         "path": path,
         "form": form,
         "gone": gone,
-        "tag": services.tag_of(found),
-        "period": period_text(services.period_of(found)),
+        "tag": services.tag_of(allocation),
+        "period": period_text(services.period_of(allocation)),
         "title": _("%(n)s core-hours for %(entry)s") % words,
         "may_change": may_decide(policy=policy, tree=tree, i=i, at=clock.now(), actor=actor),
-        "entry_url": allocation_presenters.tab_url(policy.slug, found.entry_uid, tree.name[i]),
+        "entry_url": allocation_presenters.tab_url(policy.slug, allocation.entry_uid, tree.name[i]),
         "crumbs": [*crumbs_of(policy.slug, policy.name), {"label": tree.name[i]}],
     }
     return render(request, "contrib/allocations/allocation.html", context, status=status)
@@ -132,8 +138,8 @@ def _allocation_page(
 def shares(request: HttpRequest, policy: str) -> HttpResponse:
     """Allocations of a group (`?of=`) in a period (`?from=&to=`, `?rest=`) as shares; POST adds them to a draft."""
     now, actor = clock.now(), actor_of(request)
-    found = get_policy(slug=policy, actor=actor)
-    parent, rest = _group(request, found), request.GET.get("rest", "")
+    policy_row = get_policy(slug=policy, actor=actor)
+    parent, rest = _group(request, policy_row), request.GET.get("rest", "")
     rest = rest if rest in RESTS else RESTS[0]
     queried = period_from_query(request, now)
     query = ConversionQuery(parent_uid=parent, period=queried.period, zone=zone(), rest=rest)
@@ -155,11 +161,11 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
             messages.success(request, _("Changes take effect only when published."))
             return SeeOther(draft_url(draft.pk))
     conversion, problem = _conversion(whole)
-    tree = load_tree(found)
+    tree = load_tree(policy_row)
     group = f"&of={parent}" if parent != tree.uuid(0) else ""
     context = {
         "policy": policy,
-        "policy_name": found.name,
+        "policy_name": policy_row.name,
         "conversion": conversion,
         "refusal": problem,
         "problem": problem.message if problem else "",
@@ -177,7 +183,7 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
         "facts": _facts(conversion) if conversion else [],
         "has_taker": _has_recipient(conversion),
         "begins_later": queried.period.instants(zone())[0] > now,
-        "crumbs": [*crumbs_of(policy, found.name), {"label": _("Convert to shares")}],
+        "crumbs": [*crumbs_of(policy, policy_row.name), {"label": _("Convert to shares")}],
     }
     return render(request, "contrib/allocations/shares.html", context, status=form.status)
 
@@ -200,33 +206,33 @@ def _group(request: HttpRequest, policy: Policy) -> UUID:
     return tree.uuid(sees.require(i))
 
 
-def _facts(found: Conversion) -> list[tuple[str, str]]:
+def _facts(conversion: Conversion) -> list[tuple[str, str]]:
     """Labels and core-hours of the steps from the group's allocation to the sum of shares."""
-    facts = [(_("Sub-allocated"), found.allocated_core_h)]
-    if found.has_core_h is not None:
-        facts.insert(0, (_("Allocated: %(name)s") % {"name": found.parent_name}, found.has_core_h))
-        if found.over_committed_core_h:
-            facts.append((_("Over-allocated"), found.over_committed_core_h))
+    facts = [(_("Sub-allocated"), conversion.allocated_core_h)]
+    if conversion.has_core_h is not None:
+        facts.insert(0, (_("Allocated: %(name)s") % {"name": conversion.parent_name}, conversion.has_core_h))
+        if conversion.over_committed_core_h:
+            facts.append((_("Over-allocated"), conversion.over_committed_core_h))
         else:
-            facts.append((_("Remainder"), found.rest_core_h))
-    facts.append((_("Distributed"), found.divided_core_h))
+            facts.append((_("Remainder"), conversion.rest_core_h))
+    facts.append((_("Distributed"), conversion.divided_core_h))
     amounts = [(label, _("%(n)s core-h") % {"n": allocation_presenters.core_h(amount)}) for label, amount in facts]
-    return [*amounts, (_("Shares"), presentation.shares_short(found.sum_of_shares))]
+    return [*amounts, (_("Shares"), presentation.shares_short(conversion.sum_of_shares))]
 
 
-def _has_recipient(found: Conversion | None) -> bool:
+def _has_recipient(conversion: Conversion | None) -> bool:
     """Whether a line receives the unallocated core-hours; otherwise all lines grow in proportion."""
-    return found is None or not found.rest_core_h or any(line.basis == "rest" for line in found.lines)
+    return conversion is None or not conversion.rest_core_h or any(line.basis == "rest" for line in conversion.lines)
 
 
 _BASES = {"allocated": "", "rest": gettext_lazy("Remainder"), "none": gettext_lazy("not allocated")}
 
 
-def _line(found: Conversion, line: ConvertedLine) -> dict[str, Any]:
+def _line(conversion: Conversion, line: ConvertedLine) -> dict[str, Any]:
     """One line of the conversion as shown, with its formula, such as `219,000 ÷ 876,000 × 100 = 25`."""
-    core_h, divided = allocation_presenters.core_h(line.core_h), allocation_presenters.core_h(found.divided_core_h)
+    core_h, divided = allocation_presenters.core_h(line.core_h), allocation_presenters.core_h(conversion.divided_core_h)
     part, after = presentation.percent(line.part, 2), presentation.shares_short(line.shares_after)
-    whole = presentation.shares_short(found.sum_of_shares)
+    whole = presentation.shares_short(conversion.sum_of_shares)
     return {
         "name": line.name,
         "kind": line.kind,
@@ -246,9 +252,9 @@ def _line(found: Conversion, line: ConvertedLine) -> dict[str, Any]:
 def capacities(request: HttpRequest, policy: str) -> HttpResponse:
     """List all capacities, with a form to add one."""
     now, actor = clock.now(), actor_of(request)
-    found = get_policy(slug=policy, actor=actor)
-    tree = load_tree(found)
-    load_visibility(policy=found, tree=tree, at=now, actor=actor).require(0)
+    policy_row = get_policy(slug=policy, actor=actor)
+    tree = load_tree(policy_row)
+    load_visibility(policy=policy_row, tree=tree, at=now, actor=actor).require(0)
     form = CapacityForm(request.POST if request.method == "POST" else None, initial={"starts_on": today(now)})
     if form.is_valid():
         try:
@@ -264,13 +270,13 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
     year = whole_year(today(now))
     context = {
         "policy": policy,
-        "policy_name": found.name,
+        "policy_name": policy_row.name,
         "form": form,
         "rows": [_capacity_row(policy, each) for each in rows],
         "year": year.starts_on.year,
         "core_h": allocation_presenters.core_h(capacity_services.core_hours(rows, year, zone())) if rows else "",
-        "may_add_capacity": capacity_services.may_add_capacity(policy=found, tree=tree, at=now, actor=actor),
-        "crumbs": [*crumbs_of(policy, found.name), {"label": _("Capacity")}],
+        "may_add_capacity": capacity_services.may_add_capacity(policy=policy_row, tree=tree, at=now, actor=actor),
+        "crumbs": [*crumbs_of(policy, policy_row.name), {"label": _("Capacity")}],
     }
     return render(request, "contrib/allocations/capacities.html", context, status=form.status)
 
@@ -279,12 +285,12 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
 def capacity(request: HttpRequest, policy: str, capacity_id: int) -> HttpResponse:
     """Change or remove one capacity; a removed one no longer applies to its past days either."""
     now, actor = clock.now(), actor_of(request)
-    found = capacity_services.get_capacity(
+    capacity = capacity_services.get_capacity(
         policy_slug=policy, capacity_id=capacity_id, at=now, actor=actor, visibility=load_visibility
     )
-    changed, gone = CapacityForm(initial=_capacity_initial(found)), WithdrawForm()
+    changed, gone = CapacityForm(initial=_capacity_initial(capacity)), WithdrawForm()
     if request.method != "POST":
-        return _capacity_page(request, found, changed, gone)
+        return _capacity_page(request, capacity, changed, gone)
     action = read_action(request)
     form: CapacityForm | WithdrawForm
     service: Callable[..., Any]
@@ -295,28 +301,28 @@ def capacity(request: HttpRequest, policy: str, capacity_id: int) -> HttpRespons
     if _submit(form, service, policy_slug=policy, capacity_id=capacity_id, tag=action.tag, at=now, actor=actor):
         messages.success(request, message)
         return SeeOther(_capacities_url(policy))
-    return _capacity_page(request, found, changed, gone, status=form.status)
+    return _capacity_page(request, capacity, changed, gone, status=form.status)
 
 
 def _capacity_page(
-    request: HttpRequest, found: Capacity, form: CapacityForm, gone: WithdrawForm, *, status: int = 200
+    request: HttpRequest, capacity: Capacity, form: CapacityForm, gone: WithdrawForm, *, status: int = 200
 ) -> HttpResponse:
-    policy: Policy = found.policy
+    policy: Policy = capacity.policy
     context = {
         "policy": policy.slug,
         "policy_name": policy.name,
-        "capacity": found,
+        "capacity": capacity,
         "form": form,
         "gone": gone,
-        "row": _capacity_row(policy.slug, found),
-        "tag": capacity_services.tag_of(found),
+        "row": _capacity_row(policy.slug, capacity),
+        "tag": capacity_services.tag_of(capacity),
         "may_add_capacity": capacity_services.may_add_capacity(
             policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor_of(request)
         ),
         "crumbs": [
             *crumbs_of(policy.slug, policy.name),
             {"label": _("Capacity"), "url": _capacities_url(policy.slug)},
-            {"label": found.site or _("This site")},
+            {"label": capacity.site or _("This site")},
         ],
     }
     return render(request, "contrib/allocations/capacity.html", context, status=status)
@@ -337,13 +343,13 @@ def _capacity_row(policy: str, each: Capacity) -> dict[str, Any]:
     }
 
 
-def _capacity_initial(found: Capacity) -> dict[str, Any]:
+def _capacity_initial(capacity: Capacity) -> dict[str, Any]:
     return {
-        "cores": typed_amount(found.cores),
-        "site": found.site,
-        "starts_on": found.starts_on,
-        "ends_on": found.ends_on,
-        "note": found.note,
+        "cores": typed_amount(capacity.cores),
+        "site": capacity.site,
+        "starts_on": capacity.starts_on,
+        "ends_on": capacity.ends_on,
+        "note": capacity.note,
     }
 
 

@@ -44,26 +44,26 @@ from apps.web.shell.requests import SeeOther, actor_of, is_htmx
 @require_safe
 def entry(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
     """Allocations, the core-hours that its shares amount to, and the dates of its shares."""
-    found = _found(request, policy, uid)
-    if name != lines.name_slug(found.entry.name):
-        return SeeOther(allocation_presenters.tab_url(policy, uid, found.entry.name))
-    return _page(request, found)
+    core_hours = _found(request, policy, uid)
+    if name != lines.name_slug(core_hours.entry.name):
+        return SeeOther(allocation_presenters.tab_url(policy, uid, core_hours.entry.name))
+    return _page(request, core_hours)
 
 
 @require_safe
 def summary(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Fragment of an entry's page; redirects to the full page unless htmx requests it."""
-    found = _found(request, policy, uid)
+    core_hours = _found(request, policy, uid)
     if not is_htmx(request):
-        return SeeOther(allocation_presenters.tab_url(policy, uid, found.entry.name))
-    line = allocation_presenters.draw_line(found.table, found.row)
+        return SeeOther(allocation_presenters.tab_url(policy, uid, core_hours.entry.name))
+    line = allocation_presenters.draw_line(core_hours.table, core_hours.row)
     context = {
-        "found": found,
+        "core_hours": core_hours,
         "line": line,
         "policy": policy,
-        "period": period_text(found.table.period),
-        "dates": _dates_text(found),
-        "url": allocation_presenters.tab_url(policy, uid, found.entry.name),
+        "period": period_text(core_hours.table.period),
+        "dates": _dates_text(core_hours),
+        "url": allocation_presenters.tab_url(policy, uid, core_hours.entry.name),
     }
     return render(request, "contrib/allocations/_entry.html", context)
 
@@ -71,32 +71,32 @@ def summary(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def allocate(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Allocate core-hours to this entry."""
-    found = _found(request, policy, uid)
-    back = allocation_presenters.tab_url(policy, uid, found.entry.name)
+    core_hours = _found(request, policy, uid)
+    back = allocation_presenters.tab_url(policy, uid, core_hours.entry.name)
     if request.method != "POST":
         return SeeOther(back)
     form = AllocationForm(request.POST)
     if form.is_valid():
-        given = form.cleaned_data
+        cleaned_data = form.cleaned_data
         try:
-            terms, actor = AllocationTerms(**given), actor_of(request)
+            terms, actor = AllocationTerms(**cleaned_data), actor_of(request)
             create_allocation(
                 policy_slug=policy, entry_uid=uid, terms=terms, at=clock.now(), actor=actor, visibility=load_visibility
             )
         except (Invalid, Conflict) as refusal:
             form.add_refusal(refusal)
         else:
-            words = {"n": allocation_presenters.core_h(given["core_h"]), "entry": found.entry.name}
+            words = {"n": allocation_presenters.core_h(cleaned_data["core_h"]), "entry": core_hours.entry.name}
             messages.success(request, _("%(n)s core-hours are allocated to %(entry)s.") % words)
             return SeeOther(back)
-    return _page(request, found, allocation_form=form, status=422)
+    return _page(request, core_hours, allocation_form=form, status=422)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def dates(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Publish the first and last day of the entry's shares; `step=remove` removes both."""
-    found = _found(request, policy, uid)
-    back = allocation_presenters.tab_url(policy, uid, found.entry.name)
+    core_hours = _found(request, policy, uid)
+    back = allocation_presenters.tab_url(policy, uid, core_hours.entry.name)
     if request.method != "POST":
         return SeeOther(f"{back}#dates")
     form = RemoveDatesForm(request.POST) if read_action(request).step == "remove" else DatesForm(request.POST)
@@ -119,7 +119,7 @@ def dates(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         else:
             add_published_message(request, revision)
             return SeeOther(f"{back}#dates")
-    return _page(request, found, dates_form=form, status=422)
+    return _page(request, core_hours, dates_form=form, status=422)
 
 
 def _found(request: HttpRequest, policy: str, uid: UUID) -> EntryCoreHours:
@@ -129,48 +129,48 @@ def _found(request: HttpRequest, policy: str, uid: UUID) -> EntryCoreHours:
 
 def _page(
     request: HttpRequest,
-    found: EntryCoreHours,
+    core_hours: EntryCoreHours,
     *,
     allocation_form: AllocationForm | None = None,
     dates_form: DatesForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    now, policy, name = clock.now(), found.table.policy_slug, found.entry.name
-    url = allocation_presenters.tab_url(policy, found.entry.uid, name)
+    now, policy, name = clock.now(), core_hours.table.policy_slug, core_hours.entry.name
+    url = allocation_presenters.tab_url(policy, core_hours.entry.uid, name)
     tree = reverse("dashboard:policy", kwargs={"policy": policy})
     context = {
         "policy": policy,
-        "policy_name": found.table.policy_name,
-        "found": found,
-        "entry": found.entry,
+        "policy_name": core_hours.table.policy_name,
+        "core_hours": core_hours,
+        "entry": core_hours.entry,
         "url": url,
-        "line": allocation_presenters.draw_line(found.table, found.row),
-        "period_text": period_text(found.table.period),
-        "period": found.table.period,
-        "years": neighbours(found.table.period, now),
-        "title": _title(found),
-        "allocations": [_allocation(policy, each) for each in found.allocations],
-        "steps": _steps(found),
-        "capacity": allocation_presenters.core_h(found.table.capacity_core_h),
-        "dates": _dates_text(found),
-        "allocation_form": allocation_form or AllocationForm(initial=_allocation_initial(request, found)),
-        "dates_form": dates_form or DatesForm(initial=_dates_initial(found)),
-        "entry_url": lines.entry_url(policy, found.entry.uid, name),
+        "line": allocation_presenters.draw_line(core_hours.table, core_hours.row),
+        "period_text": period_text(core_hours.table.period),
+        "period": core_hours.table.period,
+        "years": neighbours(core_hours.table.period, now),
+        "title": _title(core_hours),
+        "allocations": [_allocation(policy, each) for each in core_hours.allocations],
+        "steps": _steps(core_hours),
+        "capacity": allocation_presenters.core_h(core_hours.table.capacity_core_h),
+        "dates": _dates_text(core_hours),
+        "allocation_form": allocation_form or AllocationForm(initial=_allocation_initial(request, core_hours)),
+        "dates_form": dates_form or DatesForm(initial=_dates_initial(core_hours)),
+        "entry_url": lines.entry_url(policy, core_hours.entry.uid, name),
         "crumbs": [
-            {"label": found.table.policy_name, "url": tree},
-            {"label": name, "url": lines.entry_url(policy, found.entry.uid, name)},
+            {"label": core_hours.table.policy_name, "url": tree},
+            {"label": name, "url": lines.entry_url(policy, core_hours.entry.uid, name)},
             {"label": _("Core-hours")},
         ],
-        **soon_context(request, policy, found.entry.uid),
+        **soon_context(request, policy, core_hours.entry.uid),
     }
     return render(request, "contrib/allocations/entry.html", context, status=status)
 
 
-def _title(found: EntryCoreHours) -> str:
-    row, when = found.row, period_text(found.table.period)
-    words = {"name": found.entry.name, "n": allocation_presenters.core_h(row.allocated_core_h), "when": when}
+def _title(core_hours: EntryCoreHours) -> str:
+    row, when = core_hours.row, period_text(core_hours.table.period)
+    words = {"name": core_hours.entry.name, "n": allocation_presenters.core_h(row.allocated_core_h), "when": when}
     if row.allocated_core_h is not None:
-        if not found.table.above:
+        if not core_hours.table.above:
             return _("There are %(n)s core-hours in %(when)s") % words
         return _("%(name)s has an allocation of %(n)s core-hours in %(when)s") % words
     return _("%(name)s has no allocation in %(when)s") % words
@@ -187,7 +187,7 @@ def _allocation(policy: str, each: Allocation) -> dict[str, Any]:
     }
 
 
-def _steps(found: EntryCoreHours) -> list[dict[str, str]]:
+def _steps(core_hours: EntryCoreHours) -> list[dict[str, str]]:
     """Steps from the root to the entry: `30 of 100 shares`, the percentage, and the remaining core-hours."""
     return [
         {
@@ -197,13 +197,13 @@ def _steps(found: EntryCoreHours) -> list[dict[str, str]]:
             "part": presentation.percent(step.part),
             "core_h": allocation_presenters.core_h(step.core_h),
         }
-        for step in found.steps
+        for step in core_hours.steps
     ]
 
 
-def _allocation_initial(request: HttpRequest, found: EntryCoreHours) -> dict[str, Any]:
+def _allocation_initial(request: HttpRequest, core_hours: EntryCoreHours) -> dict[str, Any]:
     """Initial values: the page's period, or the values in the query of a link that renews an allocation."""
-    period = found.table.period
+    period = core_hours.table.period
     return {
         "starts_on": _day(request.GET.get("starts", "")) or period.starts_on,
         "ends_on": _day(request.GET.get("ends", "")) or period.ends_on,
@@ -218,8 +218,8 @@ def _day(text: str) -> date | None:
         return None
 
 
-def _dates_initial(found: EntryCoreHours) -> dict[str, Any]:
-    dates = found.dates or Dates()
+def _dates_initial(core_hours: EntryCoreHours) -> dict[str, Any]:
+    dates = core_hours.dates or Dates()
     is_number = dates.at_end not in AT_END
     return {
         "starts_on": dates.starts_on,
@@ -227,13 +227,13 @@ def _dates_initial(found: EntryCoreHours) -> dict[str, Any]:
         "shares": "" if dates.shares is None else presentation.shares(dates.shares),
         "at_end": NUMBER if is_number else dates.at_end,
         "shares_then": presentation.shares(float(dates.at_end)) if is_number else "",
-        "base_revision": found.revision,
+        "base_revision": core_hours.revision,
     }
 
 
-def _dates_text(found: EntryCoreHours) -> str:
+def _dates_text(core_hours: EntryCoreHours) -> str:
     """Sentences on the dates of the entry's shares, and on what happens after the last day."""
-    dates, now = found.dates, clock.now()
+    dates, now = core_hours.dates, clock.now()
     if dates is None:
         return _("Shares don’t expire.")
     sentences = []
@@ -243,5 +243,5 @@ def _dates_text(found: EntryCoreHours) -> str:
         sentences.append(_("They become %(n)s on that day.") % {"n": presentation.shares(dates.shares)})
     if dates.ends_on is not None:
         sentences.append(_("Until %(day)s.") % {"day": day_text(dates.ends_on, now)})
-        sentences.append(end_text(found.entry.shares, dates))
+        sentences.append(end_text(core_hours.entry.shares, dates))
     return " ".join(sentences)

@@ -66,8 +66,8 @@ class _AllocationsForm(RefusableForm):
 
     ids = "id_%s"  # differs between two forms on one page
 
-    def __init__(self, *given: Any, **more: Any) -> None:
-        super().__init__(*given, **{"auto_id": self.ids, **more})
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **{"auto_id": self.ids, **more})
 
     def field_message(self, message: str) -> str:
         return problem_sentence(message)
@@ -161,12 +161,12 @@ class DatesForm(_AllocationsForm):
     @property
     def dates(self) -> dict[str, Any] | None:
         """Dates in the form of the operation `set_dates`."""
-        given = self.cleaned_data
-        at_end = given["shares_then"] if given["at_end"] == NUMBER else given["at_end"] or "keep"
+        cleaned_data = self.cleaned_data
+        at_end = cleaned_data["shares_then"] if cleaned_data["at_end"] == NUMBER else cleaned_data["at_end"] or "keep"
         return {
-            "starts_on": given["starts_on"].isoformat() if given["starts_on"] else None,
-            "ends_on": given["ends_on"].isoformat() if given["ends_on"] else None,
-            "shares": given["shares"],
+            "starts_on": cleaned_data["starts_on"].isoformat() if cleaned_data["starts_on"] else None,
+            "ends_on": cleaned_data["ends_on"].isoformat() if cleaned_data["ends_on"] else None,
+            "shares": cleaned_data["shares"],
             "at_end": at_end,
         }
 
@@ -261,11 +261,11 @@ def uid_from_query(text: str) -> UUID | None:
 def neighbours(period: Period, now: datetime) -> list[dict[str, Any]]:
     """Last year, this year and next year as choices."""
     this = whole_year(today(now))
-    found = []
+    years = []
     for year in (this.starts_on.year - 1, this.starts_on.year, this.starts_on.year + 1):
         choice = whole_year(date(year, 1, 1))
-        found.append({"label": str(year), "query": query_of(choice), "is_chosen": choice == period})
-    return found
+        years.append({"label": str(year), "query": query_of(choice), "is_chosen": choice == period})
+    return years
 
 
 def period_text(period: Period) -> str:

@@ -249,22 +249,22 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
     part = _("core-h · %(part)s") % {"part": presentation.percent(out / own, 0)} if out is not None and own else ""
     has_capacity = table.capacity_core_h is not None and not table.above
     url = reverse("dashboard:capacities", kwargs={"policy": table.policy_slug}) if has_capacity else ""
-    found = [
+    cards = [
         {"label": f"{label}, {period_text(table.period)}", "value": core_h(own), "note": note, "url": url},
         {"label": _("Sub-allocated"), "value": core_h(out), "note": part or _("core-h")},
     ]
     if on is None or (table.above and due is not None):
-        found.append({"label": _("Expected"), "value": core_h(due), "note": _("core-h")})
+        cards.append({"label": _("Expected"), "value": core_h(due), "note": _("core-h")})
         delivered = {"label": _("Delivered"), "value": core_h(group.delivered_core_h), "note": _delivered_note(group)}
-        return [*found, delivered]
+        return [*cards, delivered]
     pace = pace_of(on)
     total = _("%(n)s core-h in total") % {"n": core_h(group.delivered_core_h)}
     notes = [_("core-h"), pace.text, total]
-    found.append({"label": _("Expected on allocations"), "value": core_h(on.due_core_h), "note": _("core-h")})
-    found.append(
+    cards.append({"label": _("Expected on allocations"), "value": core_h(on.due_core_h), "note": _("core-h")})
+    cards.append(
         {"label": _("Delivered on allocations"), "value": core_h(on.delivered_core_h), "note": " · ".join(notes)}
     )
-    return found
+    return cards
 
 
 def _delivered_note(group: AllocationRow) -> str:

@@ -58,16 +58,16 @@ def allocations(request: HttpRequest, policy: str) -> HttpResponse:
         return _page(request, policy, None)
     form = NewAllocationForm(request.POST)
     if form.is_valid():
-        given = form.cleaned_data
+        cleaned_data = form.cleaned_data
         try:
             create_allocation(
                 policy_slug=policy,
-                entry_uid=_entry(request, policy, given["entry"]),
+                entry_uid=_entry(request, policy, cleaned_data["entry"]),
                 terms=AllocationTerms(
-                    starts_on=given["starts_on"],
-                    ends_on=given["ends_on"],
-                    core_h=given["core_h"],
-                    reason=given["reason"],
+                    starts_on=cleaned_data["starts_on"],
+                    ends_on=cleaned_data["ends_on"],
+                    core_h=cleaned_data["core_h"],
+                    reason=cleaned_data["reason"],
                 ),
                 at=now,
                 actor=actor_of(request),
@@ -80,7 +80,7 @@ def allocations(request: HttpRequest, policy: str) -> HttpResponse:
                 raise
             form.add_refusal(refusal)
         else:
-            words = {"n": allocation_presenters.core_h(given["core_h"]), "entry": given["entry"]}
+            words = {"n": allocation_presenters.core_h(cleaned_data["core_h"]), "entry": cleaned_data["entry"]}
             messages.success(request, _("%(n)s core-hours are allocated to %(entry)s.") % words)
             return SeeOther(page_url(policy))
     return _page(request, policy, form, status=422)
@@ -112,9 +112,9 @@ def trial(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 def download(request: HttpRequest, policy: str) -> HttpResponseBase:
     """All rows of the table as CSV; text that a spreadsheet would read as a formula is escaped."""
-    found = table_of(request, policy, limit=None)
-    name = f"{policy}-core-hours-{found.period.starts_on}-{found.period.ends_on}.csv"
-    return csv_response(name, allocation_presenters.csv_header(), map(allocation_presenters.csv_row, found.rows))
+    table = table_of(request, policy, limit=None)
+    name = f"{policy}-core-hours-{table.period.starts_on}-{table.period.ends_on}.csv"
+    return csv_response(name, allocation_presenters.csv_header(), map(allocation_presenters.csv_row, table.rows))
 
 
 @require_safe
@@ -139,12 +139,12 @@ def month(request: HttpRequest, policy: str) -> HttpResponse:
 
 def _page(request: HttpRequest, policy: str, form: NewAllocationForm | None, *, status: int = 200) -> HttpResponse:
     context = table_context(request, policy)
-    found: AllocationTable = context["table"]
-    initial = {"starts_on": found.period.starts_on, "ends_on": found.period.ends_on}
+    table: AllocationTable = context["table"]
+    initial = {"starts_on": table.period.starts_on, "ends_on": table.period.ends_on}
     context |= soon_context(request, policy)
     context |= plan_context(request, policy)
-    context |= trial_context(request, policy, found)
-    context |= {"form": form or NewAllocationForm(initial=initial), "crumbs": _own_crumbs(found)}
+    context |= trial_context(request, policy, table)
+    context |= {"form": form or NewAllocationForm(initial=initial), "crumbs": _own_crumbs(table)}
     return render(request, "contrib/allocations/allocations.html", context, status=status)
 
 
@@ -171,15 +171,15 @@ def _weeks(request: HttpRequest, policy: str) -> CoreHourWeeks:
     return get_core_hour_weeks(policy_slug=policy, period=period, zone=zone(), of=of, actor=actor_of(request))
 
 
-def _own_crumbs(found: AllocationTable) -> list[dict[str, Any]]:
-    crumbs = crumbs_of(found.policy_slug, found.policy_name)
-    if not found.above:
+def _own_crumbs(table: AllocationTable) -> list[dict[str, Any]]:
+    crumbs = crumbs_of(table.policy_slug, table.policy_name)
+    if not table.above:
         return [crumbs[0], {"label": crumbs[1]["label"]}]
-    page = page_url(found.policy_slug)
-    period = query_of(found.period)
+    page = page_url(table.policy_slug)
+    period = query_of(table.period)
     crumbs[1]["url"] = f"{page}?{period}"
-    inner = [{"label": name, "url": f"{page}?{period}&of={uid}"} for uid, name in found.above[1:]]
-    return [*crumbs, *inner, {"label": found.group.name}]
+    inner = [{"label": name, "url": f"{page}?{period}&of={uid}"} for uid, name in table.above[1:]]
+    return [*crumbs, *inner, {"label": table.group.name}]
 
 
 def crumbs_of(policy: str, name: str) -> list[dict[str, Any]]:
@@ -202,43 +202,43 @@ def table_of(request: HttpRequest, policy: str, *, limit: int | None = 200) -> A
 
 def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
     now = clock.now()
-    queried, found = period_from_query(request, now), table_of(request, policy)
-    group = f"&of={found.group.entry}" if found.above else ""
+    queried, table = period_from_query(request, now), table_of(request, policy)
+    group = f"&of={table.group.entry}" if table.above else ""
     state = urlencode([(name, request.GET[name]) for name in FIGURE_STATE if request.GET.get(name)])
-    drawn, shown = allocation_presenters.draw_lines(found), f"&{state}" if state else ""
+    drawn, shown = allocation_presenters.draw_lines(table), f"&{state}" if state else ""
     return {
         "policy": policy,
-        "policy_name": found.policy_name,
-        "table": found,
+        "policy_name": table.policy_name,
+        "table": table,
         "lines": drawn,
         "columns": {
             "days": any(line.period or line.ended for line in drawn),
             "share": any(line.share for line in drawn),
             "below": any(line.sub_allocated or line.over or line.unallocated for line in drawn),
         },
-        "verdict": allocation_presenters.verdict(found),
-        "kpis": allocation_presenters.kpis(found),
-        "period": found.period,
-        "period_text": period_text(found.period),
+        "verdict": allocation_presenters.verdict(table),
+        "kpis": allocation_presenters.kpis(table),
+        "period": table.period,
+        "period_text": period_text(table.period),
         "period_problem": queried.problem,
-        "years": [{**year, "query": year["query"] + group + shown} for year in neighbours(found.period, now)],
+        "years": [{**year, "query": year["query"] + group + shown} for year in neighbours(table.period, now)],
         "figures": _figures(request, policy),
         "figure_state": " ".join(FIGURE_STATE),
         "query": queried.query + group,
-        "gap": allocation_presenters.gap_text(found),
+        "gap": allocation_presenters.gap_text(table),
         "places": [line.row.path for line in drawn if line.row.may_allocate],
-        "unmapped": allocation_presenters.core_h(found.unmapped_core_h) if found.unmapped_core_h else "",
-        "may_read_accounts": bool(found.unmapped_core_h)
+        "unmapped": allocation_presenters.core_h(table.unmapped_core_h) if table.unmapped_core_h else "",
+        "may_read_accounts": bool(table.unmapped_core_h)
         and rights_in(policy, at=now, actor=actor_of(request)).reads_anywhere,
     }
 
 
-def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> dict[str, Any]:
+def trial_context(request: HttpRequest, policy: str, table: AllocationTable) -> dict[str, Any]:
     typed = request.GET.get("core_h", "").strip()[:40]
-    groups = [{"value": str(found.group.entry), "label": _group_label(found.group.name, found.group.allocated_core_h)}]
+    groups = [{"value": str(table.group.entry), "label": _group_label(table.group.name, table.group.allocated_core_h)}]
     groups += [
         {"value": str(row.entry), "label": _group_label(row.path, row.allocated_core_h)}
-        for row in found.rows
+        for row in table.rows
         if row.allocated_core_h is not None and row.has_sub_allocations
     ]
     chosen = request.GET.get("part_of") or groups[0]["value"]
@@ -250,15 +250,15 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
         "groups": groups,
         "chosen": chosen,
         "policy": policy,
-        "period": found.period,
+        "period": table.period,
     }
     if not typed:
         return context
     try:
-        parent_uid = uid_from_query(chosen) or found.group.entry
+        parent_uid = uid_from_query(chosen) or table.group.entry
         found_trial = preview_core_hours(
             policy_slug=policy,
-            query=ConversionQuery(parent_uid=parent_uid, period=found.period, zone=zone()),
+            query=ConversionQuery(parent_uid=parent_uid, period=table.period, zone=zone()),
             core_h=read_amount(typed),
             at=clock.now(),
             actor=actor_of(request),
@@ -268,7 +268,7 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
         return {**context, "trial_problem": str(problem), "trial_code": "number"}
     except DomainError as refusal:
         return {**context, "trial_problem": refusal.message, "trial_code": refusal.code}
-    return {**context, "trial": found_trial, "trial_lines": _trial_lines(found_trial, found)}
+    return {**context, "trial": found_trial, "trial_lines": _trial_lines(found_trial, table)}
 
 
 def _trial_lines(trial: Any, table: AllocationTable) -> list[tuple[str, str]]:
@@ -298,10 +298,10 @@ def _group_label(name: str, own: float | None) -> str:
 def _entry(request: HttpRequest, policy: str, text: str) -> UUID:
     """UID of the entry with a path; raises Invalid if the actor sees no such entry."""
     actor, path = actor_of(request), "/" + text.strip().strip("/")
-    found = get_policy(slug=policy, actor=actor)
-    tree = load_tree(found)
+    policy_row = get_policy(slug=policy, actor=actor)
+    tree = load_tree(policy_row)
     i = tree.index_of_path(path)
-    if i is None or not load_visibility(policy=found, tree=tree, at=clock.now(), actor=actor).may_see(i):
+    if i is None or not load_visibility(policy=policy_row, tree=tree, at=clock.now(), actor=actor).may_see(i):
         message = _("No visible entry %(path)s.") % {"path": path[:200]}
         raise Invalid(message, fields=[FieldProblem("entry", message)])
     return tree.uuid(i)
