@@ -116,16 +116,16 @@ class SetupView(APIView):
         """Start a set-up, or start it again, from outputs of Slurm's commands. Nothing is published."""
         actor, at = actor_of(request), clock.now()
         require_setup(actor)
-        given = read_body(NewSetupSerializer, request)
+        body = read_body(NewSetupSerializer, request)
         begun = read_tree(
-            content=given["outputs"].encode(),
-            file_name=given.get("name", "REST"),
+            content=body["outputs"].encode(),
+            file_name=body.get("name", "REST"),
             format=AUTO,
             at=at,
             actor=actor,
         )
-        if given.get("source"):
-            begun = use_source(version=begun.version, source_slug=given["source"], at=at, actor=actor)
+        if body.get("source"):
+            begun = use_source(version=begun.version, source_slug=body["source"], at=at, actor=actor)
         return Response(_json(begun, actor), status=201)
 
     @extend_schema(operation_id="discard_setup", responses={204: None})
@@ -146,10 +146,10 @@ class SetupPolicyView(APIView):
         """Publish the policy of the set-up, and connect its scheduler in shadow mode."""
         actor = actor_of(request)
         require_setup(actor)
-        given = read_body(PublishSetupSerializer, request)
-        slug = given.pop("policy")
-        version = given.pop("version")
-        wanted = FirstPolicy(slug=slug, name=slug, **given)
+        body = read_body(PublishSetupSerializer, request)
+        slug = body.pop("policy")
+        version = body.pop("version")
+        wanted = FirstPolicy(slug=slug, name=slug, **body)
         made = publish_first_policy(version=version, wanted=wanted, at=clock.now(), actor=actor)
         scheduler = made.scheduler
         names = {"scheduler": scheduler and scheduler.name, "mode": scheduler and scheduler.mode}
@@ -160,10 +160,10 @@ PROPOSED = ("algorithm", "window", "metric", "approach")
 
 
 def _open(actor: Actor) -> FirstPolicyDraft:
-    found = get_first_policy_draft(actor=actor)
-    if found is None:
+    draft = get_first_policy_draft(actor=actor)
+    if draft is None:
         raise NotFound("No set-up is open: start one with a POST.")
-    return found
+    return draft
 
 
 def _json(begun: FirstPolicyDraft, actor: Actor) -> dict[str, Any]:

@@ -60,8 +60,8 @@ def require_setup(actor: Actor) -> None:
 def get_first_policy_draft(*, actor: Actor) -> FirstPolicyDraft | None:
     """The open draft; None if there is none."""
     require_setup(actor)
-    found = FirstPolicyDraft.objects.filter(is_open=True)
-    return found.select_related("source", "dry_run__run", "dry_run__source", "usage_import__run").first()
+    drafts = FirstPolicyDraft.objects.filter(is_open=True)
+    return drafts.select_related("source", "dry_run__run", "dry_run__source", "usage_import__run").first()
 
 
 def tree_of(beginning: FirstPolicyDraft) -> TreeColumns:
@@ -113,27 +113,27 @@ def read_tree(
     if outputs.dump and (outputs.config or outputs.sshare):
         content = outputs.dump.encode()
         slurm_config, sshare = slurm_config or outputs.config.encode(), sshare or outputs.sshare.encode()
-    found = guess_format(text_of(content)) if format == AUTO else get_format(format)
-    if found is None:
+    tree_format = guess_format(text_of(content)) if format == AUTO else get_format(format)
+    if tree_format is None:
         raise Invalid(
             _("The format was not recognised: choose it."),
             code="unknown_format",
         )
-    declared = read_file(found, content)
-    tree = tree_of_document(declared, found)
+    declared = read_file(tree_format, content)
+    tree = tree_of_document(declared, tree_format)
     if len(tree) < 2:
         raise Invalid(_("This file contains no entries: a tree needs at least one group or user."), code="empty_tree")
     config = read_slurm_config(outputs.qos + text_of(slurm_config)) if slurm_config else None
     usage_factors = read_usage_factors(outputs.qos)
     blob, digest = pack_tree(tree)
-    left = None if found.remembers is None else found.remembers(text_of(content), declared)
+    left = None if tree_format.remembers is None else tree_format.remembers(text_of(content), declared)
     facts: dict[str, Any] = {
-        "format": found.name,
-        "label": found.label,
+        "format": tree_format.name,
+        "label": tree_format.label,
         "policy": declared.policy,
         "ignored": list(declared.ignored),
     }
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "file_name": file_name[-255:] or "tree",
         "facts": facts,
         "file_settings": dict(declared.settings),
@@ -144,21 +144,21 @@ def read_tree(
         "updated_at": at,
     }
     if sshare:
-        given |= _sshare_columns(sshare, declared.policy, printed_at(text_of(slurm_config)) or at)
+        values |= _sshare_columns(sshare, declared.policy, printed_at(text_of(slurm_config)) or at)
     with transaction.atomic():
         beginning = FirstPolicyDraft.objects.select_for_update(no_key=True).filter(is_open=True).first()
         facts["slurm_config"] = (
             beginning.facts.get("slurm_config") if config is None and beginning else _config_facts(config)
         )
         if usage_factors is not None:
-            given["file_settings"]["metric"] = {"class_factors": class_factors(usage_factors)}
-        given["file_settings"] |= (facts["slurm_config"] or {}).get("settings", {})
+            values["file_settings"]["metric"] = {"class_factors": class_factors(usage_factors)}
+        values["file_settings"] |= (facts["slurm_config"] or {}).get("settings", {})
         if beginning is None:
             made = {"author": actor.user, "author_name": actor.name, "created_at": at}
-            beginning = FirstPolicyDraft.objects.create(**given, **made)
+            beginning = FirstPolicyDraft.objects.create(**values, **made)
         else:
-            _save(beginning, **given)
-        details = {"format": found.name, "n_entries": len(tree), "tree_digest": digest}
+            _save(beginning, **values)
+        details = {"format": tree_format.name, "n_entries": len(tree), "tree_digest": digest}
         audit.record(actor=actor, verb="setup.tree_read", at=at, subject=beginning.file_name, details=details)
     return beginning
 
@@ -305,15 +305,17 @@ def decide_accounts(
     with transaction.atomic():
         beginning = lock_draft(version, actor)
         tree = tree_of(beginning)
-        kept = {_names_of(one): one for one in beginning.decisions}
+        kept = {_names_of(decision): decision for decision in beginning.decisions}
         problems = []
-        for one in decisions:
-            uid = _entry_at(tree, one["entry"])
-            if one["entry"].strip() and uid is None:
-                problems.append(FieldProblem(one["entry"][:200], "is not an entry of this tree that accepts accounts"))
-            kept.pop(_names_of(one), None)
+        for decision in decisions:
+            uid = _entry_at(tree, decision["entry"])
+            if decision["entry"].strip() and uid is None:
+                problems.append(
+                    FieldProblem(decision["entry"][:200], "is not an entry of this tree that accepts accounts")
+                )
+            kept.pop(_names_of(decision), None)
             if uid is not None:
-                kept[_names_of(one)] = {**one, "entry": str(uid)}
+                kept[_names_of(decision)] = {**decision, "entry": str(uid)}
         if problems:
             raise Invalid(f"{problems[0].where} {problems[0].message}.", code="no_such_entry", fields=problems)
         if len(kept) > MOST_DECISIONS:
@@ -339,8 +341,8 @@ def lock_draft(version: int, actor: Actor) -> FirstPolicyDraft:
         Stale: it is not the version that the caller loaded.
     """
     require_setup(actor)
-    found = FirstPolicyDraft.objects.select_for_update(of=("self",), no_key=True).filter(is_open=True)
-    beginning = found.select_related("dry_run__source", "dry_run__run", "source", "usage_import__run").first()
+    drafts = FirstPolicyDraft.objects.select_for_update(of=("self",), no_key=True).filter(is_open=True)
+    beginning = drafts.select_related("dry_run__source", "dry_run__run", "source", "usage_import__run").first()
     if beginning is None:
         raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))
     if beginning.version != version:
@@ -356,8 +358,8 @@ def _save(beginning: FirstPolicyDraft, **changed: Any) -> FirstPolicyDraft:
     return beginning
 
 
-def _names_of(one: dict[str, str]) -> tuple[str, str, str]:
-    return one.get("user_pattern", ""), one.get("group_pattern", ""), one.get("fqan_pattern", "")
+def _names_of(decision: dict[str, str]) -> tuple[str, str, str]:
+    return decision.get("user_pattern", ""), decision.get("group_pattern", ""), decision.get("fqan_pattern", "")
 
 
 def _entry_at(tree: TreeColumns, path: str) -> UUID | None:
@@ -371,26 +373,26 @@ def _entry_at(tree: TreeColumns, path: str) -> UUID | None:
 def proposed_settings(beginning: FirstPolicyDraft) -> PolicySettings:
     """Settings from the file and Slurm's configuration, else defaults for a scheduler with this tree."""
     read, _gone = without_unknown_decay(beginning.file_settings)
-    given = PolicySettings.from_json(read)
+    policy_settings = PolicySettings.from_json(read)
     if "algorithm" in beginning.file_settings or not has_associations(str(beginning.facts.get("format", ""))):
-        return given
-    return settings_with(given, "slurm-fair-tree", float(given.window["half_life_s"]))
+        return policy_settings
+    return settings_with(policy_settings, "slurm-fair-tree", float(policy_settings.window["half_life_s"]))
 
 
-def settings_with(given: PolicySettings, algorithm: str, half_life_s: float) -> PolicySettings:
+def settings_with(policy_settings: PolicySettings, algorithm: str, half_life_s: float) -> PolicySettings:
     """Settings with another algorithm and half-life (0: no decay). Slurm's algorithms count all usage, with Slurm's
     decay, and running jobs.
     """
-    approach: Mapping[str, Any] = given.approach
+    approach: Mapping[str, Any] = policy_settings.approach
     window: dict[str, Any] = {"aging": "exponential", "half_life_s": max(1, round(half_life_s))}
     if algorithm.startswith("slurm-"):
         approach = CHARGES_RUNNING
-        period_s = given.window.get("calc_period_s", CALC_PERIOD_S)
+        period_s = policy_settings.window.get("calc_period_s", CALC_PERIOD_S)
         window = {**window, "aging": "slurm", "length_s": None, "calc_period_s": period_s}
         if not round(half_life_s):
             window = {"aging": "none", "length_s": None}
-    chosen = given.algorithm if given.algorithm["name"] == algorithm else {"name": algorithm}
-    return PolicySettings.from_json({"algorithm": chosen, "window": window, "approach": approach}, base=given)
+    chosen = policy_settings.algorithm if policy_settings.algorithm["name"] == algorithm else {"name": algorithm}
+    return PolicySettings.from_json({"algorithm": chosen, "window": window, "approach": approach}, base=policy_settings)
 
 
 def publish_draft(

@@ -191,7 +191,7 @@ def _with_rule_of(policy: Policy, source: Source, root_uid: UUID) -> list[Rule]:
     suffix = "/{group}/{user}"
     rule = Rule(kind="glob", namespace=source.namespace, target_uid=root_uid, user_pattern="*", suffix=suffix)
     known = list(load_rules(policy))
-    return known if any(one.stated == rule for one in known) else [*known, rule]
+    return known if any(known_rule.stated == rule for known_rule in known) else [*known, rule]
 
 
 def _used(source: Source) -> list[GroupUsage]:

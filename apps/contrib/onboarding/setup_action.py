@@ -71,11 +71,11 @@ def _set_up(options: Mapping[str, Any], write: Write, note: Write) -> None:
     for line in (begun.facts.get("slurm_config") or {}).get("lines", []):
         note(f"{' ' if line['is_carried'] else '!'} {line['name']}={line['value']}: {line['meaning']}")
     begun = _with_log(begun, options)
-    found = compare_with_sshare(begun, at=now(), actor=COMMAND)
+    comparison = compare_with_sshare(begun, at=now(), actor=COMMAND)
     if options["json"]:
-        write(json.dumps(None if found is None else found.to_json(), ensure_ascii=False))
+        write(json.dumps(None if comparison is None else comparison.to_json(), ensure_ascii=False))
     else:
-        _print(found, write)
+        _print(comparison, write)
     if not options["publish"]:
         note("Nothing is published: add --publish --reason TEXT, or continue on the page /setup/.")
         if begun.source is not None:
@@ -97,18 +97,18 @@ def _begin(options: Mapping[str, Any]) -> FirstPolicyDraft:
 
 def _with_log(begun: FirstPolicyDraft, options: Mapping[str, Any]) -> FirstPolicyDraft:
     slug = options["source"] or options["name"]
-    given: dict[str, Any] = {"version": begun.version, "at": now(), "actor": COMMAND}
+    arguments: dict[str, Any] = {"version": begun.version, "at": now(), "actor": COMMAND}
     if options["sacct"]:
         try:
             with open(options["sacct"], "rb") as file:
                 log = LogFile(file, Path(options["sacct"]).name, AUTO, slug, options["time_zone"])
-                sent = send_log(log, **given)
+                sent = send_log(log, **arguments)
         except OSError as error:
             raise _unreadable(options["sacct"], error) from error
     elif options["here"] and not options["source"]:
-        sent = send_log_here(source_slug=slug, **given)
+        sent = send_log_here(source_slug=slug, **arguments)
     else:
-        return use_source(source_slug=slug, **given)
+        return use_source(source_slug=slug, **arguments)
     _work(sent.dry_run)
     confirmed = confirm_log(version=sent.version, at=now(), actor=COMMAND)
     _work(confirmed.usage_import)
@@ -136,16 +136,17 @@ def _unreadable(name: str, error: OSError) -> Invalid:
     return Invalid(f"{name}: {error.strerror}.", fields=[FieldProblem(name[:200], "can't be read")])
 
 
-def _print(found: SshareComparison | None, write: Write) -> None:
-    if found is None:
+def _print(comparison: SshareComparison | None, write: Write) -> None:
+    if comparison is None:
         write("The outputs have no sshare, so nothing is compared.")
         return
-    factors, usage = found.factors, found.usage
+    factors, usage = comparison.factors, comparison.usage
     write(f"{factors.n_equal} of {len(factors.differences)} users have sshare's number; largest {factors.largest:.6f}")
-    for one in factors.ordered()[:_SHOWN]:
-        if one.reason != "none":
-            write(f"  {one.group}/{one.user}: {one.ours:.6f} - {one.theirs:.6f} = {one.difference:+.6f}: {one.reason}")
-    write(f"usage in {found.unit}: {usage.ours:,.0f} from the log, {usage.theirs:,.0f} in sshare")
+    for difference in factors.ordered()[:_SHOWN]:
+        if difference.reason != "none":
+            numbers = f"{difference.ours:.6f} - {difference.theirs:.6f} = {difference.difference:+.6f}"
+            write(f"  {difference.group}/{difference.user}: {numbers}: {difference.reason}")
+    write(f"usage in {comparison.unit}: {usage.ours:,.0f} from the log, {usage.theirs:,.0f} in sshare")
     for row in usage.rows[:_SHOWN]:
         if row.reason != "same":
             write(f"  {row.group}/{row.user}: {row.difference:+,.0f}: {USAGE_REASONS[row.reason]}")

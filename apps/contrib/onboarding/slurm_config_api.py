@@ -44,5 +44,5 @@ class SlurmConfigView(APIView):
     @extend_schema(operation_id="read_slurm_config", request=SlurmConfigSerializer, responses=ReadConfigSerializer)
     def post(self, request: Request) -> Response:
         """Read algorithm, decay, metric and approach from Slurm's outputs, for a change set. Nothing is stored."""
-        found = read_slurm_config(read_body(SlurmConfigSerializer, request)["text"])
-        return Response(ReadConfigSerializer(found).data)
+        config = read_slurm_config(read_body(SlurmConfigSerializer, request)["text"])
+        return Response(ReadConfigSerializer(config).data)

@@ -65,8 +65,8 @@ def printed_at(config: str) -> datetime | None:
     """When `scontrol show config` was printed, if its times are seconds (SLURM_TIME_FORMAT=%s); local ones lack a
     zone.
     """
-    found = _PRINTED.search(config)
-    return None if found is None else datetime.fromtimestamp(int(found[1]), UTC)
+    match = _PRINTED.search(config)
+    return None if match is None else datetime.fromtimestamp(int(match[1]), UTC)
 
 
 def read_site_log() -> BinaryIO:

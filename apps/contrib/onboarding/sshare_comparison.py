@@ -101,9 +101,9 @@ class _Log:
 
     def has(self, account_id: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which entries have some of these accounts."""
-        found = np.zeros(self.n_entries, np.bool_)
-        found[self.entry[np.isin(self.recorded.account_ids, account_id) & (self.entry != UNMAPPED)]] = True
-        return found
+        is_present = np.zeros(self.n_entries, np.bool_)
+        is_present[self.entry[np.isin(self.recorded.account_ids, account_id) & (self.entry != UNMAPPED)]] = True
+        return is_present
 
     @property
     def is_running(self) -> npt.NDArray[np.bool_]:
@@ -223,12 +223,12 @@ def _with_fitted_phase(
     if not window_of(window).charges_by_period or not window.get("phase_s"):
         return 0.0, settings
     known = [(i, row.raw_usage) for row, i in zip(rows, entry_of_row, strict=True) if row.user and i >= 0]
-    entry, theirs = np.array([i for i, _ in known], np.int64), np.array([usage for _, usage in known])
+    entry, sshare_usage = np.array([i for i, _ in known], np.int64), np.array([usage for _, usage in known])
 
     def deviation(offset_s: int) -> float:
         phase_s = (window["phase_s"] + offset_s) % window["calc_period_s"]
         own = log.own(replace(settings, window={**window, "phase_s": phase_s}), approach="active")[entry]
-        return float(np.minimum(np.abs(np.floor(own) - theirs), _UNEXPLAINED).sum())
+        return float(np.minimum(np.abs(np.floor(own) - sshare_usage), _UNEXPLAINED).sum())
 
     deviations = {offset_s: deviation(offset_s) for offset_s in _PHASE_OFFSETS_S}
     best_s = min(deviations, key=lambda offset_s: (deviations[offset_s], abs(offset_s)))
@@ -243,11 +243,11 @@ def _entries(rows: list[OwnValue], tree: TreeColumns) -> list[int]:
     names = list(tree.name)
     groups = {names[i]: i for i in range(1, len(tree)) if tree.is_group[i]} | {"root": 0}
     users = {(int(tree.parent[i]), names[i]): i for i in range(1, len(tree)) if not tree.is_group[i]}
-    found = []
+    entries = []
     for row in rows:
         group = groups.get(row.group, -1)
-        found.append(users.get((group, row.user), -1) if row.user else group)
-    return found
+        entries.append(users.get((group, row.user), -1) if row.user else group)
+    return entries
 
 
 def _load_log(beginning: FirstPolicyDraft, source: Source, tree: TreeColumns, as_of: datetime) -> _Log:
@@ -282,17 +282,17 @@ def _causes(beginning: FirstPolicyDraft, settings: PolicySettings, log: _Log) ->
     is_cut = log.has_whole_billing if settings.metric["weights"].get("billing") else np.zeros(log.n_entries, np.bool_)
 
     def of_entry(i: int) -> list[Cause]:
-        found = [Cause("config_unknown")] if config is None and is_slurm else []
+        causes = [Cause("config_unknown")] if config is None and is_slurm else []
         if "UsageFactor" in missing and has_qos[i]:
-            found.append(Cause("qos_unknown"))
+            causes.append(Cause("qos_unknown"))
         if "TRESBillingWeights" in missing:
-            found.append(Cause("weights_unknown"))
+            causes.append(Cause("weights_unknown"))
         if settings.approach["global"] == "historical" and is_running[i]:
-            found.append(Cause("running_left_out", float(active[i])))
+            causes.append(Cause("running_left_out", float(active[i])))
         if settings.window != slurms.window:
-            found.append(Cause("decay", float(decayed[i])))
+            causes.append(Cause("decay", float(decayed[i])))
         if is_cut[i]:
-            found.append(Cause("billing_cut", most=float(cpu_s[i])))
-        return found
+            causes.append(Cause("billing_cut", most=float(cpu_s[i])))
+        return causes
 
     return of_entry

@@ -282,9 +282,9 @@ def _users_below(tree: TreeColumns, ledger: Ledger, entry: I4) -> dict[int, int]
     is_top = {row.entry for row in ledger.top}
     counted = dict.fromkeys(is_top, 0)
     for mapped in entry[entry != UNMAPPED].tolist():
-        found = next((i for i in (mapped, *tree.ancestors(mapped)) if i in is_top), None)
-        if found is not None:
-            counted[found] += 1
+        top_entry = next((i for i in (mapped, *tree.ancestors(mapped)) if i in is_top), None)
+        if top_entry is not None:
+            counted[top_entry] += 1
     return counted
 
 
@@ -300,12 +300,15 @@ def _unplaced(tree: TreeColumns, keys: Sequence[AccountKey], entry: I4, core_s: 
 
 def _placed(tree: TreeColumns, beginning: FirstPolicyDraft) -> list[tuple[AccountKey, str]]:
     namespace = beginning.source.namespace if beginning.source else ""
-    found = []
-    for one in beginning.decisions:
-        i = tree.index_of_uid(UUID(one["entry"]))
+    places = []
+    for decision in beginning.decisions:
+        i = tree.index_of_uid(UUID(decision["entry"]))
         key = AccountKey(
-            namespace, one.get("user_pattern", ""), one.get("group_pattern", ""), fqan=one.get("fqan_pattern", "")
+            namespace,
+            decision.get("user_pattern", ""),
+            decision.get("group_pattern", ""),
+            fqan=decision.get("fqan_pattern", ""),
         )
         if i is not None:
-            found.append((key, tree.path(i)))
-    return found
+            places.append((key, tree.path(i)))
+    return places

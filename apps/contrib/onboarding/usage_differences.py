@@ -41,10 +41,10 @@ class Cause:
     usage: float | None = None
     most: float = math.inf
 
-    def explains(self, ours: float, theirs: float) -> bool:
+    def explains(self, ours: float, sshare_usage: float) -> bool:
         if self.usage is not None:
-            return abs(self.usage - theirs) <= _CUT + _ALIKE * theirs
-        return math.isinf(self.most) or 0 < theirs - ours <= self.most + _CUT
+            return abs(self.usage - sshare_usage) <= _CUT + _ALIKE * sshare_usage
+        return math.isinf(self.most) or 0 < sshare_usage - ours <= self.most + _CUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,38 +97,38 @@ def compare_usage(pairs: Sequence[UsagePair], *, has_limits: bool, begins_late: 
     quotient = _quotient(pairs)
     rows = [
         UsageDifference(
-            *(one.group, one.user, one.ours, one.theirs, one.ours - one.theirs),
-            _reason(one, quotient, has_limits, begins_late),
+            *(pair.group, pair.user, pair.ours, pair.theirs, pair.ours - pair.theirs),
+            _reason(pair, quotient, has_limits, begins_late),
         )
-        for one in pairs
+        for pair in pairs
     ]
     rows.sort(key=lambda row: (-abs(row.difference), row.group, row.user))
-    return UsageComparison(rows, sum(one.ours for one in pairs), sum(one.theirs for one in pairs), quotient)
+    return UsageComparison(rows, sum(pair.ours for pair in pairs), sum(pair.theirs for pair in pairs), quotient)
 
 
 def _quotient(pairs: Sequence[UsagePair]) -> float | None:
     """The common quotient of at least two users with significant usage; None if there is none."""
-    found = np.array([one.ours / one.theirs for one in pairs if one.theirs > 1 / _ALIKE and one.ours > 0])
-    only_one_side = any(_differs(one) and not (one.ours > 0 and one.theirs > 0) for one in pairs)
-    if len(found) < 2 or only_one_side:
+    quotients = np.array([pair.ours / pair.theirs for pair in pairs if pair.theirs > 1 / _ALIKE and pair.ours > 0])
+    only_one_side = any(_differs(pair) and not (pair.ours > 0 and pair.theirs > 0) for pair in pairs)
+    if len(quotients) < 2 or only_one_side:
         return None
-    middle = float(np.median(found))
-    is_one = bool(np.all(np.abs(found - middle) <= _ALIKE * middle))
+    middle = float(np.median(quotients))
+    is_one = bool(np.all(np.abs(quotients - middle) <= _ALIKE * middle))
     return middle if is_one and abs(middle - 1) > _ALIKE else None
 
 
-def _differs(one: UsagePair) -> bool:
-    return abs(one.ours - one.theirs) > _CUT + _PRINTED * one.theirs
+def _differs(pair: UsagePair) -> bool:
+    return abs(pair.ours - pair.theirs) > _CUT + _PRINTED * pair.theirs
 
 
-def _reason(one: UsagePair, quotient: float | None, has_limits: bool, begins_late: bool) -> UsageReason:
-    if not _differs(one):
+def _reason(pair: UsagePair, quotient: float | None, has_limits: bool, begins_late: bool) -> UsageReason:
+    if not _differs(pair):
         return "same"
-    for cause in one.causes:
-        if cause.explains(one.ours, one.theirs):
+    for cause in pair.causes:
+        if cause.explains(pair.ours, pair.theirs):
             return cause.reason
     if quotient is not None:
         return "all_alike"
-    if one.ours > one.theirs:
-        return "removed_limits" if not has_limits else "reset" if one.theirs < _CUT else "longer"
-    return "running" if one.is_running else "earlier" if begins_late else "shorter"
+    if pair.ours > pair.theirs:
+        return "removed_limits" if not has_limits else "reset" if pair.theirs < _CUT else "longer"
+    return "running" if pair.is_running else "earlier" if begins_late else "shorter"

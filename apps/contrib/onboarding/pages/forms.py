@@ -63,14 +63,18 @@ class TreeForm(RefusableForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.offer(
-            "format", [(AUTO, str(_("Detect automatically"))), *((one.name, one.label) for one in list_tree_formats())]
+            "format",
+            [
+                (AUTO, str(_("Detect automatically"))),
+                *((tree_format.name, tree_format.label) for tree_format in list_tree_formats()),
+            ],
         )
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or {}
-        if not given.get("file") and not given.get("pasted") and "file" not in self.errors:
+        cleaned_data = super().clean() or {}
+        if not cleaned_data.get("file") and not cleaned_data.get("pasted") and "file" not in self.errors:
             self.add_error("file", forms.ValidationError(_("Choose a file"), code="required"))
-        return given
+        return cleaned_data
 
     @property
     def content(self) -> tuple[bytes, str]:
@@ -94,7 +98,9 @@ class LogForm(RefusableForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        formats = [(one.name, one.label) for one in list_log_formats() if not one.is_listing]
+        formats = [
+            (log_format.name, log_format.label) for log_format in list_log_formats() if not log_format.is_listing
+        ]
         self.offer("format", [(AUTO, str(_("Detect automatically"))), *formats])
 
     @property
@@ -125,16 +131,16 @@ class FirstPolicyForm(RefusableForm):
         self,
         *args: Any,
         allowed: Choices,
-        given: PolicySettings,
+        policy_settings: PolicySettings,
         has_scheduler: bool = False,
         can_collect: bool = False,
         **kwargs: Any,
     ) -> None:
-        """given: settings from the tree's file and Slurm's configuration. has_scheduler, can_collect: offer to connect
+        """policy_settings: from the tree's file and Slurm's configuration. has_scheduler, can_collect: offer to connect
         one, and to collect into the source of the log.
         """
         super().__init__(*args, **kwargs)
-        self._given = given
+        self._policy_settings = policy_settings
         if has_scheduler:
             help_text = _("Its numbers are compared with ours; nothing is sent to it. Leave empty for none.")
             self.fields["scheduler"] = name_field(_("Scheduler in shadow mode"), 64, help_text, required=False)
@@ -171,7 +177,7 @@ class FirstPolicyForm(RefusableForm):
     @property
     def settings(self) -> PolicySettings:
         half_life_s = round(self.cleaned_data["half_life_days"] * 86_400, 3)
-        return settings_with(self._given, self.cleaned_data["algorithm"], half_life_s)
+        return settings_with(self._policy_settings, self.cleaned_data["algorithm"], half_life_s)
 
 
 _UNITS_S = {"h": 3_600, "min": 60, "s": 1}
@@ -194,5 +200,5 @@ def typed_days(seconds: float) -> str:
 
 def algorithms_for(*, has_inherit: bool) -> Choices:
     """Names and labels of the offered algorithms that support the tree's shares."""
-    found = [described for name in OFFERED if (described := describe(name)) is not None]
-    return [(one.name, one.label) for one in found if one.takes_inherit or not has_inherit]
+    algorithms = [described for name in OFFERED if (described := describe(name)) is not None]
+    return [(algorithm.name, algorithm.label) for algorithm in algorithms if algorithm.takes_inherit or not has_inherit]

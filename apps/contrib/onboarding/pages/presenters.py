@@ -87,13 +87,13 @@ def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
     """Facts about the tree, with warnings about what is unusual or not used."""
     depth = int(tree.level.max())
     words = ngettext("%(n)s level below the root", "%(n)s levels below the root", depth) % {"n": depth}
-    found = [Fact("tree", (*_counts(tree), depth), tree_text(tree), words)]
+    facts = [Fact("tree", (*_counts(tree), depth), tree_text(tree), words)]
     n_inherit = int(tree.inherit[1:].sum())
     if n_inherit:
         text = ngettext(
             "%(n)s entry inherits its parent’s shares", "%(n)s entries inherit their parents’ shares", n_inherit
         ) % {"n": presentation.count(n_inherit)}
-        found.append(
+        facts.append(
             Fact(
                 "inherit",
                 (n_inherit,),
@@ -106,17 +106,17 @@ def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
     if empty:
         text = ngettext("%(n)s group without members", "%(n)s groups without members", len(empty))
         text %= {"n": presentation.count(len(empty))}
-        found.append(Fact("empty", (len(empty),), text, _first(tree, empty), is_warning=True))
+        facts.append(Fact("empty", (len(empty),), text, _first(tree, empty), is_warning=True))
     nothing = np.flatnonzero(~tree.inherit & (tree.shares == 0)).tolist()
     if nothing:
         text = ngettext("%(n)s entry without shares", "%(n)s entries without shares", len(nothing))
         text %= {"n": presentation.count(len(nothing))}
-        found.append(Fact("no_shares", (len(nothing),), text, _first(tree, nothing), is_warning=True))
+        facts.append(Fact("no_shares", (len(nothing),), text, _first(tree, nothing), is_warning=True))
     if ignored:
         text = _("Read, but not used: %(what)s") % {"what": ", ".join(ignored)}
         detail = _("Policies contain shares. Limits and QOS stay in the scheduler.")
-        found.append(Fact("ignored", (len(ignored),), text, detail, is_warning=True))
-    return found
+        facts.append(Fact("ignored", (len(ignored),), text, detail, is_warning=True))
+    return facts
 
 
 def config_facts(config: Mapping[str, Any] | None) -> list[Fact]:
@@ -158,16 +158,16 @@ def _reached_text(against: TreeVsUsage, groups: Sequence[TopEntry]) -> str:
 
 def extremes(against: TreeVsUsage) -> list[tuple[str, str]]:
     """Name and sentence of the entries furthest above and below their targets, and a remark without a name."""
-    found: list[tuple[str, str]] = []
+    remarks: list[tuple[str, str]] = []
     over = max((r for r in against.ledger.top if r.state == "over"), key=_distance, default=None)
     under = max((r for r in against.ledger.top if r.state == "under"), key=_distance, default=None)
     if over is not None:
-        found.append((_name(against, over), _("used %(points)s points more than its share.") % _points(over)))
+        remarks.append((_name(against, over), _("used %(points)s points more than its share.") % _points(over)))
     if under is not None:
-        found.append((_name(against, under), _("used %(points)s points less than its share.") % _points(under)))
+        remarks.append((_name(against, under), _("used %(points)s points less than its share.") % _points(under)))
     if against.ledger.used_core_s:
-        found.append(("", _("This is how your scheduler worked with its current shares.")))
-    return found
+        remarks.append(("", _("This is how your scheduler worked with its current shares.")))
+    return remarks
 
 
 def span_text(against: TreeVsUsage) -> str:
@@ -200,7 +200,7 @@ def group_lines(against: TreeVsUsage) -> tuple[list[GroupLine], str]:
 
 
 def unplaced_lines(against: TreeVsUsage) -> list[UnplacedLine]:
-    return [_unplaced_line(against.tree, one) for one in against.unplaced]
+    return [_unplaced_line(against.tree, unplaced) for unplaced in against.unplaced]
 
 
 def account_text(names: AccountKey) -> tuple[str, str]:
@@ -243,25 +243,25 @@ def _group_line(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, maxim
     )
 
 
-def _unplaced_line(tree: TreeColumns, one: Unplaced) -> UnplacedLine:
-    title, detail = account_text(one.names)
-    best: Suggestion | None = next(iter(one.suggestions), None)
+def _unplaced_line(tree: TreeColumns, unplaced: Unplaced) -> UnplacedLine:
+    title, detail = account_text(unplaced.names)
+    best: Suggestion | None = next(iter(unplaced.suggestions), None)
     return UnplacedLine(
-        names=one.names,
+        names=unplaced.names,
         title=title,
         detail=detail,
-        amount=presentation.core_hours(one.core_s),
+        amount=presentation.core_hours(unplaced.core_s),
         value="" if best is None else tree.path(best.entry),
         why="" if best is None else reason_text(best),
         why_key="" if best is None else best.why,
     )
 
 
-def reason_text(one: Suggestion) -> str:
-    if one.why == "neighbours":
+def reason_text(suggestion: Suggestion) -> str:
+    if suggestion.why == "neighbours":
         words = _("%(n)s of %(of)d others of its group count there")
-        return words % {"n": one.n, "of": one.n_of}
-    return str(WHY[one.why])
+        return words % {"n": suggestion.n, "of": suggestion.n_of}
+    return str(WHY[suggestion.why])
 
 
 def _name(against: TreeVsUsage, row: TopEntry) -> str:

@@ -183,7 +183,7 @@ def _log_context(beginning: FirstPolicyDraft, state: LogState, submitted: Submit
     name = slugify(beginning.facts.get("policy", "")) or "cluster"
     limit = int(settings.FAIRSHARE_UPLOAD_BYTES)
     work = _work_of(beginning)
-    sources = [one for one in usage.list_sources(actor=actor) if one.last_record_end_at is not None]
+    sources = [source for source in usage.list_sources(actor=actor) if source.last_record_end_at is not None]
     return {
         "log_form": submitted.log or LogForm(initial={"source_name": name}),
         "zone_form": submitted.zone or ZoneForm(initial={"time_zone": settings.TIME_ZONE}),
@@ -237,13 +237,15 @@ def _against_context(
 
 def _first_form(beginning: FirstPolicyDraft, allowed: list[tuple[str, str]]) -> FirstPolicyForm:
     """Form with the proposed settings."""
-    given = proposed_settings(beginning)
+    policy_settings = proposed_settings(beginning)
     names = [name for name, _label in allowed]
-    wanted = str(given.algorithm["name"])
+    wanted = str(policy_settings.algorithm["name"])
     initial: dict[str, Any] = {
         "name": beginning.facts.get("policy", "") or (beginning.source.name if beginning.source else ""),
         "algorithm": wanted if wanted in names else next(iter(names), ""),
-        "half_life_days": "0" if given.window["aging"] == "none" else typed_days(given.window["half_life_s"]),
+        "half_life_days": "0"
+        if policy_settings.window["aging"] == "none"
+        else typed_days(policy_settings.window["half_life_s"]),
     }
     if can_collect(beginning):
         initial["collects"] = True
@@ -252,33 +254,33 @@ def _first_form(beginning: FirstPolicyDraft, allowed: list[tuple[str, str]]) -> 
     return FirstPolicyForm(
         initial=initial,
         allowed=allowed,
-        given=given,
+        policy_settings=policy_settings,
         has_scheduler=has_scheduler(beginning),
         can_collect=collects_here(beginning),
     )
 
 
-def sshare_context(found: SshareComparison) -> dict[str, Any]:
-    usage = found.usage
+def sshare_context(comparison: SshareComparison) -> dict[str, Any]:
+    usage = comparison.usage
     return {
-        "headline": shadow.headline(found.factors),
-        "n": len(found.factors.differences),
-        "n_equal": found.factors.n_equal,
-        "n_unknown": found.factors.n_unknown,
-        "lines": shadow.difference_lines(found.factors),
-        "usage": _usage_text(found),
+        "headline": shadow.headline(comparison.factors),
+        "n": len(comparison.factors.differences),
+        "n_equal": comparison.factors.n_equal,
+        "n_unknown": comparison.factors.n_unknown,
+        "lines": shadow.difference_lines(comparison.factors),
+        "usage": _usage_text(comparison),
         "n_usage": usage.n_different,
         "usage_lines": _usage_lines(usage),
-        "as_of": found.as_of,
+        "as_of": comparison.as_of,
     }
 
 
-def _usage_text(found: SshareComparison) -> str:
+def _usage_text(comparison: SshareComparison) -> str:
     """Sums of usage in the log and in sshare, and their ratio if it is the same for all users."""
-    usage = found.usage
-    given = {"ours": presentation.count(usage.ours), "theirs": presentation.count(usage.theirs)}
+    usage = comparison.usage
+    values = {"ours": presentation.count(usage.ours), "theirs": presentation.count(usage.theirs)}
     text = _("Usage in %(unit)s: %(ours)s from the log, %(theirs)s in sshare.")
-    text %= given | {"unit": "billing-s" if found.unit == "billing_s" else "core-s"}
+    text %= values | {"unit": "billing-s" if comparison.unit == "billing_s" else "core-s"}
     if usage.quotient is not None:
         text += " " + _("Every user’s is %(quotient)s times sshare’s.") % {
             "quotient": presentation.number(usage.quotient, 4)
@@ -286,8 +288,8 @@ def _usage_text(found: SshareComparison) -> str:
     return text
 
 
-def _usage_lines(found: UsageComparison) -> list[shadow.UsageLine]:
-    return [_usage_line(row) for row in found.rows[: shadow.MOST_ROWS] if row.reason != "same"]
+def _usage_lines(comparison: UsageComparison) -> list[shadow.UsageLine]:
+    return [_usage_line(row) for row in comparison.rows[: shadow.MOST_ROWS] if row.reason != "same"]
 
 
 def _usage_line(row: UsageDifference) -> shadow.UsageLine:

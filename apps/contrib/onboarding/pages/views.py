@@ -207,11 +207,11 @@ def publish(request: HttpRequest) -> HttpResponse:
     if beginning is None:
         raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))
     allowed = algorithms_for(has_inherit=bool(tree_of(beginning).inherit.any()))
-    given = proposed_settings(beginning)
+    policy_settings = proposed_settings(beginning)
     form = FirstPolicyForm(
         request.POST,
         allowed=allowed,
-        given=given,
+        policy_settings=policy_settings,
         has_scheduler=has_scheduler(beginning),
         can_collect=collects_here(beginning),
     )
