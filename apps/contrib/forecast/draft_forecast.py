@@ -47,8 +47,8 @@ class MemberForecast:
     def back_on_target(self, snapshot: ServedSnapshot, target: float) -> Recovery | None:
         """Return when it is on this target, if demand continues as in recent days; None if those are unknown."""
         entry = snapshot.tree.index_of_uid(self.uid) or 0
-        found = with_target(self.outlook, target=target, slack=slack_at(snapshot, entry, target))
-        return found.to_target.middle if found.is_known else None
+        outlook = with_target(self.outlook, target=target, slack=slack_at(snapshot, entry, target))
+        return outlook.to_target.middle if outlook.is_known else None
 
 
 def forecasts_of(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID]) -> Mapping[UUID, MemberForecast]:
@@ -97,8 +97,8 @@ class GroupForecast:
     as_of: datetime | None
     members: Sequence[MemberOutlook]
 
-    def instant(self, found: Recovery) -> datetime | None:
-        return None if self.as_of is None or found.in_s is None else self.as_of + timedelta(seconds=found.in_s)
+    def instant(self, recovery: Recovery) -> datetime | None:
+        return None if self.as_of is None or recovery.in_s is None else self.as_of + timedelta(seconds=recovery.in_s)
 
 
 def get_group_forecast(view: DraftView, group: DraftGroup) -> GroupForecast:
@@ -112,8 +112,8 @@ def get_group_forecast(view: DraftView, group: DraftGroup) -> GroupForecast:
     forecasts = forecasts_of(view.policy, snapshot, known)
 
     def back(row: DraftRow, target: float | None) -> Recovery | None:
-        found = forecasts.get(row.node.uid)
-        return None if found is None or target is None else found.back_on_target(snapshot, target)
+        forecast = forecasts.get(row.node.uid)
+        return None if forecast is None or target is None else forecast.back_on_target(snapshot, target)
 
     members = [
         MemberOutlook(row, forecasts.get(row.node.uid), back(row, row.target), back(row, row.target_before))

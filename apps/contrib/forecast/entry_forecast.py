@@ -197,10 +197,12 @@ class _ClosedForm:
         self.half_life_s = half_life_s_of(window)
 
     def __call__(self, target: float) -> RecoveryRange:
-        found = recovery_range(
+        recoveries = recovery_range(
             _balance(self.state, target), rates=self.rates, share=self.share, half_life_s=self.half_life_s
         )
-        return RecoveryRange(*(_bounded(one) for one in (found.soonest, found.middle, found.latest)))
+        return RecoveryRange(
+            *(_bounded(recovery) for recovery in (recoveries.soonest, recoveries.middle, recoveries.latest))
+        )
 
 
 class _OnCourse:
@@ -212,13 +214,13 @@ class _OnCourse:
 
     def __call__(self, target: float) -> RecoveryRange:
         slow, middle, fast = (catch_up(self.course, target, pace) for pace in self.paces)
-        first, last = sorted((slow, fast), key=lambda one: math.inf if one.in_s is None else one.in_s)
+        first, last = sorted((slow, fast), key=lambda recovery: math.inf if recovery.in_s is None else recovery.in_s)
         return RecoveryRange(first, middle, last)
 
 
-def _bounded(one: Recovery) -> Recovery:
-    too_far = one.in_s is not None and one.in_s > HORIZON_DAYS * DAY_S
-    return Recovery("not_within_horizon", None) if too_far else one
+def _bounded(recovery: Recovery) -> Recovery:
+    too_far = recovery.in_s is not None and recovery.in_s > HORIZON_DAYS * DAY_S
+    return Recovery("not_within_horizon", None) if too_far else recovery
 
 
 def _balance(state: LevelState, target: float) -> Balance:
@@ -229,10 +231,10 @@ def _course(state: LevelState, past: LevelPast, window: Window, as_of_s: float) 
     """Compute the course hour by hour, scaled to the present usage, which includes adjustments and running jobs."""
     if past.history is None or not len(past.history.hour_start_s):
         return fading_course(_balance(state, state.target), Window(), hours=24 * HORIZON_DAYS)
-    found = course_in_window(past.history, window, as_of_s=as_of_s, hours=24 * HORIZON_DAYS)
-    own = _scaled(found.own_usage, state.own_usage)
-    group = _scaled(found.group_usage, state.group_usage)
-    return replace(found, own_usage=np.minimum(own, group), group_usage=group)
+    course = course_in_window(past.history, window, as_of_s=as_of_s, hours=24 * HORIZON_DAYS)
+    own = _scaled(course.own_usage, state.own_usage)
+    group = _scaled(course.group_usage, state.group_usage)
+    return replace(course, own_usage=np.minimum(own, group), group_usage=group)
 
 
 def _scaled(known: F8, now: float) -> F8:
@@ -349,7 +351,7 @@ def _level_of_change(snapshot: ServedSnapshot, last: PriorityResult, entry: int)
         return [0.0 if effect is None else effect.change for effect in effects]
 
     pairs = zip(changes(snapshot.values), changes(last), strict=True)
-    sizes = [0.0 if one == other else abs(one - other) for one, other in pairs]  # both may be −inf
+    sizes = [0.0 if present == other else abs(present - other) for present, other in pairs]  # both may be −inf
     return chain[sizes.index(max(sizes))] if any(sizes) else None
 
 
@@ -368,7 +370,7 @@ def _simulate_days(policy: Policy, snapshot: ServedSnapshot) -> _Simulated | Non
     if inputs is None:
         return None
     try:
-        (found,) = simulate(inputs, [Changes()], DAYS, is_order_independent=False)
+        (days,) = simulate(inputs, [Changes()], DAYS, is_order_independent=False)
     except Invalid:  # an operator's package failed on simulated usage
         return None
-    return _Simulated([each.result.factor for each in found], found[-1].result)
+    return _Simulated([each.result.factor for each in days], days[-1].result)

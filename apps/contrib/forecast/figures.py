@@ -25,9 +25,9 @@ from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, T
 from apps.web.figures.used_and_target import used_text
 
 
-def factor_figure(found: Forecast) -> Figure | None:
+def factor_figure(forecast: Forecast) -> Figure | None:
     """Draw the forecast factor; None where levels decide the order, whose curves show the future."""
-    ahead = found.factor_ahead()
+    ahead = forecast.factor_ahead()
     if ahead is None:
         return None
     title, sentence = _("Factor in the next days"), text_of(list(ahead.messages))
@@ -44,7 +44,7 @@ def factor_figure(found: Forecast) -> Figure | None:
         note=_("1 is served first, 0 last"),
         sentence=sentence,
         traces=[
-            traces.forecast(at, values, name=found.account, color="$accent", words=words),
+            traces.forecast(at, values, name=forecast.account, color="$accent", words=words),
             traces.end_dot(at[0], values[0] or 0.0, color="$accent"),
         ],
         layout={
@@ -55,9 +55,9 @@ def factor_figure(found: Forecast) -> Figure | None:
         table=_factor_table(ahead.points),
         size="m",
         labels=[EndLabel(last.factor, factor_text(last.factor), color="$accent")],
-        file=f"fairshare_{found.policy.slug}_factor_ahead_rev{found.snapshot.revision}",
+        file=f"fairshare_{forecast.policy.slug}_factor_ahead_rev{forecast.snapshot.revision}",
         caption=_("%(policy)s, %(account)s, revision %(n)s")
-        % {"policy": found.policy.name, "account": found.entry_path, "n": found.snapshot.revision},
+        % {"policy": forecast.policy.name, "account": forecast.entry_path, "n": forecast.snapshot.revision},
     )
 
 
@@ -129,20 +129,20 @@ def _level(text: str) -> UUID | None:
         raise Invalid(message, fields=[FieldProblem(LEVEL, message)]) from None
 
 
-def chosen_level(found: Forecast, options: ForecastOptions) -> ForecastLevel | None:
+def chosen_level(forecast: Forecast, options: ForecastOptions) -> ForecastLevel | None:
     """Return the requested level, else the deciding one, else the deepest known one."""
     if options.level is not None:
-        for level in found.levels:
+        for level in forecast.levels:
             if level.uid == options.level:
                 return level
-        message = _("This level is not one of %(account)s.") % {"account": found.account}
+        message = _("This level is not one of %(account)s.") % {"account": forecast.account}
         raise Invalid(message, fields=[FieldProblem(LEVEL, message)])
-    return found.shown
+    return forecast.shown
 
 
-def forecast_figure(found: Forecast, options: ForecastOptions, query: QueryDict) -> Figure:
-    shown = chosen_level(found, options)
-    title, controls = _("Forecast"), _controls(found, shown, query)
+def forecast_figure(forecast: Forecast, options: ForecastOptions, query: QueryDict) -> Figure:
+    shown = chosen_level(forecast, options)
+    title, controls = _("Forecast"), _controls(forecast, shown, query)
     if shown is None or shown.outlook is None or shown.target is None or shown.actual is None:
         message = _("No data for this account yet.") if shown is None else text_of(list(shown.messages))
         nothing = axes.empty_layout()
@@ -150,46 +150,48 @@ def forecast_figure(found: Forecast, options: ForecastOptions, query: QueryDict)
         return Figure(
             "forecast", title, message, (), nothing, table, size="m", controls=controls, empty=message, reads=False
         )
-    past, ahead = _past(found, shown), _ahead(found, shown)
-    is_deciding = found.deciding is not None and found.levels[found.deciding] is shown
+    past, ahead = _past(forecast, shown), _ahead(forecast, shown)
+    is_deciding = forecast.deciding is not None and forecast.levels[forecast.deciding] is shown
     note = _("%(name)s, percent of %(parent)s") % {"name": shown.name, "parent": shown.parent_name}
-    first = past[0][0] if past else found.as_of
+    first = past[0][0] if past else forecast.as_of
     target = shown.target * 100
     return Figure(
         name="forecast",
         title=title,
         note=_("%(note)s (Main reason)") % {"note": note} if is_deciding else note,
         sentence=text_of(list(shown.messages)),
-        traces=_traces(found, shown, past, ahead),
+        traces=_traces(forecast, shown, past, ahead),
         layout={
             "margin": axes.margin(34, 158, 8, 24),
             "xaxis": axes.day_axis(timezone.localtime(first), timezone.localtime(ahead[-1].at)),
-            "yaxis": axes.share_axis([target, *(one.most * 100 for one in ahead), *(part * 100 for _at, part in past)]),
-            "shapes": [_now(found.as_of)],
+            "yaxis": axes.share_axis(
+                [target, *(point.most * 100 for point in ahead), *(part * 100 for _at, part in past)]
+            ),
+            "shapes": [_now(forecast.as_of)],
         },
-        table=_table(found, shown, past, ahead),
+        table=_table(forecast, shown, past, ahead),
         size="m",
         labels=[
             EndLabel(target, _("target %(target)s") % {"target": percent(shown.target)}, color="$ink"),
             EndLabel(ahead[-1].likely * 100, _("likely %(part)s") % {"part": percent(ahead[-1].likely)}),
         ],
         controls=controls,
-        file=f"fairshare_{found.policy.slug}_forecast_{shown.name}_rev{found.snapshot.revision}",
+        file=f"fairshare_{forecast.policy.slug}_forecast_{shown.name}_rev{forecast.snapshot.revision}",
         caption=_("%(policy)s, %(account)s, revision %(n)s")
-        % {"policy": found.policy.name, "account": shown.path, "n": found.snapshot.revision},
+        % {"policy": forecast.policy.name, "account": shown.path, "n": forecast.snapshot.revision},
     )
 
 
-def _past(found: Forecast, shown: ForecastLevel) -> list[tuple[datetime, float]]:
+def _past(forecast: Forecast, shown: ForecastLevel) -> list[tuple[datetime, float]]:
     """Past shares over as many days as the curve ahead, at least 7 and at most 28."""
     back = timedelta(days=min(max(curve_days(shown), 7.0), 28.0))
-    return [(at, part) for at, part in shown.past_shares if found.as_of - back <= at < found.as_of]
+    return [(at, part) for at, part in shown.past_shares if forecast.as_of - back <= at < forecast.as_of]
 
 
-def _ahead(found: Forecast, shown: ForecastLevel) -> Sequence[CurvePoint]:
+def _ahead(forecast: Forecast, shown: ForecastLevel) -> Sequence[CurvePoint]:
     days = math.ceil(curve_days(shown))
     n_points = days * (4 if days <= _FEW_DAYS else 1) + 1
-    return shown.curve(found.as_of, days, n_points)
+    return shown.curve(forecast.as_of, days, n_points)
 
 
 def _axis_moment(at: datetime) -> str:
@@ -197,18 +199,18 @@ def _axis_moment(at: datetime) -> str:
 
 
 def _traces(
-    found: Forecast, shown: ForecastLevel, past: Sequence[tuple[datetime, float]], ahead: Sequence[CurvePoint]
+    forecast: Forecast, shown: ForecastLevel, past: Sequence[tuple[datetime, float]], ahead: Sequence[CurvePoint]
 ) -> list[Trace]:
     """Every line with a read-out has all instants, so that keys move from the past into the forecast."""
     target, now = float(shown.target or 0.0), float(shown.actual or 0.0)
     slack = 0.0 if shown.outlook is None else shown.outlook.state.slack
-    at = [_axis_moment(one) for one, _part in past] + [_axis_moment(one.at) for one in ahead]
+    at = [_axis_moment(moment) for moment, _part in past] + [_axis_moment(point.at) for point in ahead]
     whole = [at[0], at[-1]]
-    x = [_axis_moment(one.at) for one in ahead]
+    x = [_axis_moment(point.at) for point in ahead]
     past_percent = [part * 100 for _at, part in past] + [now * 100] + [None] * (len(ahead) - 1)
-    likely = [None] * len(past) + [one.likely * 100 for one in ahead]
+    likely = [None] * len(past) + [point.likely * 100 for point in ahead]
     known = [_balance(shown.name, part, target) for _at, part in past] + [_balance(shown.name, now, target)]
-    forecast_text = [""] * (len(past) + 1) + [_forecast_text(one) for one in ahead[1:]]
+    forecast_text = [""] * (len(past) + 1) + [_forecast_text(point) for point in ahead[1:]]
     lines = [
         traces.forecast(at, axes.rounded(likely, 3), name="", color="$level-mark", words=forecast_text),
         traces.line(
@@ -222,24 +224,24 @@ def _traces(
     ]
     return [
         *traces.tolerance(whole, [max(target - slack, 0.0) * 100] * 2, [min(target + slack, 1.0) * 100] * 2),
-        *traces.fan(x, [one.least * 100 for one in ahead], [one.most * 100 for one in ahead]),
-        *traces.fan(x, [one.p25 * 100 for one in ahead], [one.p75 * 100 for one in ahead], is_half=True),
+        *traces.fan(x, [point.least * 100 for point in ahead], [point.most * 100 for point in ahead]),
+        *traces.fan(x, [point.p25 * 100 for point in ahead], [point.p75 * 100 for point in ahead], is_half=True),
         traces.target(whole, [target * 100] * 2),
         *(line | {"hovertemplate": "%{customdata}<extra></extra>"} for line in lines),
-        traces.end_dot(_axis_moment(found.as_of), now * 100, color=_STATES[state_of(shown)]),
-        *_recovery_marks(found, shown),
+        traces.end_dot(_axis_moment(forecast.as_of), now * 100, color=_STATES[state_of(shown)]),
+        *_recovery_marks(forecast, shown),
     ]
 
 
-def _recovery_marks(found: Forecast, shown: ForecastLevel) -> list[Trace]:
+def _recovery_marks(forecast: Forecast, shown: ForecastLevel) -> list[Trace]:
     """Mark where the band around the target is reached, and a line from the earliest to the latest instant."""
     marked = marked_recovery(shown)
     if marked is None or marked[1].middle.in_s is None:
         return []
     part, times = marked[0] * 100, marked[1]
-    drawn = [traces.end_dot(_instant(found, times.middle), part, color="$accent")]
+    drawn = [traces.end_dot(_instant(forecast, times.middle), part, color="$accent")]
     if times.soonest.in_s is not None and times.latest.in_s is not None:
-        ends = [_instant(found, times.soonest), _instant(found, times.latest)]
+        ends = [_instant(forecast, times.soonest), _instant(forecast, times.latest)]
         line = {"color": "$accent", "width": 3}
         drawn.append(
             {"type": "scatter", "mode": "lines", "x": ends, "y": [part, part], "line": line, **traces.NO_HOVER}
@@ -247,8 +249,8 @@ def _recovery_marks(found: Forecast, shown: ForecastLevel) -> list[Trace]:
     return drawn
 
 
-def _instant(found: Forecast, one: Recovery) -> str:
-    return _axis_moment(found.as_of + timedelta(seconds=one.in_s or 0.0))
+def _instant(forecast: Forecast, recovery: Recovery) -> str:
+    return _axis_moment(forecast.as_of + timedelta(seconds=recovery.in_s or 0.0))
 
 
 def marked_recovery(shown: ForecastLevel) -> tuple[float, RecoveryRange] | None:
@@ -270,17 +272,17 @@ def _balance(name: str, part: float, target: float) -> str:
     return f"{name}: {used_text(part, target, 'on' if abs(part - target) < 0.0005 else 'off')}"
 
 
-def _forecast_text(one: CurvePoint) -> str:
+def _forecast_text(point: CurvePoint) -> str:
     return _("most likely %(likely)s, middle half %(half)s, full range %(all)s") % {
-        "likely": percent(one.likely),
-        "half": _range(one.p25, one.p75),
-        "all": _range(one.least, one.most),
+        "likely": percent(point.likely),
+        "half": _range(point.p25, point.p75),
+        "all": _range(point.least, point.most),
     }
 
 
 def _range(low: float, high: float) -> str:
-    one, other = percent(low), percent(high)
-    return one if one == other else _("%(first)s to %(last)s") % {"first": one, "last": other}
+    first, other = percent(low), percent(high)
+    return first if first == other else _("%(first)s to %(last)s") % {"first": first, "last": other}
 
 
 def _now(as_of: datetime) -> dict[str, Any]:
@@ -300,18 +302,19 @@ def _columns() -> tuple[Column, ...]:
 
 
 def _table(
-    found: Forecast, shown: ForecastLevel, past: Sequence[tuple[datetime, float]], ahead: Sequence[CurvePoint]
+    forecast: Forecast, shown: ForecastLevel, past: Sequence[tuple[datetime, float]], ahead: Sequence[CurvePoint]
 ) -> Table:
     """Oldest first, like the curve; the present is the last past instant."""
-    known = [*past, (found.as_of, float(shown.actual or 0.0))]
+    known = [*past, (forecast.as_of, float(shown.actual or 0.0))]
     rows = [[_day(at), percent(part), "", "", ""] for at, part in known]
     rows += [
-        [_day(one.at), "", percent(one.likely), _range(one.p25, one.p75), _range(one.least, one.most)]
-        for one in ahead[1:]
+        [_day(point.at), "", percent(point.likely), _range(point.p25, point.p75), _range(point.least, point.most)]
+        for point in ahead[1:]
     ]
     raw: list[Sequence[Any]] = [[at.isoformat(), part, *[None] * 5, shown.target] for at, part in known]
     raw += [
-        [one.at.isoformat(), None, one.likely, one.p25, one.p75, one.least, one.most, shown.target] for one in ahead[1:]
+        [point.at.isoformat(), None, point.likely, point.p25, point.p75, point.least, point.most, shown.target]
+        for point in ahead[1:]
     ]
     header = ("at", "so_far", "likely", "quartile_low", "quartile_high", "least", "most", "target")
     return Table(_columns(), rows, raw, header)
@@ -321,9 +324,9 @@ def _day(at: datetime) -> str:
     return formats.date_format(timezone.localtime(at), "j M, H:i")
 
 
-def _controls(found: Forecast, shown: ForecastLevel | None, query: QueryDict) -> list[Control]:
+def _controls(forecast: Forecast, shown: ForecastLevel | None, query: QueryDict) -> list[Control]:
     """One choice per level, from the root to the account."""
-    levels = [level for level in found.levels if level.target is not None]
+    levels = [level for level in forecast.levels if level.target is not None]
     if len(levels) < 2:
         return []
     choices = [

@@ -54,49 +54,49 @@ class DrawnOption:
     is_reached: bool
 
 
-def draw(found: GoalSolution, half_life_s: float) -> dict[str, object]:
+def draw(solution: GoalSolution, half_life_s: float) -> dict[str, object]:
     """Template context below the form."""
-    drawn = [_option(found, one, half_life_s) for one in found.options]
+    drawn = [_option(solution, option, half_life_s) for option in solution.options]
     return {
-        "found": found,
-        "verdict": _verdict(found),
+        "solution": solution,
+        "verdict": _verdict(solution),
         "options": drawn,
-        "closest": None if found.closest is None else _option(found, found.closest, half_life_s),
-        "assumptions": assumptions(found),
-        "left_out": [_left_out(one.reason) % {"lever": TITLES[one.lever]} for one in found.left_out],
+        "closest": None if solution.closest is None else _option(solution, solution.closest, half_life_s),
+        "assumptions": assumptions(solution),
+        "left_out": [_left_out(option.reason) % {"lever": TITLES[option.lever]} for option in solution.left_out],
     }
 
 
-def assumptions(found: GoalSolution) -> list[str]:
+def assumptions(solution: GoalSolution) -> list[str]:
     return [
         _("Every account goes on at its mean of the last %(n)s days, whatever its priority; busy days move the result.")
-        % {"n": found.assumes.demand_days},
+        % {"n": solution.assumes.demand_days},
         _("A change holds from now on; the result is judged on %(day)s.")
-        % {"day": formats.date_format(found.at, "j M Y, H:i")},
+        % {"day": formats.date_format(solution.at, "j M Y, H:i")},
         _("An entry loses what its target minus its actual share falls by."),
     ]
 
 
-def _verdict(found: GoalSolution) -> str:
-    shares = presentation.compare_shares(found.without.actual, found.without.target)
-    given = {
-        "name": found.name,
-        "day": formats.date_format(found.by, "j M Y"),
+def _verdict(solution: GoalSolution) -> str:
+    shares = presentation.compare_shares(solution.without.actual, solution.without.target)
+    values = {
+        "name": solution.name,
+        "day": formats.date_format(solution.by, "j M Y"),
         "actual": shares.actual,
         "target": shares.target,
     }
-    if found.is_reached_already:
-        return _("%(name)s is at its target on %(day)s without a change: %(actual)s of %(target)s.") % given
-    if found.options:
+    if solution.is_reached_already:
+        return _("%(name)s is at its target on %(day)s without a change: %(actual)s of %(target)s.") % values
+    if solution.options:
         return (
-            _("%(name)s can be at its target on %(day)s; without a change it is at %(actual)s of %(target)s.") % given
+            _("%(name)s can be at its target on %(day)s; without a change it is at %(actual)s of %(target)s.") % values
         )
-    given["points"] = points_phrase(found.most_lost_points / 100)
-    return _("Not possible by %(day)s if no other entry may lose more than %(points)s.") % given
+    values["points"] = points_phrase(solution.most_lost_points / 100)
+    return _("Not possible by %(day)s if no other entry may lose more than %(points)s.") % values
 
 
-def _option(found: GoalSolution, option: GoalOption, half_life_s: float) -> DrawnOption:
-    takes = bool(option.shares) and option.target < found.without.target
+def _option(solution: GoalSolution, option: GoalOption, half_life_s: float) -> DrawnOption:
+    takes = bool(option.shares) and option.target < solution.without.target
     title = _TAKES.get(option.lever, TITLES[option.lever]) if takes else TITLES[option.lever]
     shown = option.moved[:_MOST_SHOWN]
     shares = presentation.compare_shares(option.actual, option.target)
@@ -110,7 +110,7 @@ def _option(found: GoalSolution, option: GoalOption, half_life_s: float) -> Draw
             "target": shares.target,
             "points": points_phrase(option.most_lost_points / 100),
         },
-        moved=[(one.entry, signed_points(one)) for one in shown],
+        moved=[(moved.entry, signed_points(moved)) for moved in shown],
         n_more=len(option.moved) - len(shown),
         is_reached=option.is_reached,
     )
@@ -124,15 +124,15 @@ def _changes(option: GoalOption, half_life_s: float) -> list[str]:
         before = presentation.duration(half_life_s)
         return [f"{before} → {presentation.duration(option.half_life_s)}"]
     return [
-        f"{one.name}: {presentation.shares(one.before)} → {presentation.shares(one.after)}"
-        for one in option.shares[:_MOST_SHOWN]
+        f"{share.name}: {presentation.shares(share.before)} → {presentation.shares(share.after)}"
+        for share in option.shares[:_MOST_SHOWN]
     ]
 
 
-def signed_points(one: GoalMoved) -> str:
+def signed_points(moved: GoalMoved) -> str:
     """Percentage points with sign: +0.8, −1.2."""
-    shown = number(abs(one.points), 1)
-    return shown if float(f"{one.points:.1f}") == 0 else f"{'+' if one.points > 0 else MINUS}{shown}"
+    shown = number(abs(moved.points), 1)
+    return shown if float(f"{moved.points:.1f}") == 0 else f"{'+' if moved.points > 0 else MINUS}{shown}"
 
 
 def _left_out(reason: str) -> str:
@@ -150,11 +150,11 @@ def goal(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """`?by=`, `?most_lost=`, `?least_target=` and `?most_target=`. POST with `lever` creates a draft of that option."""
     view = open_view(policy_slug=policy, actor=actor_of(request))
     i = view.require(uid)
-    given = request.POST if request.method == "POST" else request.GET
-    if "by" not in given:
+    parameters = request.POST if request.method == "POST" else request.GET
+    if "by" not in parameters:
         return _show(request, view, i, {})
     try:
-        requested = read_goal({name: given.get(name, "") for name in _NAMES}, entry=uid, today=_today())
+        requested = read_goal({name: parameters.get(name, "") for name in _NAMES}, entry=uid, today=_today())
         if request.method == "POST":
             lever = request.POST.get("lever", "")
             draft = open_draft_with_option(
@@ -162,10 +162,10 @@ def goal(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
             )
             messages.success(request, _("Added to the draft."))
             return SeeOther(reverse("dashboard:draft", kwargs={"change_set": draft.pk}))
-        found = get_solution(policy_slug=policy, goal=requested, actor=actor_of(request))
-        context = draw(found, float(view.settings.window.get("half_life_s") or 0))
+        solution = get_solution(policy_slug=policy, goal=requested, actor=actor_of(request))
+        context = draw(solution, float(view.settings.window.get("half_life_s") or 0))
     except (Invalid, Conflict, TooOften) as error:
-        by_field = {one.where: one.message for one in error.fields}
+        by_field = {field.where: field.message for field in error.fields}
         refusal = "" if set(by_field) & set(_NAMES) else by_field.get("entry", error.message)
         return _show(
             request, view, i, {"errors": by_field, "refusal": refusal, "code": error.code}, status=status_of(error)
@@ -181,10 +181,10 @@ def _show(
     request: HttpRequest, view: PolicyView, i: int, context: dict[str, Any], *, status: int = 200
 ) -> HttpResponse:
     entry, slug = view.row(i), view.policy.slug
-    given = request.POST if request.method == "POST" else request.GET
+    parameters = request.POST if request.method == "POST" else request.GET
     usual = {"by": (_today() + timedelta(days=_USUAL_DAYS)).isoformat(), "most_lost": "1"}
     tree, url = reverse("dashboard:policy", kwargs={"policy": slug}), lines.entry_url(slug, entry.uid, entry.name)
-    values = {name: given.get(name, usual.get(name, "")) for name in _NAMES}
+    values = {name: parameters.get(name, usual.get(name, "")) for name in _NAMES}
     whole = {
         "policy": slug,
         "uid": entry.uid,

@@ -39,15 +39,15 @@ def outlook_in(forecast: Forecast, priority: MyPriority) -> Outlook | None:
     level = next((level for level in forecast.levels if step is not None and level.uid == step.uid), None)
     if step is None or level is None or level.outlook is None:
         return None
-    expected, found, as_of = level.outlook, level.outlook.to_target, forecast.as_of
+    expected, recoveries, as_of = level.outlook, level.outlook.to_target, forecast.as_of
     is_own = step is priority.walk[-1] and not step.is_group
     quiet = 0.0 if is_own else quietest_week(level.own_daily, expected.daily_group)
     return Outlook(
-        found.middle.outcome,
+        recoveries.middle.outcome,
         as_of,
-        at=_instant(as_of, found.middle),
-        earliest=_instant(as_of, found.soonest),
-        latest=_instant(as_of, found.latest),
+        at=_instant(as_of, recoveries.middle),
+        earliest=_instant(as_of, recoveries.soonest),
+        latest=_instant(as_of, recoveries.latest),
         usual=expected.share_seen,
         quiet=quiet,
         quiet_at=None if quiet is None else _instant(as_of, expected.at_share(quiet).middle),
@@ -64,5 +64,5 @@ def quietest_week(own_daily: F8, group_daily: F8) -> float | None:
     return float(min(parts.min(), 1.0)) if len(parts) else None
 
 
-def _instant(as_of: datetime, found: Recovery) -> datetime | None:
-    return None if not found.in_s else as_of + timedelta(seconds=found.in_s)
+def _instant(as_of: datetime, recovery: Recovery) -> datetime | None:
+    return None if not recovery.in_s else as_of + timedelta(seconds=recovery.in_s)

@@ -90,11 +90,11 @@ def from_series(
     is_past = series.days.ends_s <= as_of.timestamp()
     had_usage = np.cumsum(series.days.root_used > 0) > 0  # from the first recorded usage on
     recent = np.flatnonzero(is_past & had_usage)[-PACE_DAYS:]
-    found = []
+    level_pasts = []
     for place in places:
         row = rows.get(place.uid)
         if row is None:
-            found.append(LevelPast(np.zeros(0), np.zeros(0), tuple))
+            level_pasts.append(LevelPast(np.zeros(0), np.zeros(0), tuple))
             continue
         competed = series.competes[row] & place.was_there(series.days.revision)
         own, group = series.used[row], series.peers_used[row]
@@ -111,8 +111,8 @@ def from_series(
             history = _to_hours(
                 series.days.ends_s[is_past], np.where(competed, own, 0.0)[is_past], whole_group[is_past]
             )
-        found.append(LevelPast(own[last], group[last], past_shares.copy, history))
-    return found
+        level_pasts.append(LevelPast(own[last], group[last], past_shares.copy, history))
+    return level_pasts
 
 
 def _to_hours(ends_s: F8, own: F8, group: F8) -> History:
@@ -135,20 +135,20 @@ def from_buckets(
     code, scopes = tree.effective_scopes(local=inputs.local_only)
     as_of_s = inputs.as_of.timestamp()
     first_s = float(rows.hour_s.min())
-    found = []
+    level_pasts = []
     for i in chain:
         scope, narrowed = scopes[int(code[max(int(prepared.fairshare_parent[i]), 0)])]
         is_counted = rows.in_scope(inputs, scope, narrowed, settings)
         sums = []
         for inside in (_subtrees(tree, [i]), _subtrees(tree, competitors(tree, i))):
             is_in = np.where(entry >= 0, inside[np.maximum(entry, 0)], False)
-            mine = is_counted & is_in[rows.account]
-            place = ((rows.hour_s[mine] - first_s) // HOUR_S).astype(np.int64)
+            is_own = is_counted & is_in[rows.account]
+            place = ((rows.hour_s[is_own] - first_s) // HOUR_S).astype(np.int64)
             n_hours = int((as_of_s - first_s) // HOUR_S) + 1
-            sums.append(np.bincount(place, weights=rows.amount[mine], minlength=n_hours).astype(np.float64))
+            sums.append(np.bincount(place, weights=rows.amount[is_own], minlength=n_hours).astype(np.float64))
         hours = History(first_s + HOUR_S * np.arange(len(sums[0]), dtype=np.float64), sums[0], sums[1])
-        found.append(_level_of(hours, window_of(settings.window), as_of_s, hourly=hourly))
-    return found
+        level_pasts.append(_level_of(hours, window_of(settings.window), as_of_s, hourly=hourly))
+    return level_pasts
 
 
 def competitors(tree: TreeColumns, i: int) -> list[int]:
@@ -290,9 +290,9 @@ def load_past(
 
 def _load_past(policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], hourly: bool) -> list[LevelPast] | None:
     prefers_hours = hourly and load_snapshot_inputs(policy, snapshot) is not None
-    found = None if prefers_hours else _from_stored_series(policy, snapshot, chain, hourly)
-    if found is not None:
-        return found
+    level_pasts = None if prefers_hours else _from_stored_series(policy, snapshot, chain, hourly)
+    if level_pasts is not None:
+        return level_pasts
     inputs = load_snapshot_inputs(policy, snapshot)
     if inputs is None:
         return None
@@ -341,5 +341,5 @@ def load_snapshot_inputs(policy: Policy, snapshot: ServedSnapshot) -> Inputs | N
         cursor.execute(_COUNT, [since or _BEGINNING, snapshot.as_of, MOST_BUCKETS + 1])
         if int(cursor.fetchone()[0]) > MOST_BUCKETS:
             return None
-    found = load_inputs(policy, as_of=snapshot.as_of, from_at=since or _BEGINNING, metrics=[snapshot.settings.metric])
-    return replace(found, tree=snapshot.tree, settings=snapshot.settings)
+    inputs = load_inputs(policy, as_of=snapshot.as_of, from_at=since or _BEGINNING, metrics=[snapshot.settings.metric])
+    return replace(inputs, tree=snapshot.tree, settings=snapshot.settings)

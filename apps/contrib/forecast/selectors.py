@@ -57,13 +57,16 @@ def level_sentences(outlook: Outlook, *, name: str, parent: str, window_s: float
     messages = _sentences(outlook, name=name, parent=parent, window_s=window_s)
     if not outlook.is_scenario or outlook.state.group_usage <= 0:
         return messages
-    if any(SCENARIO + one.key in TEXTS for one in messages):
-        return [Message(SCENARIO + one.key, one.values) if SCENARIO + one.key in TEXTS else one for one in messages]
+    if any(SCENARIO + message.key in TEXTS for message in messages):
+        return [
+            Message(SCENARIO + message.key, message.values) if SCENARIO + message.key in TEXTS else message
+            for message in messages
+        ]
     return [build_message("forecast.scenario", name=name, parent=parent, share=outlook.share), *messages]
 
 
 def _sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | None) -> list[Message]:
-    state, found = outlook.state, outlook.to_target
+    state, recoveries = outlook.state, outlook.to_target
     facts: dict[str, Any] = {
         "name": name,
         "parent": parent,
@@ -78,56 +81,58 @@ def _sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | No
         return [build_message("forecast.idle" if state.is_idle else "forecast.on_target", **facts)]
     if not outlook.is_known:
         return [build_message("forecast.no_whole_day", **facts)]
-    return (_over if state.actual > state.target else _under)(found, facts, window_s)
+    return (_over if state.actual > state.target else _under)(recoveries, facts, window_s)
 
 
-def _over(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
-    outcome = found.middle.outcome
+def _over(recoveries: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
+    outcome = recoveries.middle.outcome
     if outcome == "recovers":
-        if found.latest.in_s is None:
-            return [build_message("forecast.recovers_or_not", **facts, **_times(found))]
-        key = "forecast.recovers_about" if _is_narrow(found) else "forecast.recovers"
-        return [build_message(key, **facts, **_times(found))]
+        if recoveries.latest.in_s is None:
+            return [build_message("forecast.recovers_or_not", **facts, **_times(recoveries))]
+        key = "forecast.recovers_about" if _is_narrow(recoveries) else "forecast.recovers"
+        return [build_message(key, **facts, **_times(recoveries))]
     if outcome == "never_if_nobody_runs":
-        return _without_jobs(found, facts, window_s)
+        return _without_jobs(recoveries, facts, window_s)
     if outcome == "not_at_this_pace":
         return [build_message("forecast.not_at_this_pace", **facts)]
     messages = [build_message("forecast.not_within_horizon", **facts)]
     return messages + (
-        [build_message("forecast.recovers_at_best", **facts, **_times(found))] if found.soonest.in_s else []
+        [build_message("forecast.recovers_at_best", **facts, **_times(recoveries))] if recoveries.soonest.in_s else []
     )
 
 
-def _under(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
-    outcome = found.middle.outcome
+def _under(recoveries: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
+    outcome = recoveries.middle.outcome
     if outcome == "recovers":
-        is_range = found.latest.in_s is not None and not _is_narrow(found)
+        is_range = recoveries.latest.in_s is not None and not _is_narrow(recoveries)
         return [
-            build_message("forecast.gives_way" if is_range else "forecast.gives_way_about", **facts, **_times(found))
+            build_message(
+                "forecast.gives_way" if is_range else "forecast.gives_way_about", **facts, **_times(recoveries)
+            )
         ]
     if outcome == "never_if_nobody_runs":
-        return _without_jobs(found, facts, window_s)
+        return _without_jobs(recoveries, facts, window_s)
     return [build_message("forecast.stays_under", **facts)]
 
 
-def _without_jobs(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
+def _without_jobs(recoveries: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
     """Messages for levels where no job runs on most days, or on any day."""
-    if found.soonest.in_s:
+    if recoveries.soonest.in_s:
         return [
             build_message("forecast.quiet_days", **facts),
-            build_message("forecast.recovers_at_best", **facts, **_times(found)),
+            build_message("forecast.recovers_at_best", **facts, **_times(recoveries)),
         ]
     key = "forecast.never_if_nobody_runs" if window_s is None else "forecast.never_within_window"
     return [build_message(key, **facts, **({} if window_s is None else {"window_s": window_s}))]
 
 
-def _times(found: RecoveryRange) -> dict[str, float | None]:
-    return {"in_s": found.middle.in_s, "soonest_s": found.soonest.in_s, "latest_s": found.latest.in_s}
+def _times(recoveries: RecoveryRange) -> dict[str, float | None]:
+    return {"in_s": recoveries.middle.in_s, "soonest_s": recoveries.soonest.in_s, "latest_s": recoveries.latest.in_s}
 
 
-def _is_narrow(found: RecoveryRange) -> bool:
+def _is_narrow(recoveries: RecoveryRange) -> bool:
     """Whether the ends of the range are too close for a range, or equal as written."""
-    soonest, latest = found.soonest.in_s, found.latest.in_s
+    soonest, latest = recoveries.soonest.in_s, recoveries.latest.in_s
     if soonest is None or latest is None:
         return False
     return latest - soonest < max(_ALIKE_S, 0.05 * latest) or span(soonest) == span(latest)
@@ -265,14 +270,14 @@ def get_my_forecasts(*, actor: Actor, at: datetime, share: float | None = None) 
     _check_share(share)
     if actor.user is None or not actor.has_scope(Token.Scope.SELF_READ):
         raise NotAllowed("Sign in, or use a token with self:read, to see forecasts of your own priority.")
-    found = []
+    forecasts = []
     for policy in list_policies(actor=actor):
         snapshot = newest_or_none(policy.slug)
         if snapshot is not None:
             visible = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
             for query in own_queries(actor):
-                found += _forecasts(policy, snapshot, query, visible, share)
-    return found
+                forecasts += _forecasts(policy, snapshot, query, visible, share)
+    return forecasts
 
 
 def get_my_forecast(
@@ -305,12 +310,12 @@ def _forecasts(
     names: AccountNames | None = None,
 ) -> list[Forecast]:
     """names: accounts that the reader may name; None for an own account."""
-    found = []
+    forecasts = []
     for result in snapshot.lookup([query], mask=visible, names=names):
         entry = None if result["entry"] is None else snapshot.tree.index_of_path(result["entry"])
         if entry:
-            found.append(build_forecast(policy, snapshot, entry, query, visible, share))
-    return found
+            forecasts.append(build_forecast(policy, snapshot, entry, query, visible, share))
+    return forecasts
 
 
 def build_forecast(
@@ -420,7 +425,7 @@ def curve_days(level: ForecastLevel) -> float:
     """Return the length of the curve in days: past the latest recovery, between 7 and 90."""
     if level.outlook is None:
         return 0.0
-    found = level.outlook.to_target
-    times = [one.in_s for one in (found.middle, found.latest)]
+    recoveries = level.outlook.to_target
+    times = [recovery.in_s for recovery in (recoveries.middle, recoveries.latest)]
     furthest_s = max((in_s for in_s in times if in_s), default=10 * DAY_S)
     return min(max(1.25 * furthest_s / DAY_S, 7.0), 90.0)

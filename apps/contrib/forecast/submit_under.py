@@ -51,18 +51,18 @@ class SubmitCard:
     option: str = ""
 
 
-def is_comparable(mine: MyPriority, other: MyPriority) -> bool:
+def is_comparable(priority: MyPriority, other: MyPriority) -> bool:
     """Whether a job of the one account could run under the other, and with which rank is known."""
-    return runs_where(mine, other) and other.rank is not None
+    return runs_where(priority, other) and other.rank is not None
 
 
-def submit_card(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority]) -> SubmitCard | None:
+def submit_card(request: HttpRequest, priority: MyPriority, known: Sequence[MyPriority]) -> SubmitCard | None:
     """Comparison of the user's accounts for a job; None for an account without a rank.
 
     known: all accounts in its policy, best first.
     """
-    able = [other for other in known if is_comparable(mine, other)][:_MOST_SHOWN]
-    if mine.rank is None or mine.entry_uid is None or not able:
+    able = [other for other in known if is_comparable(priority, other)][:_MOST_SHOWN]
+    if priority.rank is None or priority.entry_uid is None or not able:
         return None
     typed = request.GET.get("job_core_h", "").strip()[:_MOST_TYPED] or as_typed(DEFAULT_CORE_H)
     after: dict[UUID, RankRange] = {}
@@ -71,7 +71,7 @@ def submit_card(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriori
         requested = read_scenario({"core_h": typed}).core_h or 0.0
         uids = [other.entry_uid for other in able if other.entry_uid is not None]
         after = ranks_after_job(
-            policy_slug=mine.policy_slug,
+            policy_slug=priority.policy_slug,
             entry_uids=list(dict.fromkeys(uids)),
             core_h=requested,
             actor=actor_of(request),
@@ -88,16 +88,16 @@ def submit_card(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriori
             mine=other,
             url=address_of(other),
             reason=reason_in_short(other),
-            is_shown=other is mine,
+            is_shown=other is priority,
             is_first=place == 0 and len(able) > 1,
             after=None if other.entry_uid is None else after.get(other.entry_uid),
         )
         for place, other in enumerate(able)
     ]
     return SubmitCard(
-        policy=mine.policy_slug,
-        entry=str(mine.entry_uid),
-        account=mine.account,
+        policy=priority.policy_slug,
+        entry=str(priority.entry_uid),
+        account=priority.account,
         rows=rows,
         core_h=typed,
         problem=problem,

@@ -54,19 +54,19 @@ class ForecastCard:
         return bool(self.share) and not self.problem
 
 
-def card_of(found: Forecast, *, share: str, problem: str) -> ForecastCard | None:
+def card_of(forecast: Forecast, *, share: str, problem: str) -> ForecastCard | None:
     """The card of a forecast, None if there is nothing to show."""
-    shown = found.shown
+    shown = forecast.shown
     if shown is None:
         return None
-    deciding = None if found.deciding is None else found.levels[found.deciding]
+    deciding = None if forecast.deciding is None else forecast.levels[forecast.deciding]
     return ForecastCard(
-        policy=found.policy.slug,
-        entry=str(found.entry_uid),
+        policy=forecast.policy.slug,
+        entry=str(forecast.entry_uid),
         pace=_pace(shown),
         share=share,
         problem=problem,
-        levels=[LevelLine(text_of(list(each.messages)), each is deciding) for each in found.levels],
+        levels=[LevelLine(text_of(list(each.messages)), each is deciding) for each in forecast.levels],
     )
 
 
@@ -128,15 +128,15 @@ class WhatIfCard:
     @property
     def presets(self) -> list[Preset]:
         amount = {"n": presentation.count(_PRESET_H), "unit": presentation.hour_unit(self.metric)}
-        found = [
+        presets = [
             (_("I pause for a week"), {"core_h": "0", "days": "7"}),
             (_("I use %(n)s %(unit)s") % amount, {"core_h": str(_PRESET_H), "days": "7"}),
         ]
         if self.group:
-            found.append((_("%(group)s halves its load") % {"group": self.group}, {"load": "50"}))
+            presets.append((_("%(group)s halves its load") % {"group": self.group}, {"load": "50"}))
         own = {"policy": self.policy, "entry": self.entry}
         requested = {name: text for name, text in self.typed.items() if text and name != "level"}
-        return [Preset(label, urlencode({**own, **fields}), fields == requested) for label, fields in found]
+        return [Preset(label, urlencode({**own, **fields}), fields == requested) for label, fields in presets]
 
 
 def outcome_of(tried: ScenarioResult) -> tuple[list[ChangeLine], str]:
@@ -190,9 +190,9 @@ def target_line(tried: ScenarioResult, shown: ForecastLevel, back: Recovery, bac
     return ChangeLine("under_until", _("%(name)s under its target until") % words, before, after)
 
 
-def when_text(found: Recovery, at: datetime | None) -> str:
+def when_text(recovery: Recovery, at: datetime | None) -> str:
     """A date, or a short reason why there is none. at: the instant, if there is one."""
-    if found.outcome == "on_target":
+    if recovery.outcome == "on_target":
         return _("now")
     if at is not None:
         return formats.date_format(timezone.localtime(at), pgettext("a day in a chart", "j M"))
@@ -201,7 +201,7 @@ def when_text(found: Recovery, at: datetime | None) -> str:
         "not_at_this_pace": _("not at this pace"),
         "not_within_horizon": _("not within 90 days"),
     }
-    return words[found.outcome]
+    return words[recovery.outcome]
 
 
 _FIELDS = ("core_h", "days", "load", "level", "target")
@@ -212,20 +212,24 @@ _PRESET_H = 1000
 def forecast_card(request: HttpRequest, policy: str, entry: UUID) -> tuple[ForecastCard | None, Forecast | None]:
     """The card at the pace in the query string, and its forecast; None if the account has none."""
     share, typed, problem = _share(request)
-    found = get_my_forecast(policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now(), share=share)
-    return None if found is None else card_of(found, share=typed, problem=problem), found
+    forecast = get_my_forecast(
+        policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now(), share=share
+    )
+    return None if forecast is None else card_of(forecast, share=typed, problem=problem), forecast
 
 
-def what_if_card(request: HttpRequest, policy: str, entry: UUID, found: Forecast | None) -> WhatIfCard | None:
-    """The form, and its result if a change is assumed. found: the account's forecast."""
-    if found is None or not found.levels:
+def what_if_card(request: HttpRequest, policy: str, entry: UUID, forecast: Forecast | None) -> WhatIfCard | None:
+    """The form, and its result if a change is assumed. forecast: the account's forecast."""
+    if forecast is None or not forecast.levels:
         return None
     typed = {name: request.GET.get(name, "")[:_MOST_TYPED] for name in _FIELDS}
-    levels = [(str(each.uid), each.name) for each in found.levels if each.target is not None]
-    group = found.levels[-1].parent_name if len(found.levels) > 1 else ""
-    level = next((each for each in found.levels if str(each.uid) == typed["level"]), found.levels[0])
+    levels = [(str(each.uid), each.name) for each in forecast.levels if each.target is not None]
+    group = forecast.levels[-1].parent_name if len(forecast.levels) > 1 else ""
+    level = next((each for each in forecast.levels if str(each.uid) == typed["level"]), forecast.levels[0])
     target_now = f"{100 * (level.target or 0.0):.1f}"
-    card = WhatIfCard(policy, str(entry), group, levels, found.snapshot.settings.metric, typed, target_now=target_now)
+    card = WhatIfCard(
+        policy, str(entry), group, levels, forecast.snapshot.settings.metric, typed, target_now=target_now
+    )
     try:
         requested = read_scenario(typed)
         if requested.is_empty:
@@ -236,7 +240,7 @@ def what_if_card(request: HttpRequest, policy: str, entry: UUID, found: Forecast
     except Invalid as error:
         return replace(
             card,
-            problems={one.where: one.message for one in error.fields},
+            problems={problem.where: problem.message for problem in error.fields},
             message=_("This scenario is not possible: see the limits below.") if error.fields else error.message,
         )
     except TooOften as error:
@@ -259,7 +263,7 @@ def forecast(request: HttpRequest) -> HttpResponse:
     """`?policy=` and `?entry=` choose the account, `?share=` another pace in percent."""
     policy, entry = read_account(request)
     request.GET = state = _state_of_page(request)  # type: ignore[assignment]  # it is only read from here on
-    card, _found = forecast_card(request, policy, entry)
+    card, _forecast = forecast_card(request, policy, entry)
     context = {"forecast": card, "frame": card and frame_of(request, "forecast", policy, entry)}
     status = 422 if card is not None and card.problem else 200
     response = answer_card(request, "contrib/forecast/_forecast.html", context, title=_("Forecast"), status=status)
@@ -272,8 +276,8 @@ def forecast(request: HttpRequest) -> HttpResponse:
 def what_if(request: HttpRequest) -> HttpResponse:
     """`?core_h=`, `?days=`, `?load=`, `?level=` and `?target=`; stores nothing."""
     policy, entry = read_account(request)
-    found = get_my_forecast(policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now())
-    card = what_if_card(request, policy, entry, found)
+    forecast = get_my_forecast(policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now())
+    card = what_if_card(request, policy, entry, forecast)
     status = 422 if card is not None and card.message else 200
     return answer_card(request, "contrib/forecast/_whatif.html", {"what_if": card}, title=_("What if"), status=status)
 

@@ -200,15 +200,15 @@ class ForecastView(APIView):
 
         Empty for accounts that are not the caller's.
         """
-        given = read_query(ForecastFilterSerializer, request)
-        found = get_forecasts(
+        query = read_query(ForecastFilterSerializer, request)
+        forecasts = get_forecasts(
             policy_slug=policy,
-            account=AccountQuery(given["account"], namespace=given["namespace"]),
-            share=given.get("share"),
+            account=AccountQuery(query["account"], namespace=query["namespace"]),
+            share=query.get("share"),
             actor=actor_of(request),
             at=clock.now(),
         )
-        return Response({"results": [forecast_json(each) for each in found]})
+        return Response({"results": [forecast_json(each) for each in forecasts]})
 
 
 class MyForecastView(APIView):
@@ -220,9 +220,9 @@ class MyForecastView(APIView):
     )
     def get(self, request: Request) -> Response:
         """Forecasts of all accounts of the caller."""
-        given = read_query(MyForecastFilterSerializer, request)
-        found = get_my_forecasts(share=given.get("share"), actor=actor_of(request), at=clock.now())
-        return Response({"results": [forecast_json(each) for each in found]})
+        query = read_query(MyForecastFilterSerializer, request)
+        forecasts = get_my_forecasts(share=query.get("share"), actor=actor_of(request), at=clock.now())
+        return Response({"results": [forecast_json(each) for each in forecasts]})
 
 
 class WhatIfView(APIView):
@@ -231,10 +231,10 @@ class WhatIfView(APIView):
     @extend_schema(operation_id="try_what_if", parameters=[WhatIfFilterSerializer], responses=TriedSerializer)
     def get(self, request: Request, policy: str) -> Response:
         """Estimate rank and factor now and in a week, with and without a change of usage or of a target."""
-        given = read_query(WhatIfFilterSerializer, request)
-        account = AccountQuery(given.pop("account"), namespace=given.pop("namespace"))
+        query = read_query(WhatIfFilterSerializer, request)
+        account = AccountQuery(query.pop("account"), namespace=query.pop("namespace"))
         tried = run_scenario(
-            policy_slug=policy, account=account, scenario=read_scenario(given), actor=actor_of(request), at=clock.now()
+            policy_slug=policy, account=account, scenario=read_scenario(query), actor=actor_of(request), at=clock.now()
         )
         return Response(tried_json(tried))
 
@@ -242,46 +242,46 @@ class WhatIfView(APIView):
 _QUARTILES = ("soonest", "middle", "latest")
 
 
-def forecast_json(found: Forecast) -> dict[str, Any]:
+def forecast_json(forecast: Forecast) -> dict[str, Any]:
     """Forecast of one account, level by level, with the curve of the deciding level."""
-    shown = found.shown
+    shown = forecast.shown
     messages = [] if shown is None else list(shown.messages)
     return {
-        "account": found.account,
-        "namespace": found.namespace or None,
-        "policy": found.policy.slug,
-        "entry": found.entry_path,
-        "entry_uid": str(found.entry_uid),
-        "snapshot": found.snapshot.snapshot_id,
-        "revision": found.snapshot.revision,
-        "as_of": instant(found.as_of),
-        "has_days": found.has_days,
-        "deciding": None if found.deciding is None else found.levels[found.deciding].path,
+        "account": forecast.account,
+        "namespace": forecast.namespace or None,
+        "policy": forecast.policy.slug,
+        "entry": forecast.entry_path,
+        "entry_uid": str(forecast.entry_uid),
+        "snapshot": forecast.snapshot.snapshot_id,
+        "revision": forecast.snapshot.revision,
+        "as_of": instant(forecast.as_of),
+        "has_days": forecast.has_days,
+        "deciding": None if forecast.deciding is None else forecast.levels[forecast.deciding].path,
         "sentence": text_of(messages),
-        "sentences": [one.json() for one in messages],
-        "levels": [_level(each, found.as_of) for each in found.levels],
+        "sentences": [message.json() for message in messages],
+        "levels": [_level(each, forecast.as_of) for each in forecast.levels],
         "curve": []
         if shown is None
-        else serializer_of(CurvePoint)(shown.curve(found.as_of, curve_days(shown)), many=True).data,
+        else serializer_of(CurvePoint)(shown.curve(forecast.as_of, curve_days(shown)), many=True).data,
         "so_far": [] if shown is None else [{"at": instant(at), "actual": part} for at, part in shown.past_shares],
-        "factor_ahead": _factor_ahead(found, found.factor_ahead()),
+        "factor_ahead": _factor_ahead(forecast, forecast.factor_ahead()),
     }
 
 
-def _factor_ahead(found: Forecast, ahead: FactorAhead | None) -> dict[str, Any] | None:
+def _factor_ahead(forecast: Forecast, ahead: FactorAhead | None) -> dict[str, Any] | None:
     if ahead is None:
         return None
     return {
         "sentence": text_of(list(ahead.messages)),
-        "sentences": [one.json() for one in ahead.messages],
-        "level": None if ahead.level is None else found.snapshot.index.path(ahead.level),
+        "sentences": [message.json() for message in ahead.messages],
+        "level": None if ahead.level is None else forecast.snapshot.index.path(ahead.level),
         "points": serializer_of(FactorPoint)(ahead.points, many=True).data,
     }
 
 
-def recovery_json(found: Recovery, as_of: datetime) -> dict[str, Any]:
-    at = None if found.in_s is None else instant(as_of + timedelta(seconds=found.in_s))
-    return {"outcome": found.outcome, "in_s": found.in_s, "at": at}
+def recovery_json(recovery: Recovery, as_of: datetime) -> dict[str, Any]:
+    at = None if recovery.in_s is None else instant(as_of + timedelta(seconds=recovery.in_s))
+    return {"outcome": recovery.outcome, "in_s": recovery.in_s, "at": at}
 
 
 def _level(level: ForecastLevel, as_of: datetime) -> dict[str, Any]:
@@ -301,7 +301,7 @@ def _level(level: ForecastLevel, as_of: datetime) -> dict[str, Any]:
         "to_target": None,
         "to_tolerance": None,
         "sentence": text_of(list(level.messages)),
-        "sentences": [one.json() for one in level.messages],
+        "sentences": [message.json() for message in level.messages],
     }
     if outlook is None:
         return answer
@@ -319,21 +319,21 @@ def _level(level: ForecastLevel, as_of: datetime) -> dict[str, Any]:
     }
 
 
-def _range(found: RecoveryRange, as_of: datetime) -> dict[str, Any]:
-    return {name: recovery_json(getattr(found, name), as_of) for name in _QUARTILES}
+def _range(recoveries: RecoveryRange, as_of: datetime) -> dict[str, Any]:
+    return {name: recovery_json(getattr(recoveries, name), as_of) for name in _QUARTILES}
 
 
 def tried_json(tried: ScenarioResult) -> dict[str, Any]:
     """An estimate with and without the change, now and in a week."""
-    scenario, found = tried.scenario, tried.forecast
-    shown = found.shown
+    scenario, forecast = tried.scenario, tried.forecast
+    shown = forecast.shown
     return {
-        "account": found.account,
-        "namespace": found.namespace or None,
-        "policy": found.policy.slug,
-        "entry": found.entry_path,
-        "snapshot": found.snapshot.snapshot_id,
-        "as_of": instant(found.as_of),
+        "account": forecast.account,
+        "namespace": forecast.namespace or None,
+        "policy": forecast.policy.slug,
+        "entry": forecast.entry_path,
+        "snapshot": forecast.snapshot.snapshot_id,
+        "as_of": instant(forecast.as_of),
         "then_at": instant(tried.then_at),
         "of": tried.of,
         "basis": tried.basis,

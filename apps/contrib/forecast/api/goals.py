@@ -43,10 +43,10 @@ class GoalView(APIView):
     @extend_schema(operation_id="solve_goal", parameters=[GoalFilterSerializer], responses=serializer_of(GoalSolution))
     def get(self, request: Request, policy: str) -> Response:
         """Find the shares, the refund or the half-life that bring an entry to its target by a day, as projected."""
-        given = read_query(GoalFilterSerializer, request)
-        entry = entry_uid(request, policy, given.pop("entry"))
+        query = read_query(GoalFilterSerializer, request)
+        entry = entry_uid(request, policy, query.pop("entry"))
         view = open_view(policy_slug=policy, actor=actor_of(request))
         view.require(entry)  # first, so that a hidden entry is always answered with 404
-        goal = read_goal(given, entry=entry, today=timezone.localtime(clock.now()).date())
-        found = get_solution(policy_slug=policy, goal=goal, actor=actor_of(request))
-        return Response(asdict(found))
+        goal = read_goal(query, entry=entry, today=timezone.localtime(clock.now()).date())
+        solution = get_solution(policy_slug=policy, goal=goal, actor=actor_of(request))
+        return Response(asdict(solution))

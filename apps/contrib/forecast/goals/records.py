@@ -129,4 +129,4 @@ class GoalSolution:
 
     def option(self, lever: str) -> GoalOption | None:
         """Return the option of this lever, None if it doesn't reach the goal."""
-        return next((one for one in self.options if one.lever == lever), None)
+        return next((option for option in self.options if option.lever == lever), None)

@@ -94,11 +94,11 @@ def get_solution(*, policy_slug: str, goal: Goal, actor: Actor) -> GoalSolution:
 
 def open_draft_with_option(*, policy_slug: str, goal: Goal, lever: str, actor: Actor, at: datetime) -> ChangeSet:
     """Open a draft with all operations of one option and the goal as its reason."""
-    found = get_solution(policy_slug=policy_slug, goal=goal, actor=actor)
-    option = found.option(lever)
+    solution = get_solution(policy_slug=policy_slug, goal=goal, actor=actor)
+    option = solution.option(lever)
     if option is None:
         raise Conflict(_("This option no longer reaches the goal: solve it again."), code="no_option")
-    reason = _("%(name)s at its target by %(day)s") % {"name": found.name, "day": goal.by.isoformat()}
+    reason = _("%(name)s at its target by %(day)s") % {"name": solution.name, "day": goal.by.isoformat()}
     with transaction.atomic():
         draft = drafts.open_draft(policy_slug=policy_slug, reason=reason, at=at, actor=actor)
         return drafts.add_operations(
@@ -127,13 +127,13 @@ def _left_out(view: PolicyView, snapshot: ServedSnapshot, entry: int) -> dict[Le
     if not visible[[entry, *competitors(tree, entry)]].all():
         message = _("You may not see the usage of all entries that compete with this one: ask its manager.")
         raise NotAllowed(message, code="suppressed")
-    found: dict[Lever, Reason] = {}
+    left_out: dict[Lever, Reason] = {}
     above = [j for i in tree.ancestors(entry)[1:] for j in competitors(tree, i)]
     if not visible[above].all():
-        found["refund"] = "hidden"
+        left_out["refund"] = "hidden"
     if not visible[snapshot.values.competes].all():
-        found["half_life"] = "hidden"
-    return found
+        left_out["half_life"] = "hidden"
+    return left_out
 
 
 @cached(

@@ -88,11 +88,11 @@ class _Search:
         outside = self.rule.distance(actual, target)
         is_reached = outside == 0.0 and goal.least_target <= target <= goal.most_target
         levers = [] if is_reached else [lever for lever in LEVERS if lever not in self.left_out]
-        tried = [one for lever in levers for one in self._try(lever)]
-        options = [one for one in tried if one.is_reached]
+        tried = [option for lever in levers for option in self._try(lever)]
+        options = [option for option in tried if option.is_reached]
         # "equal" is for goals where "shares" would take too much from one entry.
-        if any(one.lever == "shares" for one in options):
-            options = [one for one in options if one.lever != "equal"]
+        if any(option.lever == "shares" for option in options):
+            options = [option for option in options if option.lever != "equal"]
         return GoalSolution(
             policy=self.inputs.fingerprint.policy_slug,
             entry=self.tree.path(self.entry),
@@ -115,26 +115,28 @@ class _Search:
     def _closest(self, tried: Sequence[GoalOption]) -> GoalOption | None:
         """Return the option within the bound that comes closest; None if none is better than no change."""
         within_bound = [
-            one for one in tried if one.operations and one.most_lost_points <= self.goal.most_lost * 100 + 1e-7
+            option
+            for option in tried
+            if option.operations and option.most_lost_points <= self.goal.most_lost * 100 + 1e-7
         ]
-        best = min(within_bound, key=lambda one: (one.outside_points, LEVERS.index(one.lever)), default=None)
+        best = min(within_bound, key=lambda option: (option.outside_points, LEVERS.index(option.lever)), default=None)
         present = self.rule.distance(*self._actual_and_target(self.before)) * 100
         return best if best is not None and best.outside_points < present else None
 
     def _try(self, lever: Lever) -> Iterator[GoalOption]:
         if lever == "refund":
-            found = self._refund()
+            option = self._refund()
         elif lever == "half_life":
-            found = self._half_life()
+            option = self._half_life()
         else:
             search = {
                 "shares": goal_changes.by_dilution,
                 "unused": goal_changes.by_unused,
                 "equal": goal_changes.by_equal_parts,
             }[lever]
-            found = self._shares(lever, search(self.contest, self.rule).shares)
-        if found is not None:
-            yield found
+            option = self._shares(lever, search(self.contest, self.rule).shares)
+        if option is not None:
+            yield option
 
     def _shares(self, lever: Lever, wanted: F8) -> GoalOption | None:
         changed = np.flatnonzero(wanted != self.contest.shares)
@@ -149,7 +151,7 @@ class _Search:
             GoalShares(self.tree.uuid(i), self.tree.name[i], float(self.tree.shares[i]), float(shares[i]))
             for i in sorted(indices.tolist(), key=lambda i: (i != self.entry, i))
         ]
-        operations = [{"op": "set_shares", "entry": str(one.entry_uid), "shares": one.after} for one in new]
+        operations = [{"op": "set_shares", "entry": str(share.entry_uid), "shares": share.after} for share in new]
         return self._option(lever, after, operations, shares=new)
 
     def _refund(self) -> GoalOption | None:
@@ -160,17 +162,17 @@ class _Search:
         goal_s = self.inputs.as_of.timestamp() + self.days * DAY_S
         left = float(bucket_weights(np.array([hour_s]), goal_s, window_of(self.settings.window))[0])
         weight = float(self.settings.metric["weights"].get(resource, 0.0)) * left
-        found = goal_changes.refund(self.contest, self.rule, self._above())
-        if found.amount <= 0 or weight <= 0:
+        refund = goal_changes.refund(self.contest, self.rule, self._above())
+        if refund.amount <= 0 or weight <= 0:
             return None
-        hours = found.amount / weight / 3600
+        hours = refund.amount / weight / 3600
         exact = self._refund_option(resource, hours, hour_s)
         if not exact.is_reached:
             return exact
         return self._refund_option(
             resource,
             goal_changes.round_beyond(
-                hours, lambda one: self._refund_option(resource, one, hour_s).is_reached, up=True
+                hours, lambda candidate: self._refund_option(resource, candidate, hour_s).is_reached, up=True
             ),
             hour_s,
         )
@@ -193,21 +195,25 @@ class _Search:
     def _half_life(self) -> GoalOption | None:
         window = self.settings.window
         present = float(window.get("half_life_s") or 0)
-        if not present or "half_life_s" not in {one.name for one in get_decay_function(window["aging"]).parameters}:
+        if not present or "half_life_s" not in {
+            parameter.name for parameter in get_decay_function(window["aging"]).parameters
+        }:
             self.left_out["half_life"] = "no_half_life"
             return None
-        candidates = [one for one in HALF_LIVES_S if one != present and self._has_hours_for(one)]
-        variants = [Changes(settings=self._with_half_life(one)) for one in candidates]
+        candidates = [
+            candidate for candidate in HALF_LIVES_S if candidate != present and self._has_hours_for(candidate)
+        ]
+        variants = [Changes(settings=self._with_half_life(candidate)) for candidate in candidates]
         tried = [
             self._option(
                 "half_life",
                 after,
-                [{"op": "set_policy", "settings": {"window": {**window, "half_life_s": one}}}],
-                half_life_s=one,
+                [{"op": "set_policy", "settings": {"window": {**window, "half_life_s": candidate}}}],
+                half_life_s=candidate,
             )
-            for one, after in zip(candidates, self._project(variants) if variants else [], strict=True)
+            for candidate, after in zip(candidates, self._project(variants) if variants else [], strict=True)
         ]
-        best = goal_changes.nearest_of(candidates, [one.is_reached for one in tried], present)
+        best = goal_changes.nearest_of(candidates, [option.is_reached for option in tried], present)
         return tried[best] if best is not None else self._closest(tried)
 
     def _with_half_life(self, half_life_s: float) -> PolicySettings:
@@ -221,8 +227,8 @@ class _Search:
 
     def _project(self, variants: Sequence[Changes]) -> list[PriorityResult]:
         """Return the priorities of each variant on the day of the goal."""
-        found = simulate(self.inputs, variants, [self.days], is_order_independent=False)
-        return [computed.result for (computed,) in found]
+        simulated = simulate(self.inputs, variants, [self.days], is_order_independent=False)
+        return [computed.result for (computed,) in simulated]
 
     def _actual_and_target(self, result: PriorityResult) -> tuple[float, float]:
         return float(result.actual[self.entry]), float(result.target[self.entry])

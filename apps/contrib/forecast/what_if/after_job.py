@@ -47,13 +47,13 @@ def ranks_after_job(
     if core_h != DEFAULT_CORE_H:
         limit_computations(actor)
     policy = get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
-    found = {}
+    ranks = {}
     for uid in entry_uids:
-        mine = get_own_entry(policy_slug=policy_slug, entry_uid=uid, actor=actor, at=at)
-        visible = numbers_visible_in(policy=policy, snapshot=mine.snapshot, at=at, actor=actor)
+        own_entry = get_own_entry(policy_slug=policy_slug, entry_uid=uid, actor=actor, at=at)
+        visible = numbers_visible_in(policy=policy, snapshot=own_entry.snapshot, at=at, actor=actor)
         with conflict_without_algorithm():
-            found[uid] = _rank_after(mine.snapshot, mine.entry, core_h, visible)
-    return found
+            ranks[uid] = _rank_after(own_entry.snapshot, own_entry.entry, core_h, visible)
+    return ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +73,28 @@ class AfterJob:
 def list_ranks_after_job(*, policy_slug: str, core_h: float, actor: Actor, at: datetime) -> list[AfterJob]:
     """List each account of the actor that is ranked in the policy, best first. Raises as `ranks_after_job`."""
     get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
-    mine = [one for one in get_my_priority(actor=actor, policy_slug=policy_slug) if one.rank is not None]
-    uids = list(dict.fromkeys(one.entry_uid for one in mine if one.entry_uid is not None))
+    priorities = [
+        priority for priority in get_my_priority(actor=actor, policy_slug=policy_slug) if priority.rank is not None
+    ]
+    uids = list(dict.fromkeys(priority.entry_uid for priority in priorities if priority.entry_uid is not None))
     places = ranks_after_job(policy_slug=policy_slug, entry_uids=uids, core_h=core_h, actor=actor, at=at)
-    found = []
-    for one in mine:
-        place = None if one.entry_uid is None else places[one.entry_uid].rank
+    ranks = []
+    for priority in priorities:
+        place = None if priority.entry_uid is None else places[priority.entry_uid].rank
         first, last = place or (None, None)
-        found.append(
-            AfterJob(one.account, one.group, one.namespace, one.entry_path, one.rank or 0, one.of, first, last)
+        ranks.append(
+            AfterJob(
+                priority.account,
+                priority.group,
+                priority.namespace,
+                priority.entry_path,
+                priority.rank or 0,
+                priority.of,
+                first,
+                last,
+            )
         )
-    return found
+    return ranks
 
 
 def _key(snapshot: ServedSnapshot, entry: int, core_h: float, visible: Mask) -> Hashable:

@@ -156,8 +156,12 @@ class ScenarioResult:
     def then_at(self) -> datetime:
         return self.forecast.as_of + timedelta(days=DAYS_AHEAD)
 
-    def instant(self, found: Recovery | None) -> datetime | None:
-        return None if found is None or found.in_s is None else self.forecast.as_of + timedelta(seconds=found.in_s)
+    def instant(self, recovery: Recovery | None) -> datetime | None:
+        return (
+            None
+            if recovery is None or recovery.in_s is None
+            else self.forecast.as_of + timedelta(seconds=recovery.in_s)
+        )
 
 
 def run_scenario(
@@ -250,8 +254,8 @@ def _run(
 def _trial_now(snapshot: ServedSnapshot, after: FairshareTree, visible: Mask) -> PriorityResult:
     """Present priorities of the tree with other shares."""
     algorithm, totals = snapshot.settings.algorithm, totals_of_reader(snapshot.totals, visible)
-    found = totals.compute(algorithm, tree=after)
-    return found if visible.all() else moved_from(snapshot.values, totals.compute(algorithm), found)
+    result = totals.compute(algorithm, tree=after)
+    return result if visible.all() else moved_from(snapshot.values, totals.compute(algorithm), result)
 
 
 def rank_range_of(result: PriorityResult, entry: int, is_exact: bool) -> RankRange:
@@ -273,14 +277,14 @@ def _changed_level(forecast: Forecast, scenario: Scenario) -> ForecastLevel | No
     if scenario.target is None:
         return None
     if not scenario.level:
-        found = forecast.shown
+        level = forecast.shown
     else:
-        found = next((each for each in forecast.levels if scenario.level in (each.path, str(each.uid))), None)
-    if found is None or found.target is None:
+        level = next((each for each in forecast.levels if scenario.level in (each.path, str(each.uid))), None)
+    if level is None or level.target is None:
         paths = ", ".join(each.path for each in forecast.levels if each.target is not None)
         message = _("must be one of %(names)s") % {"names": paths}
         raise Invalid(f"level {message}.", code="impossible", fields=[FieldProblem("level", message)])
-    return found
+    return level
 
 
 def _with_target(
@@ -302,15 +306,15 @@ def _with_target(
 
 def _added_usage(snapshot: ServedSnapshot, added: Totals, entry: int, group: int, scenario: Scenario) -> Totals:
     """Usage added in the week: the group at its load, the account at its hours and then as before."""
-    found = added if scenario.load == 1.0 else added.scaled_below(group, scenario.load)
+    totals = added if scenario.load == 1.0 else added.scaled_below(group, scenario.load)
     if scenario.core_h is None:
-        return found
+        return totals
     window = window_of(snapshot.settings.window)
     week_s, spell_s = float(DAYS_AHEAD * DAY_S), min(scenario.days, DAYS_AHEAD) * DAY_S
     whole, rest = steady_use_s(0.0, week_s, window), steady_use_s(0.0, week_s - spell_s, window)
-    previous = float(found.usage[entry])
+    previous = float(totals.usage[entry])
     own = _rate(scenario) * (whole - rest) + (previous * rest / whole if whole > 0 else 0.0)
-    return found.added(entry, own - previous)
+    return totals.added(entry, own - previous)
 
 
 def _rate(scenario: Scenario) -> float:
@@ -322,18 +326,18 @@ def _recoveries(
     forecast: Forecast, has_group: bool, scenario: Scenario, level: ForecastLevel | None
 ) -> tuple[Recovery | None, Recovery | None]:
     """When the drawn level meets its target, without and with the scenario, at the likely pace."""
-    drawn, mine = forecast.shown, forecast.levels[-1] if forecast.levels else None
-    if drawn is None or mine is None or drawn.outlook is None or mine.outlook is None or drawn.target is None:
+    drawn, own_level = forecast.shown, forecast.levels[-1] if forecast.levels else None
+    if drawn is None or own_level is None or drawn.outlook is None or own_level.outlook is None or drawn.target is None:
         return None, None
-    current_pace, own_rate = drawn.outlook.paces[2], mine.outlook.paces[2].own_rate
+    current_pace, own_rate = drawn.outlook.paces[2], own_level.outlook.paces[2].own_rate
     slack = drawn.outlook.state.slack
     back = when_on_target(drawn.outlook, current_pace, target=drawn.target, slack=slack)
-    if drawn is mine:
+    if drawn is own_level:
         scaled = scenario.load * own_rate
         others = current_pace.group_rate - own_rate  # rate of the others in the entry's group
         pace = UsageRate(scaled, scaled + max(others, 0.0) * (scenario.load if has_group else 1.0))
     else:
-        group = forecast.levels[-2] if has_group and len(forecast.levels) > 1 else mine
+        group = forecast.levels[-2] if has_group and len(forecast.levels) > 1 else own_level
         of_group = 0.0 if group.outlook is None else group.outlook.paces[2].own_rate
         pace = _with_rate(current_pace, (scenario.load - 1) * of_group)
     spell = None

@@ -48,33 +48,35 @@ class Command(OperatorCommand):
         slug = options["policy"]
         today = timezone.localtime(clock.now()).date()
         goal = read_goal(options, entry=_uid_of(slug, options["entry"]), today=today)
-        found = get_solution(policy_slug=slug, goal=goal, actor=COMMAND)
+        solution = get_solution(policy_slug=slug, goal=goal, actor=COMMAND)
         if options["json"]:
-            self.stdout.write(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode())
+            self.stdout.write(orjson.dumps(solution, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode())
         else:
-            self._print(found)
+            self._print(solution)
         if options["draft"]:
             draft = open_draft_with_option(
                 policy_slug=slug, goal=goal, lever=options["draft"], actor=COMMAND, at=clock.now()
             )
             self.stderr.write(f"Draft {draft.pk}: review and publish it at /changes/{draft.pk}/")
 
-    def _print(self, found: GoalSolution) -> None:
-        used, target = found.without.actual * 100, found.without.target * 100
-        self.stdout.write(f"{found.entry}: {used:.1f} % of {target:.1f} % on {found.at:%Y-%m-%d} if nothing changes")
-        if found.is_reached_already:
+    def _print(self, solution: GoalSolution) -> None:
+        used, target = solution.without.actual * 100, solution.without.target * 100
+        self.stdout.write(
+            f"{solution.entry}: {used:.1f} % of {target:.1f} % on {solution.at:%Y-%m-%d} if nothing changes"
+        )
+        if solution.is_reached_already:
             self.stdout.write("On target: nothing has to change.")
-        for option in found.options:
+        for option in solution.options:
             self._print_option(option)
-        if not found.options and not found.is_reached_already:
-            self.stdout.write("Not possible; closest:" if found.closest else "Not possible.")
-            if found.closest:
-                self._print_option(found.closest)
+        if not solution.options and not solution.is_reached_already:
+            self.stdout.write("Not possible; closest:" if solution.closest else "Not possible.")
+            if solution.closest:
+                self._print_option(solution.closest)
 
     def _print_option(self, option: GoalOption) -> None:
         self.stdout.write(f"{option.lever}: {option.actual * 100:.1f} % of {option.target * 100:.1f} %")
-        for one in option.shares[:_MOST_SHOWN]:
-            self.stdout.write(f"  shares of {one.name}: {one.before:g} to {one.after:g}")
+        for share in option.shares[:_MOST_SHOWN]:
+            self.stdout.write(f"  shares of {share.name}: {share.before:g} to {share.after:g}")
         if option.refund_h is not None:
             self.stdout.write(f"  refund: {option.refund_h:,.1f} hours of {option.resource}")
         if option.half_life_s is not None:
