@@ -55,8 +55,8 @@ class SamCaseView(APIView):
     @extend_schema(operation_id="get_sam_case", parameters=[SamCaseFilterSerializer], responses=SamCaseSerializer)
     def get(self, request: Request, policy: str) -> Response:
         """Targets and usage of an entry's children as a case of SAM's queue, complete but for its jobs."""
-        given = read_query(SamCaseFilterSerializer, request)
-        return Response(sam_case(policy_slug=policy, path=given["path"], actor=actor_of(request), at=clock.now()))
+        query = read_query(SamCaseFilterSerializer, request)
+        return Response(sam_case(policy_slug=policy, path=query["path"], actor=actor_of(request), at=clock.now()))
 
 
 def _case_schema() -> dict[str, Any]:
@@ -137,8 +137,8 @@ class JobCaseParser(StrictJSONParser):
 
     def load(self, body: bytes) -> Any:
         with contextlib.suppress(ValueError):  # strict parsing reports the location
-            found = orjson.loads(body)
-            refuse_many(found if isinstance(found, list) else [found])
+            document = orjson.loads(body)
+            refuse_many(document if isinstance(document, list) else [document])
         return super().load(body)
 
 
@@ -159,5 +159,5 @@ class JobExplanationView(APIView):
         The body is one case or a list, as for `manage.py jobs`. One invalid case rejects the whole request and is
         named in the problem.
         """
-        given: Any = request.data
-        return Response(explain_jobs(given) if isinstance(given, list) else explain_jobs([given])[0])
+        body: Any = request.data
+        return Response(explain_jobs(body) if isinstance(body, list) else explain_jobs([body])[0])

@@ -180,15 +180,15 @@ class LedgerView(APIView):
     @extend_schema(operation_id="get_sam_ledger", responses=LedgerSerializer)
     def get(self, request: Request, policy: str) -> Response:
         """Rules of the ledger, share and received benefit of each group, and open jobs."""
-        found = get_ledger(policy_slug=policy, at=clock.now(), actor=actor_of(request))
-        return Response(LedgerSerializer(found).data)
+        ledger = get_ledger(policy_slug=policy, at=clock.now(), actor=actor_of(request))
+        return Response(LedgerSerializer(ledger).data)
 
     @extend_schema(operation_id="set_sam_rules", request=NewRulesSerializer, responses=LedgerSerializer)
     def put(self, request: Request, policy: str) -> Response:
         """Open the ledger, or replace its rules. For administrators."""
-        given, at, actor = read_body(NewRulesSerializer, request), clock.now(), actor_of(request)
-        received = given.pop("received", None)
-        set_rules(policy_slug=policy, rules=Rules(**given), received=received, at=at, actor=actor)
+        body, at, actor = read_body(NewRulesSerializer, request), clock.now(), actor_of(request)
+        received = body.pop("received", None)
+        set_rules(policy_slug=policy, rules=Rules(**body), received=received, at=at, actor=actor)
         return Response(LedgerSerializer(get_ledger(policy_slug=policy, at=at, actor=actor)).data)
 
 
@@ -201,13 +201,13 @@ class DecisionView(APIView):
     @extend_schema(operation_id="decide_sam_job", request=DecisionSerializer, responses=DecidedSerializer)
     def post(self, request: Request, policy: str) -> Response:
         """Decide where a job is queued: front, back, or a priority group. Repeating a job returns the same answer."""
-        given = read_body(DecisionSerializer, request)
-        account = given.pop("account", None)
+        body = read_body(DecisionSerializer, request)
+        account = body.pop("account", None)
         answer = services.decide(
             policy_slug=policy,
-            group=given.pop("group", ""),
+            group=body.pop("group", ""),
             account=None if account is None else AccountQuery(**account),
-            report=JobReport(**given),
+            report=JobReport(**body),
             at=clock.now(),
             actor=actor_of(request),
         )

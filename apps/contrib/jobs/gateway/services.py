@@ -50,8 +50,8 @@ class JobReport:
     quantities: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        given = {"benefit": self.benefit, **(self.quantities or {})}
-        for name, amount in given.items():
+        amounts = {"benefit": self.benefit, **(self.quantities or {})}
+        for name, amount in amounts.items():
             if amount is not None and not 0 <= amount <= MOST_BENEFIT:  # also rejects NaN
                 raise _wrong(name[:100], f"must be a number from 0 to {MOST_BENEFIT:g}")
 
@@ -131,31 +131,31 @@ def _decide(
     ledger: Ledger, groups: Groups, name: str, report: JobReport, request: dict[str, Any], at: datetime
 ) -> dict[str, Any]:
     case_job = {"id": report.job, "group": name, **(report.quantities or {}), **report.measured()}
-    found = solve(groups, groups.received(), [case_job])["jobs"][report.job]
-    _refuse_huge(found["benefit"])
-    uid = None if found["queue"] == "priority" else groups.uids[name]
+    decision = solve(groups, groups.received(), [case_job])["jobs"][report.job]
+    _refuse_huge(decision["benefit"])
+    uid = None if decision["queue"] == "priority" else groups.uids[name]
     row = Job(
         ledger=ledger,
         job=report.job,
         group=name,
         entry_uid=uid,
-        queue=found["queue"],
+        queue=decision["queue"],
         state=Job.State.DECIDED,
-        benefit=found["benefit"] or 0.0,
+        benefit=decision["benefit"] or 0.0,
         decided_at=at,
     )
     amount = _amount(row, ledger)
     answer = {
         "job": report.job,
         "group": name,
-        "queue": found["queue"],
-        "priority": found["priority"],
-        "fraction_after": found["fraction_after"],
+        "queue": decision["queue"],
+        "priority": decision["priority"],
+        "fraction_after": decision["fraction_after"],
         "share": None if uid is None else _share(groups, name),
-        "benefit": found["benefit"],
+        "benefit": decision["benefit"],
         "booked": amount,
         "snapshot": groups.snapshot.snapshot_id,
-        "explain": found["explain"][:2] if amount else [*found["explain"][:2], *_unbooked(ledger, uid)],
+        "explain": decision["explain"][:2] if amount else [*decision["explain"][:2], *_unbooked(ledger, uid)],
         "notes": list(NOTES),
     }
     row.steps = {"decide": [_digest(request), json.dumps(answer)]}
@@ -283,8 +283,8 @@ def _repeated_answer(row: Job, step: str, request: dict[str, Any]) -> dict[str, 
     digest, text = row.steps[step]
     if digest != _digest(request):
         raise _contradiction(f"The job {row.job} was sent before with different content for {step}.")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    answer: dict[str, Any] = json.loads(text)
+    return answer
 
 
 def _contradiction(message: str) -> Conflict:

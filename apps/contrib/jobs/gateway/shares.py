@@ -61,10 +61,10 @@ class Groups:
         Raises:
             Invalid: the account is unknown, ambiguous, or in none of the groups.
         """
-        found = self.snapshot.index.find(query)
+        match = self.snapshot.index.find(query)
         if self.snapshot.index.choices(query):
             raise _wrong("account", "is ambiguous between namespaces: send the namespace")
-        for entry in found.entries:
+        for entry in match.entries:
             for i in (*self.snapshot.tree.ancestors(entry), entry):
                 if i in self.names:
                     return self.names[i]
@@ -126,13 +126,13 @@ def _solve(
         "jobs": jobs,
     }
     try:
-        found: dict[str, Any] = solve_job_case(case)
+        solution: dict[str, Any] = solve_job_case(case)
     except EngineError as error:
         where = (error.place or "case").removeprefix("jobs[0].").removeprefix("algorithm.")
         raise Invalid(
             f"{where} {error.message}.", code=error.code, fields=[FieldProblem(where, error.message)]
         ) from error
-    return found
+    return solution
 
 
 def unknown_benefits(ledger: Ledger) -> list[str]:

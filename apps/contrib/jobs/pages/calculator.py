@@ -160,11 +160,13 @@ class CalculatorForm:
     @property
     def problems(self) -> list[tuple[str, str]]:
         """(field, message) of each invalid input, then of problems of several inputs."""
-        found = [(str(cell.field.label), cell.problem) for _g, cells in self.groups for cell in cells if cell.problem]
+        problems = [
+            (str(cell.field.label), cell.problem) for _g, cells in self.groups for cell in cells if cell.problem
+        ]
         for row in (*self.users, *self.departments, *self.projects):
             where = row.name or gettext("Row %(n)s") % {"n": row.number}
-            found += [(f"{where}: {cell.field.label}", cell.problem) for cell in row.cells if cell.problem]
-        return found or list(self._of_all())
+            problems += [(f"{where}: {cell.field.label}", cell.problem) for cell in row.cells if cell.problem]
+        return problems or list(self._of_all())
 
     def _of_all(self) -> Iterator[tuple[str, str]]:
         n_jobs = sum(int(row.cell(field).value or 0) for row in self.users for field in ("running", "waiting"))
@@ -246,11 +248,11 @@ class Start:
 
 
 def _query(settings: dict[str, str], users: Sequence[dict[str, str]]) -> str:
-    found = QueryDict(mutable=True)
-    found.update(settings)
+    query = QueryDict(mutable=True)
+    query.update(settings)
     for name in users[0]:
-        found.setlist(name, [user[name] for user in users])
-    return found.urlencode()
+        query.setlist(name, [user[name] for user in users])
+    return query.urlencode()
 
 
 def _user(name: str, running: int, waiting: int, **more: str) -> dict[str, str]:
@@ -324,21 +326,21 @@ def _first_rows(form: CalculatorForm) -> Iterator[Row]:
 
 
 def _user_entry(row: Row) -> dict[str, Any]:
-    given = {name: row.cell(name).value for name in ("fshare", "oticket") if row.cell(name).value is not None}
+    shares = {name: row.cell(name).value for name in ("fshare", "oticket") if row.cell(name).value is not None}
     usage = {"usage": {"cpu": row.cell("cpu").value}} if row.cell("cpu").value is not None else {}
-    return {"name": row.name, **given, **usage}
+    return {"name": row.name, **shares, **usage}
 
 
 def _owners(form: CalculatorForm, rows: Sequence[Row], field: str, prefix: str) -> list[dict[str, Any]]:
     """Departments or projects: those with a row, then those that only users name, which have no shares."""
-    found = {}
+    owners = {}
     for row in rows:
         cells = {name: row.cell(f"{prefix}_{name}").value for name in ("fshare", "oticket")}
-        found[row.name] = {"name": row.name, **{name: value for name, value in cells.items() if value is not None}}
+        owners[row.name] = {"name": row.name, **{name: value for name, value in cells.items() if value is not None}}
     for user in form.users:
         if name := user.cell(field).typed:
-            found.setdefault(name, {"name": name})
-    return list(found.values())
+            owners.setdefault(name, {"name": name})
+    return list(owners.values())
 
 
 def _jobs(form: CalculatorForm) -> Iterator[dict[str, Any]]:

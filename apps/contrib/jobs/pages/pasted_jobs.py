@@ -183,10 +183,10 @@ def _ledger(ledger: dict[str, Any]) -> list[LedgerRow]:
     ]
 
 
-def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variants: Sequence[str]) -> JobTable:
-    fitting = None if given else fitting_weights(printed.jobs)
+def _table_of_qstat(printed: Printed, typed_weights: Mapping[str, float] | None, variants: Sequence[str]) -> JobTable:
+    fitting = None if typed_weights else fitting_weights(printed.jobs)
     preset = fitting_preset(printed.jobs)
-    weights = given or fitting or PRESET_WEIGHTS[preset]
+    weights = typed_weights or fitting or PRESET_WEIGHTS[preset]
     algorithm = get_job_algorithm("gridengine")
     followed = follow_grid_engine(printed.jobs, weights)
     totals = {each.job.job: each.printed for each in followed}
@@ -195,8 +195,8 @@ def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variant
     readings = [[name] for name in chosen] + ([chosen] if len(chosen) > 1 else [])
     beside: Variants = []
     for reading in readings:
-        found = priorities(printed.jobs, weights, reading)
-        beside.append((reading_label("+".join(reading)), found, _order(followed, found)))
+        priority_of_job = priorities(printed.jobs, weights, reading)
+        beside.append((reading_label("+".join(reading)), priority_of_job, _order(followed, priority_of_job)))
     labels = {term.name: term.label for term in algorithm.terms}
     columns = [Column(name, labels[name], short(weights[weight])) for name, weight in TERMS]
     in_line = sorted(followed, key=lambda each: places.get(each.job.job, len(places) + each.job.line))
@@ -215,7 +215,7 @@ def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variant
         for each in in_line[:MOST_ROWS]
     ]
     notes = [
-        _weights_note(weights, is_given=given is not None, is_found=fitting is not None, preset=preset),
+        _weights_note(weights, is_given=typed_weights is not None, is_found=fitting is not None, preset=preset),
         *_doubt_notes(followed),
     ]
     notes += [*moved_notes(places, beside), *_left_out(variants, chosen)]

@@ -200,8 +200,8 @@ def grid_engine_table(
     """
     algorithm = get_job_algorithm("gridengine")
     base, others = _solve(case, variants, most_jobs)
-    given = {str(job["id"]): job for job in case["jobs"]}
-    waiting = {job for job, each in given.items() if (each.get("state") or PENDING) == PENDING}
+    case_jobs = {str(job["id"]): job for job in case["jobs"]}
+    waiting = {job for job, each in case_jobs.items() if (each.get("state") or PENDING) == PENDING}
     places = _positions(base, waiting)
     beside: Variants = [
         (
@@ -215,7 +215,7 @@ def grid_engine_table(
     columns = [Column(term.name, term.label, short(weights[term.weight])) for term in algorithm.terms]
     order = list(dict.fromkeys([*base["pending_order"], *base["jobs"]]))
     rows = [
-        _row(job, base["jobs"][job], given.get(job, {}), columns, places, beside, with_tickets=with_tickets)
+        _row(job, base["jobs"][job], case_jobs.get(job, {}), columns, places, beside, with_tickets=with_tickets)
         for job in order[:MOST_ROWS]
     ]
     return JobTable(
@@ -229,7 +229,7 @@ def grid_engine_table(
         n_jobs=len(order),
         variants=[label for label, _totals, _places in beside],
         notes=[*(Note("of_case", text) for text in base.get("notes", [])), *moved_notes(places, beside)],
-        sums=_sums(base, given, places),
+        sums=_sums(base, case_jobs, places),
     )
 
 
@@ -256,7 +256,7 @@ def _positions(result: Mapping[str, Any], waiting: set[str]) -> dict[str, int]:
 def _row(
     job: str,
     answer: dict[str, Any],
-    given: dict[str, Any],
+    case_job: dict[str, Any],
     columns: Sequence[Column],
     places: Mapping[str, int],
     beside: Variants,
@@ -274,11 +274,11 @@ def _row(
     if with_tickets:
         parts = [f"{label} {_tickets(answer[name])}" for name, label in _TICKETS if answer[name]]
         cells.append(Cell(_("Ticket total"), _tickets(answer["tckts"]), ", ".join(parts), is_wide=True))
-    state = str(given.get("state") or "pending")
+    state = str(case_job.get("state") or "pending")
     total = f"{answer['prior']:.5f}"
     return JobRow(
         job,
-        str(given.get("user") or ""),
+        str(case_job.get("user") or ""),
         state,
         cells,
         total,
@@ -288,31 +288,32 @@ def _row(
     )
 
 
-def _sums(base: Mapping[str, Any], given: Mapping[str, Any], places: Mapping[str, int]) -> list[TicketSum]:
+def _sums(base: Mapping[str, Any], case_jobs: Mapping[str, Any], places: Mapping[str, int]) -> list[TicketSum]:
     """Tickets of running and waiting jobs by user, in the case's order, then in all; empty without tickets."""
     totals = base.get("totals")
     if not totals or not any(each["tckts"] for each in totals.values()):
         return []
     jobs: dict[str, list[str]] = {}
-    for job, each in given.items():
+    for job, each in case_jobs.items():
         jobs.setdefault(str(each.get("user") or "–"), []).append(job)
-    users = [_sum(user, mine, base, given, places) for user, mine in list(jobs.items())[:MOST_SUMS]]
-    return [*users, _sum(_("Total"), list(given), base, given, places, is_total=True)]
+    users = [_sum(user, own_jobs, base, case_jobs, places) for user, own_jobs in list(jobs.items())[:MOST_SUMS]]
+    return [*users, _sum(_("Total"), list(case_jobs), base, case_jobs, places, is_total=True)]
 
 
 def _sum(
     label: str,
     jobs: Sequence[str],
     base: Mapping[str, Any],
-    given: Mapping[str, Any],
+    case_jobs: Mapping[str, Any],
     places: Mapping[str, int],
     *,
     is_total: bool = False,
 ) -> TicketSum:
     by_state = {
-        state: [job for job in jobs if (given[job].get("state") or PENDING) == state] for state in ("running", PENDING)
+        state: [job for job in jobs if (case_jobs[job].get("state") or PENDING) == state]
+        for state in ("running", PENDING)
     }
-    tickets = {state: sum(base["jobs"][job]["tckts"] for job in mine) for state, mine in by_state.items()}
+    tickets = {state: sum(base["jobs"][job]["tckts"] for job in state_jobs) for state, state_jobs in by_state.items()}
     first = min((places[job] for job in jobs if job in places), default=None)
     return TicketSum(
         label,

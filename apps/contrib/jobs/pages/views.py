@@ -128,8 +128,8 @@ class JobsForm(forms.Form):
     @property
     def weights(self) -> Mapping[str, float] | None:
         """All three weights; None if none was given, so that they are estimated from the rows."""
-        given = {name: self.cleaned_data[name] for _term, name in TERMS}
-        return None if all(value is None for value in given.values()) else {k: v or 0.0 for k, v in given.items()}
+        weights = {name: self.cleaned_data[name] for _term, name in TERMS}
+        return None if all(value is None for value in weights.values()) else {k: v or 0.0 for k, v in weights.items()}
 
     @property
     def weight_fields(self) -> list[forms.BoundField]:
@@ -179,16 +179,16 @@ _MOST_POLICIES = 5
 def jobs(request: HttpRequest) -> HttpResponse:
     """The form and its result. `?example=` fills in an example, `?sam=` the ledger of a policy."""
     form = JobsForm(request.POST) if request.method == "POST" else _example_form(request)
-    found = _result(form) if form.is_bound else {}
+    outcome = _result(form) if form.is_bound else {}
     context = {
-        **found,
+        **outcome,
         "form": form,
         "examples": EXAMPLES,
         "policies": list_policies(actor=actor_of(request))[:_MOST_POLICIES],
         "algorithms": all_job_algorithms().values(),
         "crumbs": [{"label": _("Job priorities")}],
     }
-    return render(request, "contrib/jobs/jobs.html", context, status=_status(found))
+    return render(request, "contrib/jobs/jobs.html", context, status=_status(outcome))
 
 
 def _example_form(request: HttpRequest) -> JobsForm:
@@ -205,8 +205,8 @@ def _example_form(request: HttpRequest) -> JobsForm:
 @fragment(lambda: reverse("dashboard:jobs"))
 def result(request: HttpRequest) -> HttpResponse:
     """The result as a fragment."""
-    found = _result(JobsForm(request.POST or None))
-    return render(request, "contrib/jobs/_result.html", found, status=_status(found))
+    outcome = _result(JobsForm(request.POST or None))
+    return render(request, "contrib/jobs/_result.html", outcome, status=_status(outcome))
 
 
 def _result(form: JobsForm) -> dict[str, Any]:
@@ -221,8 +221,8 @@ def _result(form: JobsForm) -> dict[str, Any]:
     return {"table": table}
 
 
-def _status(found: dict[str, Any]) -> int:
-    return 422 if "problems" in found else 200
+def _status(outcome: dict[str, Any]) -> int:
+    return 422 if "problems" in outcome else 200
 
 
 MOST_SHOWN = 200  # jobs of a case shown as JSON

@@ -40,9 +40,9 @@ class Command(OperatorCommand):
         store.poll()
         at, report = clock.now(), JobReport(job, benefit)
         if step is None:
-            found = get_ledger(policy_slug=policy, at=at, actor=COMMAND)
+            answer = get_ledger(policy_slug=policy, at=at, actor=COMMAND)
         elif step == "decide":
-            found = services.decide(policy_slug=policy, report=report, group=group, at=at, actor=COMMAND)
+            answer = services.decide(policy_slug=policy, report=report, group=group, at=at, actor=COMMAND)
         else:
-            found = STEPS[step](policy_slug=policy, report=report, at=at, actor=COMMAND)
-        self.stdout.write(json.dumps(found, ensure_ascii=False, indent=1, default=str))
+            answer = STEPS[step](policy_slug=policy, report=report, at=at, actor=COMMAND)
+        self.stdout.write(json.dumps(answer, ensure_ascii=False, indent=1, default=str))

@@ -24,18 +24,18 @@ class Command(OperatorCommand):
         parser.add_argument("--jobs", default="", help="file with a JSON list of jobs for the case")
 
     def handle(self, *args: Any, policy: str, path: str, jobs: str, **options: Any) -> None:
-        given = _read_jobs(jobs) if jobs else []
+        case_jobs = _read_jobs(jobs) if jobs else []
         store.poll()
-        case = sam_case(policy_slug=policy, path=path, actor=COMMAND, at=clock.now(), jobs=given)
+        case = sam_case(policy_slug=policy, path=path, actor=COMMAND, at=clock.now(), jobs=case_jobs)
         self.stdout.write(json.dumps(case, ensure_ascii=False, indent=1))
 
 
 def _read_jobs(path: str) -> list[Any]:
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+            jobs = json.load(file)
     except (OSError, ValueError) as error:
         raise CommandError(f"{path}: {error}") from error
-    if not isinstance(found, list):
+    if not isinstance(jobs, list):
         raise CommandError(f"{path}: must be a list of jobs.")
-    return found
+    return jobs
