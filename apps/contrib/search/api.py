@@ -125,13 +125,13 @@ class SearchView(APIView):
 
         Hits that the caller may not see are left out.
         """
-        given = read_query(SearchFilterSerializer, request)
-        only = given.get("only")
-        found = search_everything(
-            query=given["q"],
+        query = read_query(SearchFilterSerializer, request)
+        only = query.get("only")
+        result = search_everything(
+            query=query["q"],
             actor=actor_of(request),
-            policy_slug=given.get("policy", ""),
+            policy_slug=query.get("policy", ""),
             only=only,
             **({"most": 100} if only else {}),
         )
-        return Response(FoundSerializer(found).data)
+        return Response(FoundSerializer(result).data)

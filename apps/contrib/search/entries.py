@@ -64,10 +64,10 @@ class EntryHits:
 def find_entries(view: PolicyView, query: str, kind: EntryKind, *, most: int) -> EntryHits:
     """Search by a folded query: part of a name, or parts of a path separated by `/` or spaces."""
     index = _index(view, kind)
-    found = index.find(query, most=most)
-    if not found and (parts := _parts(query)):
-        found = _find_by_path(view, index, kind, parts, most)
-    return EntryHits([_hit(view, kind, *one) for one in found], found.n)
+    hits = index.find(query, most=most)
+    if not hits and (parts := _parts(query)):
+        hits = _find_by_path(view, index, kind, parts, most)
+    return EntryHits([_hit(view, kind, *hit) for hit in hits], hits.n)
 
 
 def find_by_uid(view: PolicyView, uid: UUID) -> EntryHit | None:
@@ -107,16 +107,16 @@ def _account_index(view: PolicyView) -> NameIndex:
     named, places = _entries_with_names(view, snapshot), snapshot.index.places
     own = AccountNames(named, tuple(map(canonical, own_keys(view.actor))))
     where = np.isin(places.entry, view.snapshot_index[view.own_entries]) & ~named[places.entry]
-    mine = [k for k in np.flatnonzero(where).tolist() if own.is_own(places.keys[k])]
+    own_accounts = [k for k in np.flatnonzero(where).tolist() if own.is_own(places.keys[k])]
 
     def build() -> NameIndex:
-        at = np.union1d(np.flatnonzero(named[places.entry]), np.array(mine, dtype=np.int64))
+        at = np.union1d(np.flatnonzero(named[places.entry]), np.array(own_accounts, dtype=np.int64))
         entries, tree = places.entry[at].tolist(), snapshot.tree
         both = [(account_name(places.keys[k]), k, i) for k, i in zip(at.tolist(), entries, strict=True)]
         other = [(name, k) for name, k, i in both if name and name.casefold() != tree.name[i].casefold()]
         return NameIndex([name for name, _k in other], np.array([k for _name, k in other], dtype=np.int64))
 
-    key = ("account", snapshot.snapshot_id, snapshot.index.digest, _digest(named), tuple(mine))
+    key = ("account", snapshot.snapshot_id, snapshot.index.digest, _digest(named), tuple(own_accounts))
     return _cached_index(key, build)
 
 
@@ -143,12 +143,12 @@ def _entries_with_names(view: PolicyView, snapshot: ServedSnapshot) -> Mask:
 
 def _cached_index(key: Hashable | None, build: Callable[[], NameIndex]) -> NameIndex:
     with _lock:
-        found = _indexes.get(key) if key is not None else None
-        if found is None:
-            found = build()
+        index = _indexes.get(key) if key is not None else None
+        if index is None:
+            index = build()
             if key is not None:
-                _indexes[key] = found
-        return found
+                _indexes[key] = index
+        return index
 
 
 def _digest(mask: Mask) -> bytes:
@@ -175,13 +175,15 @@ def _find_by_path(view: PolicyView, index: NameIndex, kind: EntryKind, parts: Se
     if kind != "account" and len(positions) <= _MOST_BELOW:
         names = ((i, view.tree.name[i].casefold()) for i in positions.tolist())
         matches = sorted((len(name), i) for i, name in names if parts[-1] in name)
-        found = Hits((i, Match.NOTE) for _length, i in matches)
+        path_hits = Hits((i, Match.NOTE) for _length, i in matches)
     else:
         hits = index.find(parts[-1], most=_MOST_MATCHES)
-        found = Hits((position, Match.NOTE) for position, _match in hits if below[_entry_index(view, kind, position)])
-    found.n = len(found)
-    del found[most:]
-    return found
+        path_hits = Hits(
+            (position, Match.NOTE) for position, _match in hits if below[_entry_index(view, kind, position)]
+        )
+    path_hits.n = len(path_hits)
+    del path_hits[most:]
+    return path_hits
 
 
 def _below(view: PolicyView, parts: Sequence[str]) -> Mask:

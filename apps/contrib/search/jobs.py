@@ -81,7 +81,7 @@ def _find(policies: Sequence[Policy], wanted: _Number, actor: Actor, most: int) 
         is_complete &= len(jobs) <= most
         for job in jobs:
             recorded.setdefault(job.record.pk, []).append(_recorded_hit(policy, job))
-    hits = waiting + [hit for one in recorded.values() for hit in _where_it_counts(one)]
+    hits = waiting + [hit for job_hits in recorded.values() for hit in _where_it_counts(job_hits)]
     return hits[:most], len(hits) if is_complete else None
 
 

@@ -38,7 +38,7 @@ def match_of(text: str, query: str) -> Match | None:
     if at == 0:
         return Match.BEGINS
     if at > 0:
-        words = (found.end() for found in _WORD_SEPARATOR.finditer(text))
+        words = (separator.end() for separator in _WORD_SEPARATOR.finditer(text))
         return Match.WORD_BEGINS if any(text.startswith(query, word) for word in words) else Match.CONTAINS
     return Match.LETTERS if has_letters(text, query) else None
 
@@ -81,22 +81,22 @@ class NameIndex:
 
     def find(self, query: str, *, most: int) -> Hits:
         """Return the best `most` names for a folded query: by match, then length, then original order."""
-        found = Hits()
+        hits = Hits()
         needle = query.encode()
         if not needle or not len(self):
-            return found
+            return hits
         lines = list(islice(self._lines(needle), _MOST_EXACT + 1))
         if len(lines) > _MOST_EXACT:
-            found.n = None
+            hits.n = None
             ranked = self._best_by_kind(needle, most)
         else:
-            found.n = len(lines)
+            hits.n = len(lines)
             ranked = sorted((match_of(self._name(line), query) or Match.BEGINS, line) for line in lines)[:most]
         if not ranked and len(query) >= LEAST_SCATTERED and len(self) <= _MOST_SCATTERED:
             lines = self._scattered(query)
-            ranked, found.n = [(Match.LETTERS, line) for line in lines[:most]], len(lines)
-        found += [(int(self._items[line]), match) for match, line in ranked]
-        return found
+            ranked, hits.n = [(Match.LETTERS, line) for line in lines[:most]], len(lines)
+        hits += [(int(self._items[line]), match) for match, line in ranked]
+        return hits
 
     def _lines(self, needle: bytes) -> Iterator[int]:
         """Yield each line that contains the needle once, in order."""
@@ -118,19 +118,19 @@ class NameIndex:
 
     def _best_by_kind(self, needle: bytes, most: int) -> list[tuple[Match, int]]:
         """Search one kind of match after the other, so that worse matches are never examined."""
-        found: dict[int, Match] = {}
+        match_of_line: dict[int, Match] = {}
 
         def add(match: Match, lines: Iterator[int]) -> None:
             for line in lines:
-                if len(found) >= most:
+                if len(match_of_line) >= most:
                     return
-                found.setdefault(line, match)
+                match_of_line.setdefault(line, match)
 
         add(Match.BEGINS, map(self._line_at, self._positions_of(self._starts, needle)))
-        if len(found) < most:
+        if len(match_of_line) < most:
             add(Match.WORD_BEGINS, map(self._line_at, self._positions_of(self._words, needle)))
         add(Match.CONTAINS, self._lines(needle))
-        return [(match, line) for line, match in found.items()]
+        return [(match, line) for line, match in match_of_line.items()]
 
     def _positions_of(self, positions: npt.NDArray[np.int32], needle: bytes) -> Iterator[int]:
         """Yield the given positions at which the needle is."""

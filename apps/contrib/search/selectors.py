@@ -99,18 +99,18 @@ def search_everything(
 def _entry_groups(
     policies: Sequence[Policy], query: str, actor: Actor, only: GroupKind | None, most: int
 ) -> Iterable[Group]:
-    found: dict[EntryKind, list[Hit]] = {kind: [] for kind in _ENTRY_KINDS}
+    hits_by_kind: dict[EntryKind, list[Hit]] = {kind: [] for kind in _ENTRY_KINDS}
     counts: dict[EntryKind, list[int | None]] = {kind: [] for kind in _ENTRY_KINDS}
     kinds = [kind for kind in _ENTRY_KINDS if only in (None, "entries" if kind == "entry" else "people")]
     for policy in policies if kinds else ():
         view = open_view(policy_slug=policy.slug, actor=actor)
         for kind in kinds:
             hits = find_entries(view, query, kind, most=most)
-            found[kind] += hits.hits
+            hits_by_kind[kind] += hits.hits
             counts[kind].append(hits.n)
     users = _find_users(query, actor, most) if "person" in kinds else []
-    yield Group("entries", _best(found["entry"], most), _sum(counts["entry"]))
-    people = [*found["person"], *found["account"], *users]
+    yield Group("entries", _best(hits_by_kind["entry"], most), _sum(counts["entry"]))
+    people = [*hits_by_kind["person"], *hits_by_kind["account"], *users]
     yield Group("people", _best(people, most), _sum([*counts["person"], *counts["account"], len(users)]))
 
 
@@ -135,7 +135,7 @@ def _find_change_sets(policies: Sequence[Policy], query: str, actor: Actor, most
         if actor.is_admin:
             newest = newest.defer("operations")
         access = ChangeSetAccess(policy, actor, clock.now())
-        for change_set in [one for one in newest[:_NEWEST] if access.may_see(one)]:
+        for change_set in [change_set for change_set in newest[:_NEWEST] if access.may_see(change_set)]:
             title = change_set.reason.strip().partition("\n")[0]
             match = match_of(fold(title), query)
             if match is None and query in fold(change_set.author_name):
@@ -157,8 +157,8 @@ def _find_sources(query: str, actor: Actor, most: int) -> Group:
 
 def _best_match(query: str, *texts: str) -> Match | None:
     """Return the best match among several texts."""
-    found = (match_of(fold(text), query) for text in texts)
-    return min((match for match in found if match is not None), default=None)
+    matches = (match_of(fold(text), query) for text in texts)
+    return min((match for match in matches if match is not None), default=None)
 
 
 def _order(hit: Hit) -> tuple[int, int]:
@@ -171,4 +171,4 @@ def _best(hits: Iterable[Hit], most: int) -> list[Hit]:
 
 def _sum(counts: Iterable[int | None]) -> int | None:
     known = list(counts)
-    return None if None in known else sum(one for one in known if one is not None)
+    return None if None in known else sum(n for n in known if n is not None)

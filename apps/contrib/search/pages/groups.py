@@ -58,13 +58,13 @@ class ResultGroup:
         return str(LABELS[self.key])
 
 
-def groups_of(found: SearchResult, here: SearchContext, *, only: str = "") -> list[ResultGroup]:
+def groups_of(result: SearchResult, here: SearchContext, *, only: str = "") -> list[ResultGroup]:
     """Result groups, the best match first, with at most MOST_LINES lines in all. only: the one group to return."""
-    made = [(group.hits[0].match, _found_group(group, found.query, here, only)) for group in found.groups]
+    made = [(group.hits[0].match, _found_group(group, result.query, here, only)) for group in result.groups]
     denied: list[ResultGroup] = []
     if not only:
-        made += _static_groups(found.query, here)
-        denied = _denied(found.query, here)
+        made += _static_groups(result.query, here)
+        denied = _denied(result.query, here)
     made.sort(key=lambda pair: (pair[0], _ORDER.index(pair[1].key)))
     groups = [group for _match, group in made]
     return (groups if only else _trimmed(groups)) + denied
@@ -89,7 +89,7 @@ def _found_group(group: Group, query: str, here: SearchContext, only: str) -> Re
 
 def _static_groups(query: str, here: SearchContext) -> list[tuple[Match, ResultGroup]]:
     """Matching pages, settings, actions and guides."""
-    found = []
+    groups = []
     kinds = {
         "actions": catalogue.actions,
         "pages": catalogue.pages,
@@ -99,8 +99,8 @@ def _static_groups(query: str, here: SearchContext) -> list[tuple[Match, ResultG
     for key, choices in kinds.items():
         hits = _matching([choice for choice in choices(here) if not choice.is_denied], query)
         if hits:
-            found.append((hits[0][0], ResultGroup(key, [choice for _match, choice in hits[:MOST_EACH]])))
-    return found
+            groups.append((hits[0][0], ResultGroup(key, [choice for _match, choice in hits[:MOST_EACH]])))
+    return groups
 
 
 def _matching(choices: Iterable[Choice], query: str) -> list[tuple[Match, Choice]]:

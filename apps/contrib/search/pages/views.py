@@ -47,19 +47,19 @@ def _results(request: HttpRequest) -> dict[str, Any]:
     else:
         kind: GroupKind | None = only or None  # type: ignore[assignment]  # one of LISTED_ALONE
         most = MOST_LISTED if only else MOST_EACH
-        found = search_everything(query=query, actor=here.actor, policy_slug=here.slug, only=kind, most=most)
-        groups = groups_of(found, here, only=only)
+        result = search_everything(query=query, actor=here.actor, policy_slug=here.slug, only=kind, most=most)
+        groups = groups_of(result, here, only=only)
     return {"query": query, "groups": groups, "n_lines": sum(len(group.items) for group in groups)}
 
 
 def _recent(request: HttpRequest) -> list[EntryHit]:
     """Entries opened last in this browser that still exist and that the actor may see."""
-    found = []
+    hits = []
     for slug, uid in recent_refs(request.GET.getlist("last")):
         try:
             hit = find_by_uid(open_view(policy_slug=slug, actor=actor_of(request)), UUID(uid))
         except (DomainError, ValueError):
             continue
         if hit is not None:
-            found.append(hit)
-    return found
+            hits.append(hit)
+    return hits
