@@ -59,5 +59,5 @@ class OperatorsView(APIView):
     def get(self, request: Request, policy: str) -> Response:
         """Effect of operator and resolution on this tree, and all operators."""
         query = read_query(inputs.read_query(OperatorQuerySerializer, request))
-        found = get_operators_page(policy_slug=policy, query=query, actor=actor_of(request))
-        return Response(OperatorsPageSerializer(found.json()).data)
+        page = get_operators_page(policy_slug=policy, query=query, actor=actor_of(request))
+        return Response(OperatorsPageSerializer(page.json()).data)

@@ -17,11 +17,11 @@ MOST_BYTES = 1 << 30  # size limit of a log after decompression
 
 def shipped_scenarios() -> dict[str, str]:
     """Notes by name of the scenarios that are part of the project."""
-    found = {}
+    notes = {}
     for path in sorted(SHIPPED.glob("*.json")):
         scenario = json.loads(path.read_text(encoding="utf-8"))
-        found[path.stem] = str(scenario.get("notes", ""))
-    return found
+        notes[path.stem] = str(scenario.get("notes", ""))
+    return notes
 
 
 def scenario_path(name: str) -> str:

@@ -30,9 +30,9 @@ from apps.web.shell.requests import actor_of
 def drawn(requested: OperatorQuery, name: str, address: QueryDict) -> Figure:
     """One figure. Raises NotFound for an unknown name."""
     view = requested.view
-    found = get_figure_definition(name).table(requested)
+    table = get_figure_definition(name).table(requested)
     shown = FigureContext(
-        found=found,
+        figure_table=table,
         query=requested.query,
         address=address,
         policy=view.policy.slug,

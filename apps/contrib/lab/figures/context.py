@@ -16,12 +16,12 @@ from apps.priorities.sentences.operators import resolution_text
 from apps.web.figures.figure import Choice, Column, Control, Figure, Table, Trace, with_changes
 
 
-def table_of(found: FigureTable, shown: Sequence[Row]) -> Table:
+def table_of(figure_table: FigureTable, shown: Sequence[Row]) -> Table:
     """Build the table. shown: the records of the picture; the CSV has all."""
-    names = [column.name for column in found.columns]
-    raw = [["" if (value := getattr(row, name)) is None else value for name in names] for row in found.rows]
-    if found.layout is not None:
-        columns, rows = _pivoted(shown, found.layout)
+    names = [column.name for column in figure_table.columns]
+    raw = [["" if (value := getattr(row, name)) is None else value for name in names] for row in figure_table.rows]
+    if figure_table.layout is not None:
+        columns, rows = _pivoted(shown, figure_table.layout)
         return Table(columns, rows, raw, tuple(names))
     columns = tuple(Column(label_of(name), is_number=name not in ("operator", "entry")) for name in names)
     return Table(columns, [[cell(name, getattr(row, name)) for name in names] for row in shown], raw, tuple(names))
@@ -33,9 +33,12 @@ def _pivoted(shown: Sequence[Row], layout: Layout) -> tuple[tuple[Column, ...], 
     for row in shown:
         cells = by_row.setdefault(getattr(row, layout.rows), {})
         cells[getattr(row, layout.columns)] = cell(layout.cells, getattr(row, layout.cells))
-    head = (Column(label_of(layout.rows), is_number=False), *(Column(cell(layout.columns, one)) for one in across))
+    head = (
+        Column(label_of(layout.rows), is_number=False),
+        *(Column(cell(layout.columns, column)) for column in across),
+    )
     return head, [
-        [cell(layout.rows, name), *(cells.get(one, UNKNOWN) for one in across)] for name, cells in by_row.items()
+        [cell(layout.rows, name), *(cells.get(column, UNKNOWN) for column in across)] for name, cells in by_row.items()
     ]
 
 
@@ -111,7 +114,7 @@ class FigureContext:
     page's query.
     """
 
-    found: FigureTable
+    figure_table: FigureTable
     query: FigureQuery
     address: QueryDict
     policy: str
@@ -125,29 +128,29 @@ class FigureContext:
         self, drawn: Sequence[Trace], layout: dict[str, Any], rows: Sequence[Row] | None = None, **more: Any
     ) -> Figure:
         """Build the figure with its texts. rows: the records of the picture, by default all."""
-        found = self.found
+        figure_table = self.figure_table
         parts: dict[str, Any] = {
-            "name": found.name,
-            "title": found.title,
-            "sentence": found.sentence,
-            "note": found.unit,
+            "name": figure_table.name,
+            "title": figure_table.title,
+            "sentence": figure_table.sentence,
+            "note": figure_table.unit,
             "traces": drawn,
             "layout": layout,
-            "table": table_of(found, found.rows if rows is None else rows),
-            "file": f"fairshare_{self.policy}_{found.name}",
+            "table": table_of(figure_table, figure_table.rows if rows is None else rows),
+            "file": f"fairshare_{self.policy}_{figure_table.name}",
             "caption": self.caption,
         }
         return Figure(**(parts | more))
 
     def of(self, record: type[R]) -> list[R]:
-        return [row for row in self.found.rows if isinstance(row, record)]
+        return [row for row in self.figure_table.rows if isinstance(row, record)]
 
     def operator_control(self, names: Iterable[str]) -> Control:
         return self._seg(_("Operator"), "operator", [(name, name) for name in names], self.own)
 
     def target_control(self) -> Control:
         """Targets of the policy's largest entries, then the paper's."""
-        labels = {one.target: f"{one.name} {percent(one.target)}" for one in self.targets[:_MOST_TARGETS]}
+        labels = {entry.target: f"{entry.name} {percent(entry.target)}" for entry in self.targets[:_MOST_TARGETS]}
         for target in (*_PAPER_TARGETS, self.target):
             labels.setdefault(target, percent(target))
         choices = [(repr(target), label) for target, label in labels.items()]

@@ -80,7 +80,7 @@ def leaf_jobs(context: FigureContext) -> Figure:
         return context.figure([], {}, (), empty=nothing, reads=False)
     known = [value for row in rows for value in (row.any_level_h, row.every_level_h) if value is not None]
     high = log10(max([1.0, *known])) + 0.2
-    low = log10(max(min([one for one in known if one > 0], default=_LEAST_JOB_H), _LEAST_JOB_H)) - 0.2
+    low = log10(max(min([hours for hours in known if hours > 0], default=_LEAST_JOB_H), _LEAST_JOB_H)) - 0.2
     drawn, labels = [], []
     styles = ((_("in the vector"), "$series-1", "any_level_h"), (_("on every level"), "$series-2", "every_level_h"))
     for label, color, name in styles:
@@ -99,7 +99,7 @@ def leaf_jobs(context: FigureContext) -> Figure:
             "yaxis": axes.share_axis([100.0], whole=True),
         },
         rows,
-        note=_("percent of leaves, by the size of the job in %(unit)s") % {"unit": context.found.unit},
+        note=_("percent of leaves, by the size of the job in %(unit)s") % {"unit": context.figure_table.unit},
         labels=labels,
     )
 
@@ -158,8 +158,8 @@ def exponent(context: FigureContext) -> Figure:
             "hovermode": "closest",
             "xaxis": {
                 "range": [low, high],
-                "tickvals": [log(one) for one in ticks],
-                "ticktext": [number(one, 0 if one >= 1 else 1) for one in ticks],
+                "tickvals": [log(tick) for tick in ticks],
+                "ticktext": [number(tick, 0 if tick >= 1 else 1) for tick in ticks],
             },
             "yaxis": {
                 "range": [0, 1.04],

@@ -95,7 +95,7 @@ def aggregation(context: FigureContext) -> Figure:
 
 
 def _in_percent(context: FigureContext) -> str:
-    return f"{context.found.unit} (%)"
+    return f"{context.figure_table.unit} (%)"
 
 
 def _dense(density: float) -> float | None:
@@ -141,11 +141,11 @@ def _job_text(row: JobSize) -> str:
 
 def _first_bits(rows: Sequence[JobSize], job_h: float) -> dict[str, int | None]:
     """Bits from which the job is visible, by operator, in the axis's order (from below)."""
-    found: dict[str, int | None] = dict.fromkeys(reversed(list(dict.fromkeys(row.operator for row in rows))))
+    first_bits: dict[str, int | None] = dict.fromkeys(reversed(list(dict.fromkeys(row.operator for row in rows))))
     for row in rows:
-        if found[row.operator] is None and row.job_h is not None and row.job_h <= job_h:
-            found[row.operator] = row.bits
-    return found
+        if first_bits[row.operator] is None and row.job_h is not None and row.job_h <= job_h:
+            first_bits[row.operator] = row.bits
+    return first_bits
 
 
 def _edges(rows: Sequence[JobSize], job_h: float) -> list[dict[str, Any]]:

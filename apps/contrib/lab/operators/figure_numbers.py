@@ -170,12 +170,12 @@ class OperatorQuery(TriedPolicy):
     def targets(self) -> list[NamedTarget]:
         """Targets of visible entries below the root, largest first."""
         view = self.view
-        found = [
+        targets = [
             NamedTarget(view.tree.name[i], float(view.target[0][i]))
             for i in view.visible_children(0)
             if view.competes[i] and 0 < view.target[0][i] < 1
         ]
-        return sorted(found, key=lambda one: (-one.target, one.name))[:_MOST_TARGETS]
+        return sorted(targets, key=lambda entry: (-entry.target, entry.name))[:_MOST_TARGETS]
 
     @property
     def target(self) -> float:
@@ -202,15 +202,15 @@ def effects(query: OperatorQuery) -> Iterator[ResolutionEffect]:
     for operator in operators:
         settings = query.settings if operator is query.operator else _settings_with(query, operator)
         checked = query.checked(settings)
-        for one in [] if checked is None else checked.at(resolutions):
+        for effect in [] if checked is None else checked.at(resolutions):
             yield ResolutionEffect(
                 operator.name,
-                one.resolution,
-                one.n_leaves,
-                one.n_misplaced,
-                one.n_lost,
-                one.n_tied_pairs,
-                one.n_turned_pairs,
+                effect.resolution,
+                effect.n_leaves,
+                effect.n_misplaced,
+                effect.n_lost,
+                effect.n_tied_pairs,
+                effect.n_turned_pairs,
             )
 
 
@@ -239,8 +239,8 @@ def leaf_jobs(query: OperatorQuery) -> Iterator[LeafJob]:
 
 
 def leaf_jobs_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
-    found = query.check(query.query.job_h)
-    return sentences.leaf_jobs_sentence(found)
+    check = query.check(query.query.job_h)
+    return sentences.leaf_jobs_sentence(check)
 
 
 def exponents(query: OperatorQuery) -> Iterator[ExponentPoint]:

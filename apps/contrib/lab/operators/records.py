@@ -85,7 +85,7 @@ def read_query(parameters: Mapping[str, str]) -> FigureQuery:
         except ValueError as error:
             problems.append(FieldProblem(name, str(error)))
     if problems:
-        raise Invalid(" ".join(f"{one.where}: {one.message}." for one in problems), fields=problems)
+        raise Invalid(" ".join(f"{problem.where}: {problem.message}." for problem in problems), fields=problems)
     return FigureQuery(**values)
 
 

@@ -147,7 +147,7 @@ def exponent_sentence(points: Sequence[ExponentPoint], *, is_queried: bool) -> s
         if not points:
             return _("This entry has no exponent: it is at the first level, or it or its parent used nothing.")
         return _one_exponent(points[0])
-    partial = sum(one.k < 1 for one in points)
+    partial = sum(point.k < 1 for point in points)
     text = ngettext(
         "For %(n)s of %(all)s entries below the first level, the own ratio has only part of its weight: the parent is "
         "on the other side of its target.",

@@ -42,35 +42,37 @@ class Command(OperatorCommand):
         else:
             self._page(get_operators_page(**asked), options)
 
-    def _figure(self, found: FigureTable, options: dict[str, Any]) -> None:
+    def _figure(self, figure_table: FigureTable, options: dict[str, Any]) -> None:
         if options["json"]:
-            self._json(found.json())
+            self._json(figure_table.json())
             return
-        names = [column.name for column in found.columns]
-        rows = [[getattr(row, name) for name in names] for row in found.rows]
+        names = [column.name for column in figure_table.columns]
+        rows = [[getattr(row, name) for name in names] for row in figure_table.rows]
         if options["csv"]:
             self._csv(names, rows)
             return
-        self.stdout.write(f"{found.title}, {found.unit}\n{found.sentence}\n\n{_aligned(names, rows)}")
+        self.stdout.write(
+            f"{figure_table.title}, {figure_table.unit}\n{figure_table.sentence}\n\n{_aligned(names, rows)}"
+        )
 
-    def _page(self, found: OperatorsPage, options: dict[str, Any]) -> None:
-        choices = [as_json(choice) for choice in found.choices]
+    def _page(self, page: OperatorsPage, options: dict[str, Any]) -> None:
+        choices = [as_json(choice) for choice in page.choices]
         names = [column.name for column in columns_of(OperatorChoice)]
         if options["json"]:
-            self._json(found.json())
+            self._json(page.json())
             return
         if options["csv"]:
             self._csv(names, [[choice[name] for name in names] for choice in choices])
             return
-        self.stdout.write(f"{found.check.sentence}\n{found.verdict}\n")
-        width = max(len(choice.name) for choice in found.choices)
-        for choice in found.choices:
+        self.stdout.write(f"{page.check.sentence}\n{page.verdict}\n")
+        width = max(len(choice.name) for choice in page.choices)
+        for choice in page.choices:
             mark = "*" if choice.is_current else " "
             self.stdout.write(f"{mark} {choice.name:<{width}}  {choice.sentence}")
         self.stdout.write(f"Figures: {', '.join(FIGURES)}")
 
-    def _json(self, found: dict[str, Any]) -> None:
-        self.stdout.write(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+    def _json(self, document: dict[str, Any]) -> None:
+        self.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
 
     def _csv(self, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         columns = [tables.Column(name) for name in names]
