@@ -23,18 +23,17 @@ HIDE = "left_hide"  # query parameter of the page
 def burn_down(weeks: CoreHourWeeks, query: QueryDict) -> Figure:
     """Draw the figure; `?left_hide=<uid>` hides an allocation. Raises Invalid for too many hidden names."""
     hidden = labels.read_hidden(query, HIDE)
-    colors = labels.colors_of([allocation.place for allocation in weeks.allocations_left])
-    color_of = {allocation.uid: color for allocation, color in zip(weeks.allocations_left, colors, strict=True)}
-    shown = [allocation for allocation in weeks.allocations_left if str(allocation.uid) not in hidden] or list(
-        weeks.allocations_left
-    )
+    allocations = list(weeks.allocations_left)
+    colors = labels.colors_of([allocation.place for allocation in allocations])
+    color_of = {allocation.uid: color for allocation, color in zip(allocations, colors, strict=True)}
+    shown = [allocation for allocation in allocations if str(allocation.uid) not in hidden] or allocations
     title = _("Core-hours left")
     if not shown:
         return labels.empty_figure(
             "burn-down", title, weeks, _("No core-hours are allocated for days that have begun.")
         )
-    not_shown = {str(allocation.uid) for allocation in weeks.allocations_left if allocation not in shown}
-    chips = [(str(allocation.uid), allocation.name, color_of[allocation.uid]) for allocation in weeks.allocations_left]
+    not_shown = {str(allocation.uid) for allocation in allocations if allocation not in shown}
+    chips = [(str(allocation.uid), allocation.name, color_of[allocation.uid]) for allocation in allocations]
     return Figure(
         name="burn-down",
         title=title,

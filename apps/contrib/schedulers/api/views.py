@@ -202,7 +202,7 @@ class PassListView(APIView):
         if key is not None and key != str(report["pass"]):
             raise field_refusal("Idempotency-Key", "must be the id of the pass")
         digest = hashlib.sha256(dumps(request.data)).hexdigest()
-        updated_scheduler, _one = record_pass(name=scheduler, report=report, body_sha256=digest, at=at, actor=actor)
+        updated_scheduler, _pass = record_pass(name=scheduler, report=report, body_sha256=digest, at=at, actor=actor)
         return Response({"orders_revision": updated_scheduler.revision})
 
 
