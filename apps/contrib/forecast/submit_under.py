@@ -30,7 +30,7 @@ _MOST_TYPED = 40
 class SubmitRow:
     """One account. after: its rank after the job; None if unknown."""
 
-    mine: MyPriority
+    priority: MyPriority
     url: str
     reason: str
     is_shown: bool
@@ -85,7 +85,7 @@ def submit_card(request: HttpRequest, priority: MyPriority, known: Sequence[MyPr
         pass  # a newer snapshot has just arrived: show the present ranks only
     rows = [
         SubmitRow(
-            mine=other,
+            priority=other,
             url=address_of(other),
             reason=reason_in_short(other),
             is_shown=other is priority,

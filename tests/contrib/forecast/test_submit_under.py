@@ -101,14 +101,15 @@ def test_accounts_of_one_cluster_are_listed_best_first_with_their_rank_after_the
     second_account(grid)
     answer = alice.get(CARD, headers={"HX-Request": "true"})
     rows = answer.context["submit"].rows
-    assert [row.mine.entry_path for row in rows] == sorted(
-        (row.mine.entry_path for row in rows), key=lambda path: [r.mine.rank for r in rows if r.mine.entry_path == path]
+    assert [row.priority.entry_path for row in rows] == sorted(
+        (row.priority.entry_path for row in rows),
+        key=lambda path: [r.priority.rank for r in rows if r.priority.entry_path == path],
     )
     assert [row.is_first for row in rows] == [True] + [False] * (len(rows) - 1)
     assert all(row.after is not None for row in rows)
     page = read(answer)
     assert len(page.texts("#submit tbody tr")) == len(rows)
-    assert page.text("#submit-option") == f"--account={rows[0].mine.group}"
+    assert page.text("#submit-option") == f"--account={rows[0].priority.group}"
 
 
 def test_an_invalid_job_size_is_refused_at_its_field(grid: Grid, alice: Client) -> None:
@@ -221,7 +222,7 @@ def test_rest_and_page_agree(grid: Grid, alice: Client) -> None:
     answer = alice.get("/api/v1/me/submit", {"policy": SLUG}).json()
     assert answer["core_h"] == 1000
     assert [(one["entry"], one["rank"], (one["rank_after"], one["rank_after_to"])) for one in answer["results"]] == [
-        (row.mine.entry_path, row.mine.rank, row.after.rank) for row in rows
+        (row.priority.entry_path, row.priority.rank, row.after.rank) for row in rows
     ]
     (job,) = alice.get("/api/v1/me/waiting-jobs", {"policy": SLUG}).json()["jobs"]
     assert (job["job"], job["cpus"], job["of"], job["position"]) == ("m1", 4, 1, 1)

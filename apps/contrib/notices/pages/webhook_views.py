@@ -166,7 +166,7 @@ def _page(
 
 def _log(id: int, actor: Actor) -> dict[str, Any]:
     deliveries = webhook_services.list_deliveries(id=id, at=clock.now(), actor=actor)
-    rows = [{"one": each, "css": _BADGES[each.state], "what": _what(each)} for each in deliveries]
+    rows = [{"delivery": delivery, "css": _BADGES[delivery.state], "what": _what(delivery)} for delivery in deliveries]
     is_moving = any(each.state == Delivery.State.WAITING and each.attempts == 0 for each in deliveries)
     return {"rows": rows, "is_moving": is_moving, "webhook_id": id}
 

@@ -208,7 +208,7 @@ def error_text(agent_pass: AgentPass) -> list[str]:
 
 @dataclass(frozen=True)
 class PassLine:
-    one: AgentPass
+    agent_pass: AgentPass
     jobs: str
     problems: Sequence[str]
     took_s: float
@@ -249,7 +249,7 @@ ORDERS = {
 class ShareOrderLine:
     """One order of shares: number of shares that were set, and the problems of the others."""
 
-    one: ShareOrder
+    order: ShareOrder
     badge: str
     state: str
     n_set: int
