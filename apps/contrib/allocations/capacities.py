@@ -126,7 +126,7 @@ def change_capacity(
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with _refusals("capacity.changed", actor, at, policy), transaction.atomic():
         policy = _locked_policy(policy, actor, at)
-        capacity = _found(policy, capacity_id)
+        capacity = _read_capacity(policy, capacity_id)
         _refuse_stale(capacity, tag)
         before = audit_details(capacity)
         capacity.starts_on = capacity.starts_on if change.starts_on is None else change.starts_on
@@ -146,7 +146,7 @@ def remove_capacity(*, policy_slug: str, capacity_id: int, tag: str, reason: str
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with _refusals("capacity.removed", actor, at, policy), transaction.atomic():
         policy = _locked_policy(policy, actor, at)
-        capacity = _found(policy, capacity_id)
+        capacity = _read_capacity(policy, capacity_id)
         _refuse_stale(capacity, tag)
         _log("capacity.removed", capacity, reason_of(reason), at, actor)
         capacity.delete()
@@ -208,7 +208,7 @@ def _check(capacity: Capacity) -> None:
         raise Conflict("The same cores are already recorded for this site and these days.", code="capacity_exists")
 
 
-def _found(policy: Policy, capacity_id: int) -> Capacity:
+def _read_capacity(policy: Policy, capacity_id: int) -> Capacity:
     capacity = Capacity.objects.filter(policy=policy, pk=capacity_id).first() if 0 < capacity_id < 2**63 else None
     if capacity is None:
         raise _missing()

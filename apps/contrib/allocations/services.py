@@ -128,7 +128,7 @@ def change_allocation(
     subject = {"policy_slug": policy.slug, "subject": f"allocation {allocation_uid}"}
     with log_refusals("allocation.changed", actor, at, **subject), transaction.atomic():
         policy, tree = _locked(policy, actor)
-        allocation, i = _found(policy, tree, allocation_uid, tag, at, actor, visibility)
+        allocation, i = _allocation_to_change(policy, tree, allocation_uid, tag, at, actor, visibility)
         before = audit_details(allocation)
         allocation.starts_on = allocation.starts_on if change.starts_on is None else change.starts_on
         allocation.ends_on = allocation.ends_on if change.ends_on is None else change.ends_on
@@ -155,7 +155,7 @@ def withdraw_allocation(
     subject = {"policy_slug": policy.slug, "subject": f"allocation {allocation_uid}"}
     with log_refusals("allocation.withdrawn", actor, at, **subject), transaction.atomic():
         policy, tree = _locked(policy, actor)
-        allocation, i = _found(policy, tree, allocation_uid, tag, at, actor, visibility)
+        allocation, i = _allocation_to_change(policy, tree, allocation_uid, tag, at, actor, visibility)
         allocation.withdrawn_at = at
         allocation.save(update_fields=["withdrawn_at"])
         _log("allocation.withdrawn", allocation, tree.path(i), reason_of(reason), at, actor)
@@ -272,7 +272,7 @@ def _seen(
     return allocation, i
 
 
-def _found(
+def _allocation_to_change(
     policy: Policy, tree: TreeColumns, uid: UUID, tag: str, at: datetime, actor: Actor, visibility: VisibilityOf
 ) -> tuple[Allocation, int]:
     allocation, _ = _seen(policy, tree, uid, at, actor, visibility)

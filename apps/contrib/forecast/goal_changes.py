@@ -161,7 +161,7 @@ def by_unused(contest: Contest, rule: Rule) -> SharesSolution:
     most = np.maximum(gap, 0.0) if change > 0 else np.maximum(-gap, 0.0)
     if change > 0:
         most = np.minimum(most, rule.most_lost)
-    return _given(contest, rule, change, _of_others(contest, most), is_level=False)
+    return _changed_shares(contest, rule, change, _of_others(contest, most), is_level=False)
 
 
 def by_equal_parts(contest: Contest, rule: Rule) -> SharesSolution:
@@ -171,7 +171,7 @@ def by_equal_parts(contest: Contest, rule: Rule) -> SharesSolution:
     """
     change = _change(contest, rule)
     most = np.minimum(contest.target, rule.most_lost) if change > 0 else np.ones(len(contest.shares))
-    return _given(contest, rule, change, _of_others(contest, most), is_level=True)
+    return _changed_shares(contest, rule, change, _of_others(contest, most), is_level=True)
 
 
 def refund(contest: Contest, rule: Rule, above: Sequence[Contest] = ()) -> RefundSolution:
@@ -223,7 +223,7 @@ def _of_others(contest: Contest, most: FloatArray) -> FloatArray:
     return np.where(contest.others & contest.may_lose, most, 0.0)
 
 
-def _given(contest: Contest, rule: Rule, change: float, most: FloatArray, *, is_level: bool) -> SharesSolution:
+def _changed_shares(contest: Contest, rule: Rule, change: float, most: FloatArray, *, is_level: bool) -> SharesSolution:
     """Shares after a change. most: the largest part of 1 that each entry may give or get, (n,)."""
     whole, room = float(contest.shares.sum()), float(most.sum())
     if whole <= 0 or room <= 0 or not change:

@@ -90,7 +90,7 @@ class CapacityDetailView(APIView):
     @extend_schema(operation_id="get_capacity", responses=CapacitySerializer)
     def get(self, request: Request, policy: str, capacity: int) -> Response:
         """One capacity."""
-        return _answer(_found(request, policy, capacity))
+        return _answer(_read_capacity(request, policy, capacity))
 
     @extend_schema(
         operation_id="change_capacity",
@@ -100,7 +100,7 @@ class CapacityDetailView(APIView):
     )
     def patch(self, request: Request, policy: str, capacity: int) -> Response:
         """Change the given fields. Set `ends_on` when a machine is switched off."""
-        _found(request, policy, capacity)
+        _read_capacity(request, policy, capacity)
         tag, body = require_if_match(request, "capacity"), read_body(ChangedCapacitySerializer, request)
         changed = capacities.change_capacity(
             policy_slug=policy,
@@ -119,7 +119,7 @@ class CapacityDetailView(APIView):
     )
     def delete(self, request: Request, policy: str, capacity: int) -> Response:
         """Remove a capacity that was entered by mistake. Past periods no longer include it."""
-        _found(request, policy, capacity)
+        _read_capacity(request, policy, capacity)
         tag, query = require_if_match(request, "capacity"), read_query(ReasonFilterSerializer, request)
         capacities.remove_capacity(
             policy_slug=policy, capacity_id=capacity, tag=tag, **query, at=clock.now(), actor=actor_of(request)
@@ -127,7 +127,7 @@ class CapacityDetailView(APIView):
         return Response(status=204)
 
 
-def _found(request: Request, policy: str, capacity: int) -> Capacity:
+def _read_capacity(request: Request, policy: str, capacity: int) -> Capacity:
     return capacities.get_capacity(
         policy_slug=policy, capacity_id=capacity, at=clock.now(), actor=actor_of(request), visibility=load_visibility
     )

@@ -257,7 +257,7 @@ class AllocationDetailView(APIView):
     def patch(self, request: Request, policy: str, allocation: UUID) -> Response:
         """Change the given fields of an allocation."""
         at, actor = clock.now(), actor_of(request)
-        _found(request, policy, allocation)
+        _read_allocation(request, policy, allocation)
         tag, body = require_if_match(request, "allocation"), read_body(ChangedAllocationSerializer, request)
         services.change_allocation(
             policy_slug=policy,
@@ -278,7 +278,7 @@ class AllocationDetailView(APIView):
     def delete(self, request: Request, policy: str, allocation: UUID) -> Response:
         """Withdraw an allocation. The audit log keeps it."""
         at, actor = clock.now(), actor_of(request)
-        _found(request, policy, allocation)
+        _read_allocation(request, policy, allocation)
         tag, query = require_if_match(request, "allocation"), read_query(ReasonFilterSerializer, request)
         services.withdraw_allocation(
             policy_slug=policy,
@@ -384,7 +384,7 @@ def this_year() -> Period:
     return whole_year(day_of(clock.now(), zone()))
 
 
-def _found(request: Request, policy: str, allocation: UUID) -> tuple[Allocation, str]:
+def _read_allocation(request: Request, policy: str, allocation: UUID) -> tuple[Allocation, str]:
     return services.get_allocation(
         policy_slug=policy,
         allocation_uid=allocation,
@@ -400,5 +400,5 @@ def _json(allocation: Allocation, path: str) -> Any:
 
 
 def _answer(request: Request, policy: str, uid: UUID, status: int = 200) -> Response:
-    allocation, path = _found(request, policy, uid)
+    allocation, path = _read_allocation(request, policy, uid)
     return with_etag(Response(_json(allocation, path), status=status), services.tag_of(allocation))

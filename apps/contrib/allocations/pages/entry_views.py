@@ -44,7 +44,7 @@ from apps.web.shell.requests import SeeOther, actor_of, is_htmx
 @require_safe
 def entry(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
     """Allocations, the core-hours that its shares amount to, and the dates of its shares."""
-    core_hours = _found(request, policy, uid)
+    core_hours = _read_core_hours(request, policy, uid)
     if name != lines.name_slug(core_hours.entry.name):
         return SeeOther(allocation_presenters.tab_url(policy, uid, core_hours.entry.name))
     return _page(request, core_hours)
@@ -53,7 +53,7 @@ def entry(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRespon
 @require_safe
 def summary(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Fragment of an entry's page; redirects to the full page unless htmx requests it."""
-    core_hours = _found(request, policy, uid)
+    core_hours = _read_core_hours(request, policy, uid)
     if not is_htmx(request):
         return SeeOther(allocation_presenters.tab_url(policy, uid, core_hours.entry.name))
     line = allocation_presenters.draw_line(core_hours.table, core_hours.row)
@@ -71,7 +71,7 @@ def summary(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def allocate(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Allocate core-hours to this entry."""
-    core_hours = _found(request, policy, uid)
+    core_hours = _read_core_hours(request, policy, uid)
     back = allocation_presenters.tab_url(policy, uid, core_hours.entry.name)
     if request.method != "POST":
         return SeeOther(back)
@@ -95,7 +95,7 @@ def allocate(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def dates(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Publish the first and last day of the entry's shares; `step=remove` removes both."""
-    core_hours = _found(request, policy, uid)
+    core_hours = _read_core_hours(request, policy, uid)
     back = allocation_presenters.tab_url(policy, uid, core_hours.entry.name)
     if request.method != "POST":
         return SeeOther(f"{back}#dates")
@@ -115,14 +115,14 @@ def dates(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
             form.add_refusal(refusal)
         except Conflict as refusal:
             form.add_refusal(refusal)
-            return _page(request, _found(request, policy, uid), dates_form=form, status=409)
+            return _page(request, _read_core_hours(request, policy, uid), dates_form=form, status=409)
         else:
             add_published_message(request, revision)
             return SeeOther(f"{back}#dates")
     return _page(request, core_hours, dates_form=form, status=422)
 
 
-def _found(request: HttpRequest, policy: str, uid: UUID) -> EntryCoreHours:
+def _read_core_hours(request: HttpRequest, policy: str, uid: UUID) -> EntryCoreHours:
     period = period_from_query(request, clock.now()).period
     return get_entry_core_hours(policy_slug=policy, uid=uid, period=period, zone=zone(), actor=actor_of(request))
 

@@ -256,7 +256,7 @@ def trial_context(request: HttpRequest, policy: str, table: AllocationTable) -> 
         return context
     try:
         parent_uid = uid_from_query(chosen) or table.group.entry
-        found_trial = preview_core_hours(
+        trial = preview_core_hours(
             policy_slug=policy,
             query=ConversionQuery(parent_uid=parent_uid, period=table.period, zone=zone()),
             core_h=read_amount(typed),
@@ -268,7 +268,7 @@ def trial_context(request: HttpRequest, policy: str, table: AllocationTable) -> 
         return {**context, "trial_problem": str(problem), "trial_code": "number"}
     except DomainError as refusal:
         return {**context, "trial_problem": refusal.message, "trial_code": refusal.code}
-    return {**context, "trial": found_trial, "trial_lines": _trial_lines(found_trial, table)}
+    return {**context, "trial": trial, "trial_lines": _trial_lines(trial, table)}
 
 
 def _trial_lines(trial: Any, table: AllocationTable) -> list[tuple[str, str]]:

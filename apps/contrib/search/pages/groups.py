@@ -60,7 +60,7 @@ class ResultGroup:
 
 def groups_of(result: SearchResult, here: SearchContext, *, only: str = "") -> list[ResultGroup]:
     """Result groups, the best match first, with at most MOST_LINES lines in all. only: the one group to return."""
-    made = [(group.hits[0].match, _found_group(group, result.query, here, only)) for group in result.groups]
+    made = [(group.hits[0].match, _hit_group(group, result.query, here, only)) for group in result.groups]
     denied: list[ResultGroup] = []
     if not only:
         made += _static_groups(result.query, here)
@@ -80,7 +80,7 @@ def empty_groups(recent: Sequence[EntryHit], here: SearchContext) -> list[Result
     return [group for group in groups if group.items]
 
 
-def _found_group(group: Group, query: str, here: SearchContext, only: str) -> ResultGroup:
+def _hit_group(group: Group, query: str, here: SearchContext, only: str) -> ResultGroup:
     items = [_choice(hit) for hit in group.hits]
     more = None if group.n is None else max(group.n - len(items), 0)
     url = f"{reverse('dashboard:search')}?{urlencode({'q': query, 'in': group.kind})}"
