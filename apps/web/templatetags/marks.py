@@ -190,6 +190,12 @@ def as_typed(value: float) -> str:
 
 
 @register.filter
+def plural_count(value: float) -> int:
+    """The whole number that chooses between singular and plural: 1 CPU, 0.5 and 1.5 CPUs."""
+    return int(value) if float(value).is_integer() else 2
+
+
+@register.filter
 def age(seconds: float) -> str:
     return presentation.age(seconds)
 
