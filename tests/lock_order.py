@@ -125,13 +125,13 @@ def watched_locks(*, is_of_services: bool = False, covers_changes: bool = True) 
             each.execute_wrappers.remove(watch)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # what a test is held against must not depend on those that ran before
 def lock_watch() -> Iterator[LockWatch]:
     with watched_locks(is_of_services=True, covers_changes=False) as watch:
         yield watch
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # what a test is held against must not depend on those that ran before
 def watch_of_changes() -> Iterator[LockWatch]:
     """In place of `lock_watch`: of all that a statement may wait for."""
     with watched_locks(is_of_services=True) as watch:

@@ -198,10 +198,11 @@ def test_every_operation_of_the_schema_has_a_row() -> None:
         for method in methods
         if method in ("get", "post", "put", "patch", "delete")
     }
-    assert len(described) > 150
+    assert len(described) > 120  # of the core
     assert described - {operation_of(row) for row in REST} == set()
 
 
+@pytest.mark.product
 def test_every_kind_of_object_still_fits_an_operation() -> None:
     operations = {operation_of(row) for row in REST}
     assert [pattern for pattern in ABOUT if not any(re.fullmatch(pattern, each) for each in operations)] == []

@@ -1,4 +1,4 @@
-"""A policy's newest usage under settings of `aequus` that somebody tries: what its operator and resolution change."""
+"""A policy's newest usage under settings of `aequus` that a reader tries: what its operator and resolution change."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ def saved(page: Page, n: int) -> None:
 
 
 def predicted(page: Page) -> None:
-    """The prediction is that of the numbers on the page, and nothing is asked for."""
-    known = page.locator("#shares[data-predicted]:not([data-asking])")
+    """The prediction is that of the numbers on the page, and nothing is asked for; without forecasts there is none."""
+    known = page.locator("#shares[data-predicted]:not([data-asking]), #shares[data-outlook='']")
     expect(known).to_be_attached(timeout=30_000)  # the first one of a process loads hours of usage
 
 

@@ -114,7 +114,7 @@ def photograph(page: Page, name: str) -> None:
 
 def test_the_number_of_pages_is_unchanged() -> None:
     """A filter that loses pages by mistake would make everything below true of nothing."""
-    assert sum(map(is_opened, PAGES)) > 80
+    assert sum(map(is_opened, PAGES)) > 70
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ def lines_of(html: str, *places: str) -> str:
     return DIFFERING.sub("...", "\n".join(line for line in lines if line))
 
 
+@pytest.mark.product
 @pytest.mark.parametrize("part", range(PARTS))
 def test_texts_of_a_page(world: World, part: int, snapshot: SnapshotAssertion) -> None:
     client = world.client("admin")
@@ -49,6 +50,7 @@ def test_texts_of_a_page(world: World, part: int, snapshot: SnapshotAssertion) -
             assert {"action", "method"} & form.attributes.keys(), (path, form.html)
 
 
+@pytest.mark.product
 def test_texts_around_every_page(world: World, snapshot: SnapshotAssertion) -> None:
     html = world.client("admin").get("/").content.decode()
     around = Page(html)

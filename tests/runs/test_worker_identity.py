@@ -154,6 +154,7 @@ def test_a_backoff_from_before_a_clock_reset_has_ended() -> None:
     assert Run.objects.get(pk=run.pk).attempts == 2
 
 
+@pytest.mark.product
 def test_beat_has_the_entries_of_plug_ins_and_none_of_a_task_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # the handlers are for a process of its own
     monkeypatch.setattr("django_celery_beat.schedulers.close_old_connections", lambda: None)

@@ -40,6 +40,7 @@ from apps.runs.fault_points import fault_point
 from apps.usage.models import SiteDay, Source
 from apps.usage.parsers.base import I8
 from apps.usage.records.peer_sums import HourSums, RunningJobs, record_contact, replace_running, replace_sums
+from apps.usage.records.versions import lock_source
 
 _MB = 1024.0  # bytes in a GB
 _MOST_REQUESTED_S = 31 * 86_400.0  # bound of a job's requested time; the capacity bounds only its cores
@@ -227,6 +228,7 @@ def _apply(row: Subscription, document: UsageDocument, uids: list[UUID], sifted:
     sums, and the result would depend on the time of the fetch. A complete reading from 0 replaces everything reported
     before: hours that it omits are empty.
     """
+    lock_source(row.source_id)  # before its row, as everywhere
     source = _store_site_name(Source.all_objects.get(pk=row.source_id), document.head.site)
     counted = np.isin(document.row_hour, sifted.hours)
     running = None if sifted.running_is_quarantined else document.running

@@ -27,6 +27,7 @@ from tests.federation.usage_feeds.restored_site import Backup, Follower, Job, Re
 from tests.instants import AT
 
 pytestmark = pytest.mark.django_db
+MERGES_TRANSACTIONS = True  # each random example is rolled back, which `tests.lock_order` leaves out
 
 
 @pytest.fixture
