@@ -1,9 +1,9 @@
-// Keys of every page: / and Ctrl-K search, ? lists the keys, g and a letter opens a page, and a single key presses the
-// control that carries it: data-shortcut="e". Single keys can be switched off, and are dead in fields (WCAG 2.1.4).
-import { openPalette } from "./palette.js";
+// Keys of every page: / and Ctrl-K press the search of the top bar, ? lists the keys, g and a letter opens a page, and a
+// single key presses the control that carries it: data-shortcut="e". Single keys can be switched off, and are dead in
+// fields (WCAG 2.1.4).
 
 const SECOND_KEY_MS = 1500;
-const parts = document.getElementById("palette-parts");
+const parts = document.getElementById("keys-parts");
 const usual = { z: "[data-live-pause]:not([hidden])" }; // controls that need no mark of their own
 const NEVER = -Infinity;
 let sheet = null, first = NEVER; // when g was pressed, by the clock of the page, which begins with it
@@ -23,11 +23,17 @@ function press(key) {
   return true;
 }
 
+function openSearch(event) {
+  const control = document.querySelector("[data-palette]");
+  if (!control) return;
+  event.preventDefault();
+  control.click();
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || !parts) return;
   if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
-    event.preventDefault();
-    return openPalette();
+    return openSearch(event);
   }
   if (event.ctrlKey || event.metaKey || event.altKey || inField(event.target) || document.querySelector("dialog[open]")) return undefined;
   if (!usesSingleKeys()) return undefined;
@@ -35,10 +41,10 @@ document.addEventListener("keydown", (event) => {
   first = NEVER;
   if (isSecond && press(`g ${event.key}`)) event.preventDefault();
   else if (event.key === "g") first = event.timeStamp;
-  else if (event.key === "/" || event.key === "?") {
+  else if (event.key === "/") openSearch(event);
+  else if (event.key === "?") {
     event.preventDefault();
-    if (event.key === "/") openPalette();
-    else showKeys();
+    showKeys();
   } else if (event.key.length === 1 && press(event.key)) event.preventDefault();
   return undefined;
 });

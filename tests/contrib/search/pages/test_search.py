@@ -142,10 +142,10 @@ def test_every_page_has_search_and_the_keys_of_its_links(eva: Client) -> None:
 
 
 def test_single_keys_are_switched_off_and_on_in_one_browser(eva: Client) -> None:
-    assert read(eva.get("/")).one("#palette-parts").attributes["data-keys"] == "on"
+    assert read(eva.get("/")).one("#keys-parts").attributes["data-keys"] == "on"
     answer = eva.post("/keys/", {"keys": "off", "next": "/usage/sources/"})
     assert (answer.status_code, answer["Location"]) == (303, "/usage/sources/")
-    assert read(eva.get("/")).one("#palette-parts").attributes["data-keys"] == "off"
+    assert read(eva.get("/")).one("#keys-parts").attributes["data-keys"] == "off"
     eva.post("/keys/", {"keys": "on", "next": "https://elsewhere.example/"})
-    assert read(eva.get("/")).one("#palette-parts").attributes["data-keys"] == "on"
+    assert read(eva.get("/")).one("#keys-parts").attributes["data-keys"] == "on"
     assert eva.post("/keys/", {"keys": "on", "next": "https://elsewhere.example/"})["Location"] == "/"

@@ -25,13 +25,13 @@ function make() {
 }
 
 /** Opens at once; what it lists comes with the first answer. */
-export function openPalette(text = "") {
+function openPalette() {
   if (!parts) return;
   if (!dialog) make();
   if (dialog.open) return;
   opener = document.activeElement;
   dialog.showModal();
-  input().value = text;
+  input().value = "";
   input().focus();
   ask(0);
 }
