@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 import sys
 
-# Read files and print numbers: need no instance, no secrets, no directory to write in.
-ENGINE_ALONE = ("compute", "jobs", "simulate")
+# Read files and print numbers: need no instance, no secrets, no directory to write in. By the app that has them.
+ENGINE_ALONE = {"compute": "apps.cli", "jobs": "apps.contrib.jobs", "simulate": "apps.contrib.lab"}
 # Only start other processes: loading all applications would make each start a second longer.
 STARTERS = ("up", "with_stack", "serve")
 
@@ -27,13 +27,17 @@ def main() -> None:
 
 def _configure() -> None:
     """Settings before anything else, so that a wrong one is a line that names it."""
+    import django
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import get_commands
 
     from apps.core.private_dirs import InsecureDirectory
 
     if sys.argv[1:2] and sys.argv[1] in ENGINE_ALONE:
         settings.configure(INSTALLED_APPS=["apps.cli"], LOGGING_CONFIG=None)
+        django.setup()
+        get_commands().update(ENGINE_ALONE)  # the models of a plug-in would need the other apps
         return
     try:
         _ = settings.INSTALLED_APPS

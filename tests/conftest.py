@@ -214,6 +214,15 @@ def _folders(path: Path) -> frozenset[str]:
 
 
 @pytest.fixture(autouse=True)
+def _umask() -> Iterator[None]:
+    """The agent's files are its own; those of later tests in this process are not."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture(autouse=True)
 def _no_attempts_to_sign_in() -> None:
     """Of earlier tests, which came from the same address."""
     attempts = sys.modules.get("apps.pages.sign_in.views")

@@ -224,7 +224,7 @@ def _later(priority: MyPriority, outlook: Outlook | None) -> list[Message]:
     if has_no_shares(step):
         return [build_message("when.no_shares", parent=step.parent_name)]
     if step.state != "over":
-        if step.state == "under" and outlook is not None and outlook.at is not None:
+        if step.state in ("under", "idle") and outlook is not None and outlook.at is not None:
             return [_named("when.under_until", priority, step, on=outlook.at)]
         return [build_message("when.not_over")]
     return [_date(priority, step, outlook)]

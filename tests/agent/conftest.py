@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,15 +9,6 @@ import pytest
 
 from agent.build import build
 from tests.agent.fakes import Place
-
-
-@pytest.fixture(autouse=True)
-def _umask() -> Iterator[None]:
-    """The agent's files are its own; those of later tests in this process are not."""
-    before = os.umask(0o022)
-    os.umask(before)
-    yield
-    os.umask(before)
 
 
 @pytest.fixture(scope="session")
