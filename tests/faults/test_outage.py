@@ -129,7 +129,7 @@ from apps.accounts.actor import COMMAND
 from apps.core import clock
 from apps.contrib.schedulers.services import connect_scheduler
 given = {"mode": "on", "namespace": NAMESPACE, "step": 1, "limits": {"unmapped_percent": 50}}
-connect_scheduler(policy_slug=POLICY_SLUG, name="c9", given=given, at=clock.now(), actor=COMMAND)
+connect_scheduler(policy_slug=POLICY_SLUG, name="c9", settings=given, at=clock.now(), actor=COMMAND)
 from django.core.management import call_command
 call_command("create_token", "--user", "admin", "--scope", "priorities:read", "--scope", "schedulers")
 """
