@@ -107,9 +107,14 @@ def site_of(address: Optional[str]) -> str:
     text = (address or os.environ.get("FAIRSHARE_SITE_URL") or SITE).strip().rstrip("/")
     if not text:
         raise Failure(USAGE, "Which site? Give --site https://…, or set FAIRSHARE_SITE_URL.")
-    parts = urllib.parse.urlsplit(text)
+    no_address = Failure(USAGE, f"--site {clean(text)} is no address: it is like https://fairshare.example.org.")
+    try:
+        parts = urllib.parse.urlsplit(text)
+        parts.port  # noqa: B018  it is checked when it is read
+    except ValueError:
+        raise no_address
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise Failure(USAGE, f"--site {clean(text)} is no address: it is like https://fairshare.example.org.")
+        raise no_address
     if parts.username is not None or parts.password is not None:
         raise Failure(USAGE, "--site takes no user name or password: the token says who you are.")
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:

@@ -267,8 +267,8 @@ def check_site(text: str) -> str:
     scheme, _, rest = text.strip().partition("://")
     address, _, path = rest.partition("/")
     if address.startswith("["):
-        host, _, port = address[1:].partition("]")
-        is_host, has_port = _LETTERS.union(":.").issuperset(host), bool(port)
+        host, end, port = address[1:].partition("]")
+        is_host, has_port = bool(end) and _LETTERS.union(":.").issuperset(host), bool(port)
         port = port[1:] if port.startswith(":") else port and "?"
     else:
         host, colon, port = address.partition(":")

@@ -164,9 +164,11 @@ def test_a_token_that_is_a_folder_or_a_pipe_is_refused_at_once(tmp_path: Path) -
 @pytest.mark.parametrize(
     "site",
     first(
-        4,
+        6,
         [
             "http://fairshare.example.org",
+            "https://[x",
+            "https://x:abc",
             "ftp://x",
             "fairshare.example.org",
             "https://",
