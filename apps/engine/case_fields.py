@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from apps.engine.case_text import RepeatedKeys, shown
+from apps.engine.case_text import RepeatedKeys, finite, shown
 from apps.engine.errors import BadCase
 
 _REQUIRED = object()
@@ -101,17 +101,6 @@ def refuse_unknown(
 def refuse_repeated(section: Mapping[str, Any], place: str) -> None:
     if isinstance(section, RepeatedKeys):
         raise BadCase("given twice", place=f"{place}.{section.repeated}")
-
-
-def finite(value: object) -> float | None:
-    """The number as a double if it is finite, otherwise None."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _range(minimum: float, maximum: float) -> str:

@@ -124,15 +124,21 @@ def read_id(value: object) -> str | int | float | None:
     return value
 
 
-def weight(value: object) -> float | None:
-    """The number as a double if it is finite and not negative, otherwise None."""
+def finite(value: object) -> float | None:
+    """The number as a double if it is finite, otherwise None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
         number = float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) and number >= 0 else None
+    return number if math.isfinite(number) else None
+
+
+def weight(value: object) -> float | None:
+    """The number as a double if it is finite and not negative, otherwise None."""
+    number = finite(value)
+    return number if number is not None and number >= 0 else None
 
 
 def shown(value: object) -> str:

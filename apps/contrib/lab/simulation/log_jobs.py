@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from apps.engine.arrays import FloatArray, IntArray
-from apps.engine.case_fields import finite, refuse_repeated
-from apps.engine.case_text import shown
+from apps.engine.case_fields import refuse_repeated
+from apps.engine.case_text import finite, shown
 from apps.engine.cases import Policy
 from apps.engine.errors import BadCase
 

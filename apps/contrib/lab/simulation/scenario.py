@@ -12,8 +12,8 @@ from apps.contrib.lab.simulation.streams import HOUR_S, Site, Stream, read_strea
 from apps.engine.algorithms import read_algorithm
 from apps.engine.algorithms.aequus import puts_zero_shares_last
 from apps.engine.arrays import BoolArray
-from apps.engine.case_fields import finite, read_flag, read_integer, read_number, read_table, refuse_unknown
-from apps.engine.case_text import RepeatedKeys, read_id, shown
+from apps.engine.case_fields import read_flag, read_integer, read_number, read_table, refuse_unknown
+from apps.engine.case_text import RepeatedKeys, finite, read_id, shown
 from apps.engine.cases import Policy, read_policy
 from apps.engine.decay import Window
 from apps.engine.decay_functions import decay_parameter_names

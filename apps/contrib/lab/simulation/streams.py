@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.contrib.lab.simulation.log_jobs import Trace, read_trace
-from apps.engine.case_fields import finite, read_integer, read_number, refuse_repeated
-from apps.engine.case_text import shown
+from apps.engine.case_fields import read_integer, read_number, refuse_repeated
+from apps.engine.case_text import finite, shown
 from apps.engine.cases import Policy
 from apps.engine.errors import BadCase
 

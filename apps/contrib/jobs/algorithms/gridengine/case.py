@@ -26,8 +26,8 @@ from apps.contrib.jobs.algorithms.gridengine.config import (
     read_object,
 )
 from apps.contrib.jobs.algorithms.gridengine.owners import Kind, Node, Owner, Owners, read_share_tree
-from apps.engine.case_fields import finite, read_integer, read_list, read_number, refuse_repeated, refuse_unknown
-from apps.engine.case_text import read_id, shown
+from apps.engine.case_fields import read_integer, read_list, read_number, refuse_repeated, refuse_unknown
+from apps.engine.case_text import finite, read_id, shown
 from apps.engine.errors import BadCase
 
 State = Literal["pending", "running", "held", "suspended"]

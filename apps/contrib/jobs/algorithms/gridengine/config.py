@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from apps.engine.case_fields import finite, read_integer, read_number, read_table, refuse_unknown
-from apps.engine.case_text import shown
+from apps.engine.case_fields import read_integer, read_number, read_table, refuse_unknown
+from apps.engine.case_text import finite, shown
 from apps.engine.errors import BadCase
 
 LARGEST = 1e15  # bound of shares, tickets and weights: far beyond 32 bits, and products of three stay finite
