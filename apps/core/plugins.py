@@ -15,6 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar
+from uuid import UUID
 
 from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
@@ -137,6 +138,12 @@ class PluginConfig(AppConfig):
 
     def account_facts(self, priority: Any, *, actor: Any, at: datetime) -> Mapping[str, Any]:
         """Fields of `AccountFacts` about an account of the actor now. Read by `pages.my_priority.facts`."""
+        return {}
+
+    def projections(self, *, view: Any, uids: Sequence[UUID]) -> Mapping[UUID, Any]:
+        """When entries of a `PolicyView` will be on target, by uid, all in one pass: `Projection` of
+        `priorities.projections`, which reads them.
+        """
         return {}
 
     def draft_outlook_url(self, change_set: int) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.utils.translation import gettext_lazy as _
 
@@ -35,6 +36,11 @@ class ForecastConfig(PluginConfig):
         from apps.contrib.forecast.outlook import outlook_of
 
         return {"outlook": outlook_of(priority)}
+
+    def projections(self, *, view: Any, uids: Sequence[UUID]) -> Mapping[UUID, Any]:
+        from apps.contrib.forecast.projections import project
+
+        return dict(project(view, uids))
 
     def draft_outlook_url(self, change_set: int) -> str:
         from django.urls import reverse

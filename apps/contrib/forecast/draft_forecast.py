@@ -11,7 +11,6 @@ from uuid import UUID
 from cachetools import LRUCache, cached
 
 from apps.contrib.forecast.entry_forecast import (
-    CurvePoint,
     Outlook,
     curve_of,
     forecast_level,
@@ -23,6 +22,7 @@ from apps.contrib.forecast.selectors import level_state, slack_at
 from apps.engine.explain import Recovery
 from apps.policies.models import Policy
 from apps.priorities.metering import has_known_decay, window_of
+from apps.priorities.projections import CurvePoint
 from apps.priorities.selectors.draft import DraftRow, DraftView
 from apps.priorities.selectors.draft_group import DraftGroup
 from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key

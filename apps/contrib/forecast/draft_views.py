@@ -10,7 +10,6 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.contrib.forecast.draft_forecast import GroupForecast, MemberOutlook, get_group_forecast
-from apps.contrib.forecast.views import when_text
 from apps.core.errors import Invalid
 from apps.engine.explain import Recovery
 from apps.pages.changes.drafts import pages
@@ -19,6 +18,7 @@ from apps.pages.changes.drafts.group_views import page_url, parent_of
 from apps.pages.changes.drafts.pages import EditorState
 from apps.priorities.selectors.draft import DraftRow
 from apps.priorities.selectors.draft_group import get_draft_group
+from apps.web.day_on_target import when_text
 from apps.web.edit_refusals import message_of
 from apps.web.shell import presentation
 from apps.web.shell.requests import fragment
@@ -58,7 +58,7 @@ def _when(group_forecast: GroupForecast, row: DraftRow, recovery: Recovery | Non
         return presentation.UNKNOWN
     if not row.has_usage:
         return _("no demand")
-    return presentation.UNKNOWN if recovery is None else when_text(recovery, group_forecast.instant(recovery))
+    return presentation.UNKNOWN if recovery is None else when_text(recovery.outcome, group_forecast.instant(recovery))
 
 
 @require_safe

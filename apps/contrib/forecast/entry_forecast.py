@@ -44,13 +44,13 @@ from apps.engine.explain import (
 from apps.explain.levels import Numbers, effects_of
 from apps.policies.models import Policy
 from apps.priorities.entry_order import is_on_target
+from apps.priorities.projections import HORIZON_DAYS, CurvePoint
 from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import factor as written
 from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
 
 F8 = npt.NDArray[np.float64]
-HORIZON_DAYS = 90  # a later date is too uncertain to plan with
 _NEGLIGIBLE = 1e-3  # weight at the end of the window below which the closed form ignores the window
 Method = Literal["closed_form", "hour_by_hour"]
 
@@ -243,16 +243,9 @@ def _scaled(known: F8, now: float) -> F8:
     return known + np.where(np.arange(len(known)) == 0, now, 0.0)
 
 
-@dataclass(frozen=True)
-class CurvePoint:
-    """The entry's fraction of its group at an instant: most likely, quartiles, and range."""
-
-    at: datetime
-    likely: float
-    least: float
-    p25: float
-    p75: float
-    most: float
+def instant_of(as_of: datetime, recovery: Recovery) -> datetime | None:
+    """Return the instant of a recovery to come; None for one that is there or never comes."""
+    return None if not recovery.in_s else as_of + timedelta(seconds=recovery.in_s)
 
 
 def curve_of(outlook: Outlook, as_of: datetime, *, days: float, n_points: int = 41) -> Sequence[CurvePoint]:

@@ -13,10 +13,11 @@ from django.http import QueryDict
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
-from apps.contrib.forecast.entry_forecast import CurvePoint, FactorPoint
+from apps.contrib.forecast.entry_forecast import FactorPoint
 from apps.contrib.forecast.selectors import Forecast, ForecastLevel, curve_days
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery, RecoveryRange
+from apps.priorities.projections import CurvePoint
 from apps.priorities.sentences import text_of
 from apps.priorities.sentences.numbers import factor as factor_text
 from apps.priorities.sentences.numbers import percent

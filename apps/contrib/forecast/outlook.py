@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-
 import numpy as np
 import numpy.typing as npt
 
+from apps.contrib.forecast.entry_forecast import instant_of
 from apps.contrib.forecast.selectors import Forecast, build_forecast
-from apps.engine.explain import Recovery
 from apps.explain.my_priority import MyPriority
 from apps.explain.verdict import Outlook
 from apps.policies.selectors import find_policy
@@ -45,12 +43,12 @@ def outlook_in(forecast: Forecast, priority: MyPriority) -> Outlook | None:
     return Outlook(
         recoveries.middle.outcome,
         as_of,
-        at=_instant(as_of, recoveries.middle),
-        earliest=_instant(as_of, recoveries.soonest),
-        latest=_instant(as_of, recoveries.latest),
+        at=instant_of(as_of, recoveries.middle),
+        earliest=instant_of(as_of, recoveries.soonest),
+        latest=instant_of(as_of, recoveries.latest),
         usual=expected.share_seen,
         quiet=quiet,
-        quiet_at=None if quiet is None else _instant(as_of, expected.at_share(quiet).middle),
+        quiet_at=None if quiet is None else instant_of(as_of, expected.at_share(quiet).middle),
     )
 
 
@@ -62,7 +60,3 @@ def quietest_week(own_daily: F8, group_daily: F8) -> float | None:
     own, group = (np.convolve(daily, np.ones(_WEEK_DAYS), mode="valid") for daily in (own_daily, group_daily))
     parts = own[group > 0] / group[group > 0]
     return float(min(parts.min(), 1.0)) if len(parts) else None
-
-
-def _instant(as_of: datetime, recovery: Recovery) -> datetime | None:
-    return None if not recovery.in_s else as_of + timedelta(seconds=recovery.in_s)

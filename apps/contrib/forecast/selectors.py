@@ -16,8 +16,6 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.accounts.request_cache import once_per_request
 from apps.contrib.forecast.entry_forecast import (
-    HORIZON_DAYS,
-    CurvePoint,
     FactorAhead,
     LevelState,
     Outlook,
@@ -39,6 +37,7 @@ from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
 from apps.priorities.entry_order import slack_of
 from apps.priorities.metering import has_known_decay, window_of
+from apps.priorities.projections import HORIZON_DAYS, CurvePoint
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences import SCENARIO, TEXTS, Message, build_message
 from apps.priorities.sentences.numbers import span

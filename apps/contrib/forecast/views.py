@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.utils import formats, timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, pgettext
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
 from apps.contrib.forecast.figures import SHARE, read_share
@@ -26,6 +24,7 @@ from apps.pages.my_priority.account_choice import page_url
 from apps.pages.my_priority.cards import NUMBERS, answer_card
 from apps.pages.my_priority.figure_requests import frame_of, read_account
 from apps.priorities.sentences import text_of
+from apps.web.day_on_target import when_text
 from apps.web.shell import presentation
 from apps.web.shell.requests import actor_of
 
@@ -176,7 +175,7 @@ def _rank(place: RankRange, of: int) -> str:
 
 def target_line(tried: ScenarioResult, shown: ForecastLevel, back: Recovery, back_if: Recovery) -> ChangeLine:
     """When the level reaches its target; for a level below it, until when it stays below."""
-    before, after = (when_text(each, tried.instant(each)) for each in (back, back_if))
+    before, after = (when_text(each.outcome, tried.instant(each)) for each in (back, back_if))
     words = {"name": shown.name}
     actual, target = shown.actual, shown.target
     if tried.scenario.target is not None or actual is None or target is None or actual >= target:
@@ -188,20 +187,6 @@ def target_line(tried: ScenarioResult, shown: ForecastLevel, back: Recovery, bac
         for each, words_of in ((back, before), (back_if, after))
     )
     return ChangeLine("under_until", _("%(name)s under its target until") % words, before, after)
-
-
-def when_text(recovery: Recovery, at: datetime | None) -> str:
-    """A date, or a short reason why there is none. at: the instant, if there is one."""
-    if recovery.outcome == "on_target":
-        return _("now")
-    if at is not None:
-        return formats.date_format(timezone.localtime(at), pgettext("a day in a chart", "j M"))
-    words = {
-        "never_if_nobody_runs": _("never without new usage"),
-        "not_at_this_pace": _("not at this pace"),
-        "not_within_horizon": _("not within 90 days"),
-    }
-    return words[recovery.outcome]
 
 
 _FIELDS = ("core_h", "days", "load", "level", "target")

@@ -63,10 +63,10 @@ def test_both_cards_follow_the_page_with_what_its_address_says(alice: Client, gr
 @pytest.mark.parametrize(
     ("actual", "target", "outcome", "expected"),
     [
-        (0.2, 0.1, "not_at_this_pace", ("back_at_target", "not at this pace", "4 Dec")),
+        (0.2, 0.1, "not_at_this_pace", ("back_at_target", "> 90 days", "4 Dec")),
         (0.05, 0.1, "not_at_this_pace", ("under_until", "no end", "4 Dec")),
         (0.05, 0.1, "on_target", ("under_until", "now", "4 Dec")),
-        (None, 0.1, "not_at_this_pace", ("at_target", "not at this pace", "4 Dec")),
+        (None, 0.1, "not_at_this_pace", ("at_target", "> 90 days", "4 Dec")),
     ],
 )
 def test_reaching_the_target_from_below_is_not_a_return(

@@ -10,11 +10,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.contrib.forecast.entry_forecast import CurvePoint, FactorAhead, FactorPoint
+from apps.contrib.forecast.entry_forecast import FactorAhead, FactorPoint
 from apps.contrib.forecast.selectors import Forecast, ForecastLevel, curve_days, get_forecasts, get_my_forecasts
 from apps.contrib.forecast.what_if import RankRange, ScenarioResult, read_scenario, run_scenario
 from apps.core import clock
 from apps.engine.explain import Recovery, RecoveryRange
+from apps.priorities.projections import CurvePoint
 from apps.priorities.sentences import text_of
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import instant
