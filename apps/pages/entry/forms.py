@@ -5,7 +5,7 @@ from __future__ import annotations
 from django import forms
 from django.utils.translation import gettext_lazy
 
-from apps.web.share_input import Shares, read_shares
+from apps.web.share_input import Percentage, Shares, read_typed_shares
 
 
 class SharesForm(forms.Form):
@@ -22,8 +22,8 @@ class SharesForm(forms.Form):
     base_revision = forms.IntegerField(min_value=1)
     previewed = forms.CharField(max_length=40, required=False)
 
-    def clean_shares(self) -> Shares:
-        return read_shares(str(self.cleaned_data["shares"]))
+    def clean_shares(self) -> Shares | Percentage:
+        return read_typed_shares(str(self.cleaned_data["shares"]))
 
     @property
     def is_previewed(self) -> bool:

@@ -24,7 +24,7 @@ from apps.priorities.pins import pinned_among
 from apps.web import setting_texts as algorithm_text
 from apps.web.entry_changes import history_row
 from apps.web.origins import origin_of
-from apps.web.share_input import Shares, read_shares
+from apps.web.share_input import Percentage, Shares, read_typed_shares
 from apps.web.shell import lines, presentation, time_travel
 from apps.web.shell.publishing import add_published_message
 from apps.web.shell.requests import SeeOther, actor_of, fragment
@@ -76,7 +76,7 @@ def preview(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     typed = request.GET.get("shares", "")
     context: dict[str, Any] = {"typed": typed, "policy": policy, "uid": uid}
     try:
-        shares = read_shares(typed)
+        shares = read_typed_shares(typed)
     except ValidationError as error:
         return render(request, "pages/entry/_preview.html", {**context, "problem": error.messages[0]}, status=422)
     return render(request, "pages/entry/_preview.html", {**context, **_preview_context(request, policy, uid, shares)})
@@ -93,7 +93,7 @@ def change_shares(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     form.fields["reason"].required = wants_publish  # a preview needs no reason
     if not form.is_valid():
         return _show_form(request, policy, uid, form, shares=form.cleaned_data.get("shares"), status=422)
-    shares: Shares = form.cleaned_data["shares"]
+    shares: Shares | Percentage = form.cleaned_data["shares"]
     if not (wants_publish and form.is_previewed):
         return _show_form(request, policy, uid, form, shares=shares)
     try:
@@ -121,7 +121,7 @@ def _show_form(
     uid: UUID,
     form: SharesForm,
     *,
-    shares: Shares | None = None,
+    shares: Shares | Percentage | None = None,
     conflict: Conflict | None = None,
     status: int = 200,
 ) -> HttpResponse:
@@ -143,7 +143,7 @@ def _conflict_lines(conflict: Conflict | None) -> list[str]:
     ]
 
 
-def _preview_context(request: HttpRequest, policy: str, uid: UUID, shares: Shares) -> dict[str, Any]:
+def _preview_context(request: HttpRequest, policy: str, uid: UUID, shares: Shares | Percentage) -> dict[str, Any]:
     actor = actor_of(request)
     shares_preview = previews.preview_shares(policy_slug=policy, entry_uid=uid, shares=shares, actor=actor)
     page = get_entry_page(policy_slug=policy, uid=uid, actor=actor)

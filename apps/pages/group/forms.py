@@ -17,7 +17,7 @@ from apps.policies.operations.dated_shares import former_shares, is_boost
 from apps.policies.operations.percent import own_shares_for_percent
 from apps.policies.requests.group_division import Division, MemberTerms, NewMember, equal_terms
 from apps.policies.tree.columns import Node
-from apps.web.share_input import read_shares
+from apps.web.share_input import read_typed_shares
 from apps.web.shell import presentation
 
 BOOST_TIMES = 2
@@ -99,6 +99,8 @@ class GroupInput:
         node = self.nodes[uid]
         typed = unchanged_input(node)
         if (row.shares, row.until) == (typed.shares, typed.until):
+            return None
+        if f"shares-{uid}" in self.problems:  # of a percentage
             return None
         try:
             shares = node.shares if row.shares == typed.shares else _shares(row.shares)
@@ -195,7 +197,9 @@ def may_boost(node: Node) -> bool:
 
 
 def _shares(text: str) -> float | None:
-    shares = read_shares(text)
+    shares = read_typed_shares(text)
+    if isinstance(shares, dict):
+        raise ValidationError(_("Enter shares; percent works once the entry exists."), code="percent")
     return None if isinstance(shares, str) else shares
 
 
@@ -204,10 +208,10 @@ _NOTHING_LEFT = gettext_lazy("Enter less than 100 %.")
 
 def _percent(text: str) -> float | None:
     try:
-        percent = read_shares(text.removesuffix("%"))
+        amount = read_typed_shares(text)
     except ValidationError:
         return None
-    return None if isinstance(percent, str) or percent > 100 else float(percent)
+    return amount["percent"] if isinstance(amount, dict) else None
 
 
 def _number(text: str) -> float:

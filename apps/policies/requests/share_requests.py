@@ -5,6 +5,7 @@ A request is a change set of origin `request`. It gives no rights: publishing it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
@@ -120,13 +121,15 @@ def grant_request(
     *,
     id: int,
     version: int,
-    shares: float | None = None,
+    shares: float | Mapping[str, float] | None = None,
     until: date | None = _UNSET,
     text: str = "",
     at: datetime,
     actor: Actor,
 ) -> Revision:
     """Publish a request. shares, until: grant these instead, as a new version by the deciding manager.
+
+    shares: a number, or {"percent": …} of the parent, 0–100, while the siblings keep theirs.
 
     Granting a request unchanged also counts as approval by a second person.
     """
@@ -199,21 +202,23 @@ def _locked_request(id: int, version: int, at: datetime, actor: Actor) -> Change
 
 
 def _other_operations(
-    change_set: ChangeSet, shares: float | None, until: date | None, at: datetime
+    change_set: ChangeSet, shares: float | Mapping[str, float] | None, until: date | None, at: datetime
 ) -> list[Operation] | None:
     """Return the operations that are granted instead; None if the request is granted unchanged."""
     if shares is None and until is _UNSET:
         return None
-    asked = offer_of(change_set)
-    wanted = asked.shares if shares is None else _amount(shares)
+    assert change_set.asks_entry_uid is not None, "checked when it was locked"  # noqa: S101 - an invariant, not input
+    asked, tree = offer_of(change_set), load_tree(change_set.policy)
+    if isinstance(shares, Mapping):
+        wanted: object = shares_for_target(tree, change_set.asks_entry_uid, shares["percent"] / 100)
+    else:
+        wanted = asked.shares if shares is None else _amount(shares)
     day = asked.until if until is _UNSET else until
     if (wanted, day) == (asked.shares, asked.until):
         return None
     if not isinstance(wanted, int | float):
         raise _invalid("shares", "must be a number")
-    assert change_set.asks_entry_uid is not None, "checked when it was locked"  # noqa: S101 - an invariant, not input
-    node = node_of_request(load_tree(change_set.policy), change_set.asks_entry_uid)
-    return _operations(node, wanted, day, at)
+    return _operations(node_of_request(tree, change_set.asks_entry_uid), wanted, day, at)
 
 
 def _offer(change_set: ChangeSet, operations: list[Operation], actor: Actor, at: datetime) -> ChangeSet:

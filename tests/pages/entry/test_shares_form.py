@@ -6,7 +6,7 @@ import pytest
 from django.forms import ValidationError
 
 from apps.pages.entry.forms import SharesForm
-from apps.web.share_input import read_shares
+from apps.web.share_input import read_shares, read_typed_shares
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,23 @@ def test_decimal_point_comma_and_inherit_are_accepted(typed: str, value: object)
 def test_anything_else_is_refused_with_a_reason(typed: str) -> None:
     with pytest.raises(ValidationError):
         read_shares(typed)
+
+
+@pytest.mark.parametrize(("typed", "percent"), [("25 %", 25.0), ("12,5%", 12.5), (" 0 % ", 0.0), ("100 %", 100.0)])
+def test_a_percentage_of_the_parent_is_read_where_shares_are_typed(typed: str, percent: float) -> None:
+    assert read_typed_shares(typed) == {"percent": percent}
+
+
+def test_a_number_is_a_percentage_only_in_percent_mode() -> None:
+    assert read_typed_shares("25") == 25.0
+    assert read_typed_shares("25", is_percent=True) == {"percent": 25.0}
+    assert read_typed_shares("inherit", is_percent=True) == "parent"
+
+
+@pytest.mark.parametrize("typed", ["101 %", "-1 %", "%", "abc %", "25 % %", "inherit %"])
+def test_a_percentage_outside_of_its_range_is_refused(typed: str) -> None:
+    with pytest.raises(ValidationError):
+        read_typed_shares(typed)
 
 
 def test_a_change_needs_a_reason_and_a_base_revision() -> None:

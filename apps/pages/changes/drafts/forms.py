@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from apps.core.errors import FieldProblem, Invalid
 from apps.pages.changes.drafts.presenters import PERCENT
 from apps.policies.operations.apply import Operation
-from apps.web.share_input import read_shares
+from apps.web.share_input import read_shares, read_typed_shares
 
 
 def read_operation(data: QueryDict) -> Operation:
@@ -27,18 +27,13 @@ def read_operation(data: QueryDict) -> Operation:
 OWN = "own"
 
 
-def read_typed_shares(text: str, *, mode: str = "", source: Any = OWN) -> Any:
-    """Read a number, `inherit`, or a percentage of the parent: "25 %", or any number in the percent mode.
+def read_amount(text: str, *, mode: str = "", source: Any = OWN) -> Any:
+    """Read shares as the operation `set_shares` takes them; in the percent mode, any number is a percentage.
 
     source: siblings from which a percentage is taken; OWN changes the entry's own shares alone.
     """
-    plain = text.strip()
-    if plain.endswith("%") or (mode == PERCENT and plain.lower() not in ("inherit", "parent")):
-        value = read_shares(plain.removesuffix("%"))
-        if value == "parent" or value > 100:
-            raise ValidationError(_("Enter a percentage from 0 to 100."), code="percent")
-        return {"percent": value} if source == OWN else {"percent": value, "from": source}
-    return read_shares(plain)
+    amount = read_typed_shares(text, is_percent=mode == PERCENT)
+    return {**amount, "from": source} if isinstance(amount, dict) and source != OWN else amount
 
 
 def _set_shares(data: QueryDict) -> Operation:
@@ -121,7 +116,7 @@ _READERS: dict[str, Callable[[QueryDict], Operation]] = {
 
 def _amount(data: QueryDict, **more: Any) -> Any:
     try:
-        return read_typed_shares(data.get("shares", ""), **more)
+        return read_amount(data.get("shares", ""), **more)
     except ValidationError as error:
         raise _wrong("shares", error.error_list[0].code, error.messages[0]) from None
 

@@ -85,7 +85,7 @@ def words() -> Mapping[str, str]:
         "server": _("The server could not save it. The bar shows the draft."),
         "again": _("Try again"),
         "signed_out": _("You are signed out. Sign in in another tab, then save again."),
-        "number": _("Enter a number, such as 20 or 0.5, or 12.5 %."),
+        "number": _("Enter a number (20 or 0.5) or a percentage."),
         "hundred": _("Enter less than 100 %."),
         "reload": _("Reload the page and try again."),
         "picked": _("Used {part}. {when}"),

@@ -19,7 +19,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
 from apps.core.typed_numbers import read_whole
 from apps.pages.changes.drafts import pages
-from apps.pages.changes.drafts.forms import OWN, read_typed_shares
+from apps.pages.changes.drafts.forms import OWN, read_amount
 from apps.pages.changes.drafts.pages import EditorState
 from apps.policies import services
 from apps.policies.changesets import drafts
@@ -157,7 +157,7 @@ def siblings(request: HttpRequest, change_set: int) -> HttpResponse:
         source: Any = request.GET.get("from", OWN)
         source = request.GET.getlist("giver") if source == "chosen" else source
         try:
-            amount = read_typed_shares(typed, mode=editor.mode, source=source)
+            amount = read_amount(typed, mode=editor.mode, source=source)
             view = trial(view, {"op": "set_shares", "entry": str(node.uid), "shares": amount})
             node = view.require(node.uid)
         except ValidationError as error:

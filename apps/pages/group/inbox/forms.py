@@ -7,26 +7,26 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy
 
-from apps.web.share_input import read_shares
+from apps.web.share_input import Percentage, read_typed_shares
 
 SHARES, PERCENT = "shares", "percent"
 
 
-def _amount(text: str) -> float:
-    value = read_shares(text.strip().removesuffix("%"))
-    if isinstance(value, str):
-        raise forms.ValidationError(gettext_lazy("Enter a number, such as 20 or 0.5."), code="number")
-    return value
+def _amount(text: str, *, is_percent: bool = False) -> float | Percentage:
+    amount = read_typed_shares(text, is_percent=is_percent)
+    if isinstance(amount, str):
+        raise forms.ValidationError(gettext_lazy("Enter a number (20 or 0.5) or a percentage."), code="number")
+    return amount
 
 
 class AskForm(forms.Form):
     """A request for a number of shares or a percentage of the parent, with an end and a reason."""
 
-    amount = forms.CharField(
-        max_length=40, error_messages={"required": gettext_lazy("Enter a number, such as 20 or 0.5.")}
-    )
     unit = forms.ChoiceField(
         choices=[(SHARES, gettext_lazy("Shares")), (PERCENT, gettext_lazy("Percent"))], required=False
+    )
+    amount = forms.CharField(
+        max_length=40, error_messages={"required": gettext_lazy("Enter a number (20 or 0.5) or a percentage.")}
     )
     until = forms.DateField(
         required=False, error_messages={"invalid": gettext_lazy("Enter a date, such as 2027-03-31.")}
@@ -36,14 +36,16 @@ class AskForm(forms.Form):
         error_messages={"required": gettext_lazy("Enter a reason.")},
     )
 
-    def clean_amount(self) -> float:
-        return _amount(str(self.cleaned_data["amount"]))
+    def clean_amount(self) -> float | Percentage:
+        is_percent = self.cleaned_data.get("unit") == PERCENT
+        return _amount(str(self.cleaned_data["amount"]), is_percent=is_percent)
 
     @property
     def wish(self) -> dict[str, Any]:
         """The requested amount and end in the form of the service."""
-        key = PERCENT if self.cleaned_data["unit"] == PERCENT else SHARES
-        return {key: self.cleaned_data["amount"], "until": self.cleaned_data["until"]}
+        amount = self.cleaned_data["amount"]
+        wanted = dict(amount) if isinstance(amount, dict) else {SHARES: amount}
+        return {**wanted, "until": self.cleaned_data["until"]}
 
 
 class AnswerForm(forms.Form):
@@ -56,6 +58,6 @@ class AnswerForm(forms.Form):
     )
     text = forms.CharField(max_length=4_000, required=False)
 
-    def clean_shares(self) -> float | None:
+    def clean_shares(self) -> float | Percentage | None:
         text = str(self.cleaned_data["shares"])
         return _amount(text) if text.strip() else None

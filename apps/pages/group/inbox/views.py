@@ -346,7 +346,7 @@ def _answer(request: HttpRequest, change_set: ChangeSet, form: AnswerForm) -> st
         return _("Published as revision %(n)s.") % {"n": revision.number}
     if step == "grant-other":
         if cleaned["shares"] is None:
-            raise _wrong("shares", _("Enter a number, such as 20 or 0.5."))
+            raise _wrong("shares", _("Enter a number (20 or 0.5) or a percentage."))
         revision = grant_request(
             id=change_set.pk,
             version=version,
