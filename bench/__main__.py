@@ -1,6 +1,6 @@
 """Runs `measure()` of every module of this package (or of those named) on a database of its own, and prints a table.
 
-With --large it is `measure_large()`: what takes too long between two commits.
+With --large it is `measure_large()`: what takes too long between two commits. `pages` has a table of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import bench
 from apps.runs.memory import keep_freed_memory
+from bench import pages
 from bench.report import BenchLine, table
 
 _NOT_MEASURED = {"__main__", "report", "shapes", "web_server", "web_settings"}
@@ -32,6 +33,8 @@ def _place(name: str) -> tuple[int, str]:
 
 
 def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["pages"]:
+        return pages.print_table(arguments[1:], _own_database)
     keep_freed_memory()  # as workers do
     names = [each for each in arguments if each != "--large"]
     entrance = "measure" if len(names) == len(arguments) else "measure_large"
