@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
@@ -63,6 +64,7 @@ def bound_statements(longest_s: float) -> None:
     options["options"] += f" -c statement_timeout={int(longest_s * 1000)}"
 
 
+_UNEXPECTED = 4  # times as many rows as expected: from here on a nested loop costs more than to sample the table
 _GROWN = """
 SELECT relname FROM pg_class
 WHERE oid = ANY(%s::regclass[]) AND pg_relation_size(oid) / current_setting('block_size')::int > 2 * relpages + 100
@@ -78,6 +80,20 @@ def analyze_grown(*tables: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_GROWN, [list(tables)])
         for (table,) in cursor.fetchall():
+            cursor.execute(f'ANALYZE "{table}"')
+
+
+def analyze_unexpected(table: str, column: str, value: object, n_rows: int) -> None:
+    """Renew the planner's statistics of a table if it expects far fewer rows with this value than were just written.
+
+    Call it after a bulk load for a new owner beside much larger ones: the table has hardly grown then, and the server
+    would plan for a single row.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(f'EXPLAIN (FORMAT JSON) SELECT 1 FROM "{table}" WHERE "{column}" = %s', [value])  # noqa: S608 - names from code
+        (plans,) = cursor.fetchone()
+        plan = (json.loads(plans) if isinstance(plans, str) else plans)[0]["Plan"]
+        if _UNEXPECTED * int(plan["Plan Rows"]) < n_rows:
             cursor.execute(f'ANALYZE "{table}"')
 
 

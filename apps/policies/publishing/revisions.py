@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
 from apps.core.errors import Conflict
-from apps.core.postgresql import analyze_grown
+from apps.core.postgresql import analyze_grown, analyze_unexpected
 from apps.policies.access.scope import refuse_archived
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
 from apps.policies.operations.adjustment_edits import AdjustmentChange, RevokedAdjustment
@@ -70,6 +70,7 @@ _TYPES = (
     "jsonb",
     "int4",
 )
+_MANY = 2000  # opened entries from which the whole tree is checked: `few` of the trigger
 _GUARDS = "policies_revision_is_a_tree, policies_policy_head_is_published"
 
 
@@ -226,7 +227,9 @@ def _open(policy: Policy, nodes: Iterable[Node], n: int, number: int) -> None:
         copy.set_types(_TYPES)
         for node in nodes:
             copy.write_row(_row(policy.pk, node, number))
-    analyze_grown("policies_entry")  # for the check of the whole tree
+    analyze_grown("policies_entry")  # both for the check of the whole tree
+    if n > _MANY:
+        analyze_unexpected("policies_entry", "policy_id", policy.pk, n)
 
 
 def _row(policy_id: int, node: Node, number: int) -> tuple[Any, ...]:
