@@ -100,7 +100,7 @@ def cache_navigation_counts(patch: pytest.MonkeyPatch) -> None:
 
         return property(counted)
 
-    for name in ("leads", "n_waiting", "plugin_counts", "freshness"):
+    for name in ("open_matters", "freshness"):
         patch.setattr(Shell, name, once(name))
 
 

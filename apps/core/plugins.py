@@ -154,12 +154,12 @@ class PluginConfig(AppConfig):
         """Kinds of notices by name: `Kind` of the plug-in of notices, which reads them in its `kinds`."""
         return {}
 
-    def nav_items(self) -> Iterable[Any]:
-        """Links in the navigation: `NavItem` of `web.shell.nav_items`, which reads them."""
-        return ()
+    def nav_items(self) -> Mapping[str, Addition[Any]]:
+        """Tabs in the navigation, by the names of their routes: `Tab` of `web.shell.places`, which reads them."""
+        return {}
 
     def frame_parts(self) -> Mapping[str, str]:
-        """Templates for signed-in users on every page, by their place: topbar or end. Read by `web.shell.nav_items`."""
+        """Templates for signed-in users on every page: in the topbar or at the end. Read by `web.shell.navigation`."""
         return {}
 
     def guides(self) -> Mapping[str, Addition[Any]]:
@@ -217,6 +217,7 @@ KEYED_SLOTS = (
     "entry_cards",
     "my_figures",
     "notice_kinds",
+    "nav_items",
     "guides",
     "command_actions",
     "rest_tags",

@@ -42,17 +42,20 @@ export function writeFresh(box, html) {
 
 /** The counts of the navigation, by the address of the item. */
 export function writeCounts(counts) {
-  for (const { url, count, alert, counted } of counts) {
-    const link = document.querySelector(`.nav a[href="${CSS.escape(url)}"]`);
-    if (!link) continue;
-    let mark = link.querySelector(".count");
-    if (!count) { mark?.remove(); continue; }
-    if (mark?.dataset.value === String(count)) continue;
-    if (!mark) { mark = document.createElement("span"); link.append(mark); }
-    mark.className = alert ? "count alert" : "count";
-    mark.dataset.value = String(count);
-    mark.replaceChildren(String(count), Object.assign(document.createElement("span"), { className: "sr", textContent: ` ${counted}` }));
+  for (const { key, count, alert, counted } of counts) {
+    for (const link of document.querySelectorAll(`[data-counted="${key}"]`)) writeCount(link, count, alert, counted);
   }
+}
+
+function writeCount(link, count, alert, counted) {
+  let mark = link.querySelector(".count");
+  if (!count) return mark?.remove();
+  if (mark?.dataset.value === String(count)) return undefined;
+  if (!mark) { mark = document.createElement("span"); link.append(mark); }
+  mark.className = alert ? "count alert" : "count";
+  mark.dataset.value = String(count);
+  mark.replaceChildren(String(count), Object.assign(document.createElement("span"), { className: "sr", textContent: ` ${counted}` }));
+  return undefined;
 }
 
 /** Elements with `data-live-part` name what they depend on; the page is fetched once for all that changed. Fragments

@@ -9,15 +9,18 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.core import plugins
-from apps.web.shell import live_state, nav_items
+from apps.web.shell import live_state, navigation, places
 from tests.small_site import Site
-from tests.web.shell.test_navigation import names, shell_of
+from tests.web.shell.test_navigation import labels, names, shell_of
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 CACHED: list[Callable[[], object]] = [
-    nav_items.plugin_items,
-    nav_items.counters,
-    nav_items.frame_parts,
+    places.all_tabs,
+    places.tabs_of,
+    places.keyed_tabs,
+    places.counters,
+    places.tab_of,
+    navigation.frame_parts,
     live_state.marks_sql,
     live_state._frame_sql,
 ]
@@ -29,37 +32,29 @@ def no_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         for function in CACHED:
             function.cache_clear()  # type: ignore[attr-defined]
 
-    for module in (nav_items, live_state):
+    monkeypatch.setattr(plugins, "plugins", lambda: ())
+    for module in (navigation, live_state):
         monkeypatch.setattr(module, "plugins", lambda: ())
     clear()
     yield
     clear()
 
 
-def test_items_of_plug_ins_stand_among_those_of_the_core(computed_site: Site) -> None:
-    assert names(shell_of(computed_site.admin)) == {
-        "": "Overview, My priority, Inbox, Notices, Job priorities, Try job priorities",
-        "Policy": "Policy tree, Changes, History, Convergence, Allocations, Algorithm, Operators, Usage window, "
-        "Access, Import and export",
-        "Data": "Usage sources, Data quality, Accounts, Federation",
-        "Operate": "Schedulers, Audit",
-    }
-    assert names(shell_of(computed_site.alice)) == {"": "My priority, My jobs, My group, Policy tree, Notices"}
+def test_tabs_of_plug_ins_stand_behind_the_neighbour_that_they_name(computed_site: Site) -> None:
+    admin = computed_site.admin
+    assert labels(shell_of(admin, "/notices/")) == "To decide, Notices"
+    assert labels(shell_of(admin, "/policy/grid/allocations/")) == "Core-hours, Calendar, Capacity, Convert to shares"
+    assert labels(shell_of(admin, "/schedulers/")) == "Overview, Queue, Explain a job, Calculator"
+    assert labels(shell_of(admin, "/audit/")).endswith("Federation, Audit, Notification rules")
 
 
 @pytest.mark.usefixtures("no_plugins")
-def test_without_plug_ins_their_items_counts_and_queries_are_gone(computed_site: Site) -> None:
-    assert plugins.plugins()  # the frame alone forgets them
+def test_without_plug_ins_their_places_counts_and_queries_are_gone(computed_site: Site) -> None:
     shell = shell_of(computed_site.admin)
     with CaptureQueriesContext(connection) as queries:
         shown = names(shell)
         assert shell.live is not None
-    assert shown == {
-        "": "Overview, My priority, Inbox",
-        "Policy": "Policy tree, Changes, History, Convergence, Algorithm, Usage window, Access, Import and export",
-        "Data": "Usage sources, Data quality, Accounts, Federation",
-        "Operate": "Audit",
-    }
-    assert names(shell_of(computed_site.alice)) == {"": "My priority, My jobs, My group, Policy tree"}
+    assert shown == ["Home, Inbox", "Policy, Convergence, People", "Data, Settings"]
+    assert names(shell_of(computed_site.alice)) == ["Home, My jobs, My group"]
     assert shell.parts == {"topbar": [], "end": []}
     assert [query["sql"] for query in queries if "notices_" in query["sql"]] == []

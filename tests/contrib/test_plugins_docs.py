@@ -23,12 +23,12 @@ from django.core.checks import run_checks
 from django.template.loader import get_template
 from django.test import Client
 from django.urls import reverse
-from apps.web.shell.nav_items import plugin_items
+from apps.web.shell.places import all_tabs
 answer = Client(headers={"host": "localhost"}).get("/api/v1/policies/physics/idle")
 print(json.dumps({
     "page": reverse("dashboard:idle", kwargs={"policy": "physics"}),
     "rest": answer.status_code,
-    "navigation": [item.label for item in plugin_items() if item.routes == ("idle",)],
+    "navigation": [tab.label for route, tab in all_tabs().items() if route == "idle"],
     "template": get_template("idle.html").origin.name,
     "checks": [message.msg for message in run_checks()],
 }))

@@ -16,18 +16,10 @@ class AllocationsConfig(PluginConfig):
     label = "packs"
     requires = ("apps.contrib.notices",)
 
-    def nav_items(self) -> Iterable[Any]:
-        from apps.web.shell.nav_items import NavItem, NavSection
+    def nav_items(self) -> Mapping[str, Addition[Any]]:
+        from apps.contrib.allocations.tabs import TABS
 
-        yield NavItem(
-            label=_("Allocations"),
-            icon="calendar",
-            routes=("allocations", "allocation*", "capacities", "capacity", "entry-core-hours"),
-            section=NavSection.POLICY,
-            position=45,
-            is_of_policy=True,
-            key="a",
-        )
+        return TABS
 
     def audit_sentences(self) -> Mapping[str, Words]:
         from apps.contrib.allocations.audit_text import SENTENCES

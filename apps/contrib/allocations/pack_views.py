@@ -190,6 +190,7 @@ def _show(
         context = context_of(sealed) | {"first": document["from"][:7], "last": document["to"][:7]}
     name = view.policy.name if i == 0 else view.tree.name[i]
     entry = lines.entry_url(policy, uid, name)
+    lines.show_tabs_of(request, uid, name)
     whole: dict[str, Any] = {
         "first": parameters.get("from", ""),
         "last": parameters.get("to", ""),

@@ -181,6 +181,7 @@ def _show(
     request: HttpRequest, view: PolicyView, i: int, context: dict[str, Any], *, status: int = 200
 ) -> HttpResponse:
     entry, slug = view.row(i), view.policy.slug
+    lines.show_tabs_of(request, entry.uid, entry.name)
     parameters = request.POST if request.method == "POST" else request.GET
     usual = {"by": (_today() + timedelta(days=_USUAL_DAYS)).isoformat(), "most_lost": "1"}
     tree, url = reverse("dashboard:policy", kwargs={"policy": slug}), lines.entry_url(slug, entry.uid, entry.name)

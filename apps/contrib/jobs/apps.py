@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
@@ -14,14 +14,17 @@ class JobsConfig(PluginConfig):
     name = "apps.contrib.jobs"
     label = "gateway"
 
-    def nav_items(self) -> Iterable[Any]:
-        from apps.web.shell.nav_items import NavItem, NavSection
+    def nav_items(self) -> Mapping[str, Addition[Any]]:
+        from apps.web.shell.places import POLICY_NAMES, Tab
 
-        main = NavSection.MAIN
-        yield NavItem(label=_("Job priorities"), icon="columns-3", routes=("jobs",), section=main, position=60)
-        yield NavItem(
-            label=_("Try job priorities"), icon="flask", routes=("jobs-calculator",), section=main, position=70
-        )
+        place = "schedulers"
+        return {
+            "jobs": Addition(Tab(place=place, label=_("Explain a job")), after="job-why"),
+            "jobs-calculator": Addition(
+                Tab(place=place, label=_("Calculator"), title=_("Priority calculator")), after="jobs"
+            ),
+            "sam": Addition(Tab(place=place, label=_("SAM queue"), names=POLICY_NAMES, below="jobs"), after="jobs"),
+        }
 
     def body_limits(self) -> Mapping[str, Any]:
         from apps.contrib.jobs.job_cases import MOST_JOBS

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
@@ -14,17 +14,11 @@ class LabConfig(PluginConfig):
     name = "apps.contrib.lab"
     label = "lab"
 
-    def nav_items(self) -> Iterable[Any]:
-        from apps.web.shell.nav_items import NavItem, NavSection
+    def nav_items(self) -> Mapping[str, Addition[Any]]:
+        from apps.web.shell.places import POLICY_NAMES, Tab
 
-        yield NavItem(
-            label=_("Operators"),
-            icon="chart-line",
-            routes=("operators",),
-            section=NavSection.POLICY,
-            position=55,
-            is_of_policy=True,
-        )
+        own = Tab(place="settings", label=_("Operators"), names=POLICY_NAMES, below="algorithm")
+        return {"operators": Addition(own, after="algorithm")}
 
     def page_links(self) -> Mapping[str, Addition[PageLink]]:
         return {"operators": Addition(PageLink("algorithm.check", _("Operator")))}

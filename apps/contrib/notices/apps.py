@@ -27,20 +27,10 @@ class NoticesConfig(PluginConfig):
         register(digests.RUN_KIND, digests.run_mails, is_outgoing=True)
         post_migrate.connect(make_site_rules, sender=self, dispatch_uid="notices.make_site_rules")
 
-    def nav_items(self) -> Iterable[Any]:
-        from apps.contrib.notices.selectors import UNREAD_IDS, count_unread
-        from apps.web.shell.nav_items import NavCounter, NavItem, NavSection
+    def nav_items(self) -> Mapping[str, Addition[Any]]:
+        from apps.contrib.notices.tabs import TABS
 
-        yield NavItem(
-            label=_("Notices"),
-            icon="bell",
-            routes=("notices", "notice*", "webhook*"),
-            section=NavSection.MAIN,
-            position=50,
-            is_for_users=True,
-            key="n",
-            counter=NavCounter(_("unread"), UNREAD_IDS, count_unread),
-        )
+        return TABS
 
     def page_marks(self) -> Mapping[str, str]:
         columns = "count(*), max(news_at), max(changed_at)"

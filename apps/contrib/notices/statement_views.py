@@ -170,6 +170,7 @@ def statements(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpR
     drawn = draw(page, chosen)
     tree = reverse("dashboard:policy", kwargs={"policy": policy})
     entry = lines.entry_url(policy, uid, page.name)
+    lines.show_tabs_of(request, uid, page.name)
     context = {
         "page": page,
         "policy": policy,

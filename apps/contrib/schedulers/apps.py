@@ -17,18 +17,27 @@ class SchedulersConfig(PluginConfig):
     requires = ("apps.contrib.jobs",)
     extends = ("apps.contrib.notices",)
 
-    def nav_items(self) -> Iterable[Any]:
-        from apps.policies.access.managers import manages_any
-        from apps.web.shell.nav_items import NavItem, NavSection
+    def nav_items(self) -> Mapping[str, Addition[Any]]:
+        from operator import attrgetter
 
-        yield NavItem(
-            label=_("Schedulers"),
-            icon="server-2",
-            routes=("schedulers", "scheduler*"),
-            section=NavSection.OPERATE,
-            position=10,
-            is_shown=manages_any,
-        )
+        from apps.web.shell.places import POLICY_NAMES, Tab
+
+        place = "schedulers"
+        return {
+            "schedulers": Addition(
+                Tab(
+                    place=place,
+                    label=_("Overview"),
+                    title=_("Schedulers"),
+                    pages=("scheduler", "scheduler-*"),
+                    is_shown=attrgetter("manages"),
+                )
+            ),
+            "job-why": Addition(
+                Tab(place=place, label=_("Queue"), title=_("Waiting jobs"), names=POLICY_NAMES, pages=("job-why-of",)),
+                after="schedulers",
+            ),
+        }
 
     def body_limits(self) -> Mapping[str, Any]:
         from apps.contrib.schedulers.share_orders import MOST_LINES

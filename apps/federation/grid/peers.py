@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -163,17 +163,19 @@ def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
 
 
 # Whether anything is fetched from other sites. Mounts of archived policies count here, but not in `count_alarming`.
-HAS_FETCHES = "EXISTS (SELECT FROM federation_mount) OR EXISTS (SELECT FROM federation_subscription)"
+FETCHES = "SELECT 1 WHERE EXISTS (SELECT FROM federation_mount) OR EXISTS (SELECT FROM federation_subscription)"
 
 
-def count_alarming(*, at: datetime, actor: Actor, has_fetches: bool | None = None) -> int:
+def count_alarming(*, at: datetime, actor: Actor, ids: Sequence[int] | None = None) -> int:
     """Number of peers that the actor decides about and that need attention, without readers of this site.
 
     Every page calls this: one short query if nothing is fetched, otherwise two more. Rights are checked only if
-    something needs attention. has_fetches: the result of HAS_FETCHES, if the caller has run it already.
+    something needs attention. ids: the result of FETCHES, if the caller has run it already.
     """
-    if has_fetches is None:
+    if ids is None:
         has_fetches = Mount.objects.values("pk").union(Subscription.objects.values("pk"), all=True).exists()
+    else:
+        has_fetches = bool(ids)
     if not has_fetches:
         return 0
     fetched: list[Mount | Subscription] = [*_mounts(), *_subscriptions()]

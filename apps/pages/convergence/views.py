@@ -136,6 +136,8 @@ def show(request: HttpRequest, policy: str, uid: UUID | None = None, name: str =
         query = request.GET.urlencode()
         right = page_url(policy, uid, lines.name_slug(convergence.entry.name))
         return SeeOther(f"{right}?{query}" if query else right)
+    if uid is not None:
+        lines.show_tabs_of(request, uid, convergence.entry.name)
     of_itself = _own_panel(request, requested, convergence, uid)
     context = {**_context(request, requested, convergence), **of_itself, **_figures(request, convergence, uid)}
     status = 422 if requested.problem else 200

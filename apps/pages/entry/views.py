@@ -162,6 +162,8 @@ def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: 
     context["typed"] = form.data.get("shares", "") if form else presentation.shares(page.entry.shares)
     context["typed_reason"] = form.data.get("reason", "") if form else ""
     uid = page.entry.uid
+    if not page.archived_in:
+        lines.show_tabs_of(request, uid, page.entry.name)
     if page.moment is None and not page.archived_in:
         kwargs = {"policy": page.policy_slug, "uid": uid, "name": lines.name_slug(page.entry.name)}
         context["look_back"] = time_travel.look_back(request, page.policy_slug)

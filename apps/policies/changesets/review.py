@@ -356,7 +356,7 @@ def _candidates(policy: Policy, verb: str, at: datetime) -> QuerySet[User]:
     return User.objects.filter(wanted, is_active=True).distinct().order_by("is_superuser", "username")
 
 
-Which = Literal["open", "mine", "waiting", "published", "withdrawn"]
+Which = Literal["open", "mine", "waiting", "withdrawn"]
 WHICH: tuple[Which, ...] = get_args(Which)
 _REQUESTED = (ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 _UNDECIDED = (ChangeSet.State.DRAFT, *_REQUESTED)
@@ -364,8 +364,6 @@ _UNDECIDED = (ChangeSet.State.DRAFT, *_REQUESTED)
 
 def list_of_change_sets(*, policy: Policy, which: Which, actor: Actor, at: datetime) -> list[ChangeSet]:
     """List change sets, newest first, of the newest 200. `waiting`: those that the actor may approve or publish."""
-    if which == "published":
-        return list_change_sets(policy=policy, actor=actor, at=at, states=[ChangeSet.State.PUBLISHED])
     if which == "withdrawn":
         return list_change_sets(policy=policy, actor=actor, at=at, states=[ChangeSet.State.WITHDRAWN])
     if which == "waiting":

@@ -337,12 +337,10 @@ def _policies_with_matters(at: datetime) -> tuple[Sequence[int], Sequence[int], 
     return undecided, scheduled, with_ending_grants
 
 
-def count_waiting(*, at: datetime, actor: Actor, policy_ids: Iterable[int] | None = None) -> int:
-    """Number of decisions that wait for the actor. policy_ids: of UNDECIDED_POLICY_IDS, if the caller has read them."""
-    if policy_ids is None:
-        policy_ids = _open().order_by().values_list("policy_id", flat=True).distinct()
-    ids = set(policy_ids)
-    policies = [policy for policy in list_policies(actor=actor) if policy.pk in ids] if ids else []
+def count_waiting(*, at: datetime, actor: Actor, ids: Iterable[int] | None = None) -> int:
+    """Number of decisions that wait for the actor. ids: of UNDECIDED_POLICY_IDS, if the caller has read them."""
+    undecided = set(_open().order_by().values_list("policy_id", flat=True).distinct() if ids is None else ids)
+    policies = [policy for policy in list_policies(actor=actor) if policy.pk in undecided] if undecided else []
     return sum(len(list(_waiting(policy, Decider(policy, actor, at), actor))) for policy in policies)
 
 

@@ -18,13 +18,11 @@ from django.urls import reverse
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.plugins import plugins
-from apps.federation.grid.peers import HAS_FETCHES
 from apps.policies.access.scope import require_policy
-from apps.policies.requests.inbox import UNDECIDED_POLICY_IDS
 from apps.policies.selectors import get_policy
 from apps.priorities.selectors import Freshness, freshness
 from apps.priorities.serving import store
-from apps.web.shell.nav_items import counters
+from apps.web.shell.places import counters
 from apps.web.shell.requests import actor_of
 
 SERIES = ("built_at", "through_on", "redo_from_on", "hours_through_at")  # of analytics_series
@@ -55,8 +53,7 @@ def marks_sql() -> Mapping[str, str]:
 def _frame_sql() -> str:
     counted = [f"ARRAY({counter.ids_sql})" for counter in counters().values()]
     return f"""
-SELECT {", ".join([*counted, f"ARRAY({UNDECIDED_POLICY_IDS})", HAS_FETCHES])},
-    {", ".join([*(f"series.{name}" for name in SERIES), *marks_sql().values()])}
+SELECT {", ".join([*counted, *(f"series.{name}" for name in SERIES), *marks_sql().values()])}
 FROM (VALUES (%(policy)s::bigint)) AS shown (policy_id)
 LEFT JOIN analytics_series AS series ON series.policy_id = shown.policy_id
 """  # noqa: S608 - constants only
@@ -128,13 +125,10 @@ def _tag(of: Any) -> str:
 class FrameRow:
     """Result of the one query that every page runs for its frame. Checks no permission.
 
-    counted_ids: of the items of plug-ins that count something, by the route of the item. series and marks: see
-    `get_page_state`; the others: see UNDECIDED_POLICY_IDS and HAS_FETCHES.
+    counted_ids: of the tabs that count something, by their routes. series and marks: see `get_page_state`.
     """
 
     counted_ids: Mapping[str, Sequence[int]]
-    undecided_policy_ids: Sequence[int]
-    has_fetches: bool
     series: tuple[Any, ...]
     marks: tuple[str, ...]
 
@@ -144,10 +138,8 @@ def read_frame(*, user_id: int, policy_id: int | None, at: datetime) -> FrameRow
     with connection.cursor() as cursor:
         cursor.execute(_frame_sql(), {"user": user_id, "policy": policy_id, "at": at})
         row = cursor.fetchone()
-    n = len(counters())
-    undecided, has_fetches, *rest = row[n:]
-    series, marks = tuple(rest[: len(SERIES)]), tuple(rest[len(SERIES) :])
-    return FrameRow(dict(zip(counters(), row, strict=False)), undecided, has_fetches, series, marks)
+    n, m = len(counters()), len(counters()) + len(SERIES)
+    return FrameRow(dict(zip(counters(), row, strict=False)), tuple(row[n:m]), tuple(row[m:]))
 
 
 @dataclass(frozen=True, slots=True)

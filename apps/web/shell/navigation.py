@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from functools import cached_property, lru_cache, partial
-from operator import itemgetter
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -14,56 +12,63 @@ from django.db import DatabaseError
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
-from django.utils.translation import get_language, ngettext
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from apps.accounts.actor import Actor
 from apps.accounts.request_cache import cache_for_request
 from apps.core import clock
 from apps.core.errors import DomainError
-from apps.federation.grid.peers import count_alarming, may_federate
+from apps.core.plugins import plugins
 from apps.policies import selectors as policies
-from apps.policies.access.scope import holds_a_role
 from apps.policies.models import Policy
-from apps.policies.requests.group_division import manages_any_group
-from apps.policies.requests.inbox import count_waiting
 from apps.priorities import selectors as priorities
 from apps.web.guides import guide_address
 from apps.web.shell import presentation
 from apps.web.shell.live_state import FrameRow, LivePage, live_page, read_frame
-from apps.web.shell.nav_items import NavItem, NavSection, counters, frame_parts, plugin_items
-from apps.web.shell.requests import actor_of
+from apps.web.shell.places import (
+    ENTRY,
+    PLACES,
+    USER_PLACES,
+    all_tabs,
+    counters,
+    keyed_tabs,
+    tab_of,
+    tabs_of,
+)
+from apps.web.shell.requests import Visitor, actor_of
 
 _Part = TypeVar("_Part")
 THEME_COOKIE = "theme"
 THEMES = ("light", "dark")
 KEYS_COOKIE = "keys"  # value "off": no single-key shortcuts (WCAG 2.1.4)
-_KEYS = {  # pressed after "g", by route
-    **{"overview": "o", "my-priority": "m", "inbox": "i", "sources": "s", "audit": "h"},
-    **{"policy": "t", "changes": "c", "convergence": "v", "history": "r"},
-}
-_Placed = Iterable[tuple[int, "Item"]]  # with positions in a section
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One link of the navigation.
+    """One link of the frame.
 
-    count: number of open matters for the user; counted: their name, for screen readers. keys: shortcut, such as "g t".
+    current: "page" if it leads to this page, "true" if this page belongs to it. count: number of open matters for the
+    user; counted: their name, for screen readers; key: by which live updates find a link with a count. keys: shortcut,
+    such as "g t".
     """
 
     label: str
     url: str
-    icon: str
-    current: bool = False
+    icon: str = ""
+    current: str = ""
     count: int = 0
     alert: bool = False
     counted: str = ""
     keys: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    title: str
+class TabBar:
+    """Tabs of a place or of an entry, whose name is the label."""
+
+    label: str
     items: Sequence[Item]
 
 
@@ -74,7 +79,6 @@ class PolicyLink:
     title: str
     note: str
     url: str
-    is_whole: bool = False  # the user sees all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +144,31 @@ class Shell:
     def site(self) -> str:
         return str(settings.FAIRSHARE_SITE)
 
+    @property
+    def zone(self) -> str:
+        """Zone of all times on pages."""
+        return str(settings.TIME_ZONE)
+
     @cached_property
     def user(self) -> dict[str, str] | None:
         user = getattr(self._request, "user", None)
         return {"name": str(user)} if user is not None and user.is_authenticated else None
 
     @cached_property
-    def policies(self) -> list[PolicyLink]:
+    def _actor(self) -> Actor:
+        return actor_of(self._request)
+
+    @cached_property
+    def _visible(self) -> list[Policy]:
         if not self.user:
             return []
-        visible: list[Policy] = _unless_failing(lambda: list(policies.list_policies(actor=self._who["actor"])), [])
-        is_admin = self._who["actor"].is_admin
+        try:
+            return list(policies.list_policies(actor=self._actor))
+        except (DomainError, DatabaseError):
+            return []
+
+    @cached_property
+    def policies(self) -> list[PolicyLink]:
         return [
             PolicyLink(
                 policy.pk,
@@ -158,9 +176,8 @@ class Shell:
                 policy.name,
                 _("Revision %(n)s") % {"n": policy.head_number},
                 reverse("dashboard:policy", kwargs={"policy": policy.slug}),
-                is_whole=is_admin or policy.visibility == Policy.Visibility.TREE,
             )
-            for policy in visible
+            for policy in self._visible
         ]
 
     @cached_property
@@ -175,155 +192,162 @@ class Shell:
     @cached_property
     def _frame(self) -> FrameRow:
         """Raises DatabaseError."""
-        user, policy_id = self._who["actor"].user, self.policy.id if self.policy else None
-        return read_frame(user_id=user.pk if user else 0, policy_id=policy_id, at=self._who["at"])
+        user, policy_id = self._actor.user, self.policy.id if self.policy else None
+        return read_frame(user_id=user.pk if user else 0, policy_id=policy_id, at=self.visitor.at)
 
     @cached_property
-    def _who(self) -> dict[str, Any]:
-        """Arguments of every question about the user's rights: one actor and one instant for the whole frame."""
-        return {"at": clock.now(), "actor": actor_of(self._request)}
+    def visitor(self) -> Visitor:
+        """One actor and one instant for all questions about rights in the frame."""
+        policy = self._visible[self.policies.index(self.policy)] if self.policy else None
+        return Visitor(at=clock.now(), actor=self._actor, policy=policy)
 
     @cached_property
-    def sections(self) -> list[Section]:
+    def _names(self) -> Mapping[str, Any]:
+        """Parts of addresses: policy, and on the page of an entry its uid and name."""
+        policy = {"policy": self.policy.slug} if self.policy else {}
+        return {**policy, **getattr(self._request, "shown_entry", {})}
+
+    def _routes_of(self, places: Iterable[str]) -> dict[str, list[str]]:
+        """Routes of the tabs that the visitor is shown, by place; without a place that has none."""
+        shown: dict[str, list[str]] = {}
         if not self.user:
-            return []
+            return shown
         with cache_for_request():  # also for a request that has written
-            return self._sections()
+            for name in places:
+                for route, tab in tabs_of(name):
+                    if tab.names and tab.names[-1] not in self._names:
+                        continue
+                    try:
+                        is_shown = tab.is_shown is None or tab.is_shown(self.visitor)
+                    except (DomainError, DatabaseError):
+                        continue
+                    if is_shown:
+                        shown.setdefault(name, []).append(route)
+        return shown
 
-    def _sections(self) -> list[Section]:
-        if self.is_plain_user:
-            return [Section("", self._user_items())]
-        inbox = self._item(_("Inbox"), "git-pull-request", "inbox", "request-answer")
-        counted = ngettext("pending decision", "pending decisions", self.n_waiting)
-        first = [
-            (10, self._item(_("Overview"), "layout-dashboard", "overview")),
-            (20, self._item(_("My priority"), "user-star", "my-priority")),
-            (40, replace(inbox, count=self.n_waiting, counted=counted)),
-        ]
-        if self.leads:
-            first.append((30, self._item(_("My group"), "users-group", "my-group", "group", "group-ask")))
-        data = [
-            (
-                10,
-                self._item(
-                    _("Usage sources"), "database-import", "sources", "source*", "upload", "import*", "overlap*"
-                ),
-            ),
-            (20, self._item(_("Data quality"), "circle-check", "data-quality")),
-            *((30, item) for item in self._accounts()),
-            *((40, item) for item in self._federation()),
-        ]
-        operate = [(20, self._item(_("Audit"), "history", "audit"))]
-        return [
-            Section("", self._with_plugins(first, NavSection.MAIN)),
-            *([Section(_("Policy"), self._of_policy(self.policy))] if self.policy else []),
-            Section(_("Data"), self._with_plugins(data, NavSection.DATA)),
-            Section(_("Operate"), self._with_plugins(operate, NavSection.OPERATE)),
-        ]
+    @cached_property
+    def _shown(self) -> Mapping[str, Sequence[str]]:
+        """Routes by place, of the rows of the navigation and of the place of this page."""
+        rows = USER_PLACES if self.is_plain_user else tuple(PLACES)
+        here = self._place_of_page
+        return self._routes_of(rows if here in rows or not here else (*rows, here))
 
-    def _with_plugins(self, items: _Placed, section: NavSection) -> list[Item]:
-        """Items of the core and those of plug-ins that the user sees, by position."""
-        added = [
-            (item.position, self._plugin_item(item))
-            for item in plugin_items()
-            if item.section == section and self._shows(item)
-        ]
-        return [item for _position, item in sorted([*items, *added], key=itemgetter(0))]
+    @cached_property
+    def _place_of_page(self) -> str:
+        tab = all_tabs().get(self._tab_of_page)
+        if tab is None:
+            return ""
+        return tab.place if tab.place in PLACES else "policy"
 
-    def _shows(self, item: NavItem) -> bool:
-        is_shown = item.is_shown
-        return is_shown is None or _unless_failing(lambda: is_shown(**self._who), False)
+    @cached_property
+    def _tab_of_page(self) -> str:
+        return tab_of(self._route)
 
-    def _plugin_item(self, item: NavItem) -> Item:
-        policy = {"policy": self.policy.slug} if item.is_of_policy and self.policy else {}
-        link = self._item(str(item.label), item.icon, *item.routes, key=item.key, **policy)
-        if item.counter is None:
-            return link
-        return replace(link, count=self.plugin_counts.get(item.routes[0], 0), counted=str(item.counter.counted))
+    @cached_property
+    def places(self) -> list[list[Item]]:
+        """The rows of the navigation in its groups."""
+        groups: dict[int, list[Item]] = {}
+        for name, routes in self._shown.items():
+            if PLACES[name].is_for_users or not self.is_plain_user:
+                groups.setdefault(PLACES[name].group, []).append(self._place(name, routes))
+        return list(groups.values())
 
-    def _of_policy(self, policy: PolicyLink) -> list[Item]:
-        of_tree = ("icicle", "entry", "shares", "member*", "adjustments")
-        of_history = ("diff", "undo-revision", "restore-revision", "entry-history")
-        pages: list[tuple[str, ...]] = [
-            (_("Policy tree"), "list-tree", "policy", *of_tree),
-            (_("Changes"), "git-pull-request", "changes", "change*"),
-            (_("History"), "git-commit", "history", *of_history),
-            (_("Convergence"), "chart-line", "convergence", "entry-convergence"),
-            (_("Algorithm"), "adjustments-horizontal", "algorithm", "compare"),
-            (_("Usage window"), "history", "decay"),
-            (_("Access"), "shield-lock", "access", "access-*", "grant"),
-        ]
-        if policy.is_whole:
-            pages.append((_("Import and export"), "download", "policy-files", "policy-file"))
-        items = [(10 * n, self._item(*page, policy=policy.slug)) for n, page in enumerate(pages, 1)]
-        return self._with_plugins(items, NavSection.POLICY)
-
-    def _user_items(self) -> list[Item]:
-        """Navigation of users without a role."""
-        first = [self._item(_("My priority"), "user-star", "my-priority")]
-        added = [self._plugin_item(item) for item in plugin_items() if item.is_for_users and self._shows(item)]
-        if self.policy is None:
-            return [*first, *added]
-        policy = self.policy.slug
-        jobs = self._item(_("My jobs"), "server-2", "charges", "charge", policy=policy)
-        group = self._item(_("My group"), "users-group", "my-group")
-        group = replace(group, url=f"{group.url}?policy={policy}")
-        tree = self._item(_("Policy tree"), "list-tree", "policy", "icicle", "entry", policy=policy)
-        return [*first, jobs, group, tree, *added]
-
-    def _accounts(self) -> list[Item]:
-        """Link for users who may see user names somewhere; the page checks permission."""
-        if not self.policy or not (self.leads or self._who["actor"].is_admin):
-            return []
-        return [self._item(_("Accounts"), "user-question", "mappings", "mapping-*", policy=self.policy.slug)]
-
-    def _federation(self) -> list[Item]:
-        """Link for administrators and users who may mount, with the number of fetches that need attention."""
-        who = self._who
-        n = _unless_failing(
-            lambda: count_alarming(**who, has_fetches=self._frame.has_fetches) if may_federate(**who) else None, None
+    def _place(self, name: str, routes: Sequence[str]) -> Item:
+        link, here = self._item(routes[0]), name == self._place_of_page
+        counted, alert = {}, False
+        for route in routes:
+            if route in counters() and (n := self.open_matters.get(route, 0)):
+                counted[f"{n} {counters()[route].counted}"] = n
+                alert = alert or counters()[route].is_alert
+        return replace(
+            link,
+            label=str(PLACES[name].label),
+            icon=PLACES[name].icon,
+            current=link.current or ("true" if here else ""),
+            count=sum(counted.values()),
+            alert=alert,
+            counted=", ".join(counted),
+            key=name,
         )
-        if n is None:
-            return []
-        item = self._item(_("Federation"), "world-share", "federation", "federation-*")
-        return [replace(item, count=n, alert=n > 0, counted=_("Needs attention"))]
+
+    @cached_property
+    def tabs(self) -> TabBar | None:
+        """Tabs of the place of this page, or of its entry; None if there are less than two."""
+        if "uid" in self._names:
+            label, routes = str(self._names["title"]), self._routes_of([ENTRY])[ENTRY]
+        else:
+            routes = list(self._shown.get(self._place_of_page, ()))
+            label = str(PLACES[self._place_of_page].label) if routes else ""
+        if len(routes) < 2:
+            return None
+        return TabBar(label, [replace(self._item(route), keys="") for route in routes])  # the navigation has the keys
+
+    @property
+    def pages(self) -> list[tuple[str, Item]]:
+        """Every tab that the visitor is shown: the label of its place, and its link under its full name."""
+        return [
+            (str(PLACES[name].label), replace(self._titled(route), icon=PLACES[name].icon))
+            for name, routes in self._routes_of(PLACES).items()
+            for route in routes
+        ]
+
+    @cached_property
+    def shortcuts(self) -> list[Item]:
+        """Links of keys for pages that aren't the first of a place."""
+        home_of = {}
+        for routes in self._shown.values():
+            for route in routes:
+                home_of[route] = routes[0]
+        items = []
+        for route, tab in keyed_tabs():
+            if (tab.below or route) in home_of and home_of.get(route) != route:
+                items.append(self._titled(route))
+        return items
+
+    def _titled(self, route: str) -> Item:
+        """Link of a tab under its full name."""
+        tab = all_tabs()[route]
+        return replace(self._item(route), label=str(tab.title or tab.label))
 
     @cached_property
     def is_plain_user(self) -> bool:
-        return _unless_failing(lambda: not holds_a_role(**self._who), False)
-
-    @cached_property
-    def leads(self) -> bool:
-        return _unless_failing(lambda: manages_any_group(**self._who), False)
-
-    @cached_property
-    def n_waiting(self) -> int:
-        """Number of decisions that wait for the user."""
-        return _unless_failing(lambda: count_waiting(**self._who, policy_ids=self._frame.undecided_policy_ids), 0)
-
-    @cached_property
-    def plugin_counts(self) -> Mapping[str, int]:
-        """Open matters by the route of an item of a plug-in."""
-        ids: Mapping[str, Sequence[int]] = _unless_failing(lambda: self._frame.counted_ids, {})
-        return {
-            route: _unless_failing(partial(counter.count, ids=ids[route], **self._who), 0)
-            for route, counter in counters().items()
-            if route in ids
-        }
+        try:
+            return self.visitor.is_plain
+        except (DomainError, DatabaseError):
+            return False
 
     @property
+    def leads(self) -> bool:
+        return _unless_failing(lambda: self.visitor.leads, False)
+
+    @cached_property
+    def open_matters(self) -> Mapping[str, int]:
+        """Open matters by the route of their tab."""
+        shown = set().union(*self._shown.values())
+        matters = {}
+        for route, counter in counters().items():
+            if route in shown:
+                try:
+                    ids = self._frame.counted_ids[route]
+                    matters[route] = counter.count(ids=ids, at=self.visitor.at, actor=self._actor)
+                except (DomainError, DatabaseError):
+                    continue
+        return matters
+
+    @cached_property
     def parts(self) -> Mapping[str, Sequence[str]]:
         return frame_parts()
 
     @cached_property
     def account(self) -> list[Item]:
-        return [
-            self._item(_("My priority"), "user-star", "my-priority"),
-            self._item(_("API tokens"), "key", "tokens", "token-*"),
-            self._item(_("Password and sessions"), "lock", "password"),
-            self._item(_("Two-factor authentication"), "shield-lock", "second-factor"),
-            Item(_("REST reference"), reverse("api:docs"), "columns-3"),
+        pages = [
+            (_("My priority"), "user-star", "my-priority"),
+            (_("API tokens"), "key", "tokens"),
+            (_("Password and sessions"), "lock", "password"),
+            (_("Two-factor authentication"), "shield-lock", "second-factor"),
         ]
+        own = [Item(label, reverse(f"dashboard:{route}"), icon) for label, icon, route in pages]
+        return [*own, Item(_("REST reference"), reverse("api:docs"), "columns-3")]
 
     @property
     def help(self) -> str:
@@ -333,7 +357,7 @@ class Shell:
     @cached_property
     def _age(self) -> priorities.Freshness:
         slug = self.policy.slug if self.policy else None
-        return priorities.freshness(policy_slug=slug, actor=self._who["actor"])
+        return priorities.freshness(policy_slug=slug, actor=self._actor)
 
     @cached_property
     def freshness(self) -> FreshnessChip | None:
@@ -351,15 +375,35 @@ class Shell:
 
     @property
     def counts(self) -> list[dict[str, Any]]:
-        """Counts of the navigation by URL."""
-        items = [item for section in self.sections for item in section.items if item.counted]
-        return [{"url": item.url, "count": item.count, "alert": item.alert, "counted": item.counted} for item in items]
+        """Counts of the places and of their tabs, by the key of their links."""
+        tabs = [self._item(route) for route in counters() if any(route in routes for routes in self._shown.values())]
+        counted = {all_tabs()[route].place for route in counters()}
+        links = [item for group in self.places for item in group if item.key in counted]
+        return [
+            {"key": item.key, "count": item.count, "alert": item.alert, "counted": item.counted}
+            for item in [*links, *tabs]
+        ]
 
-    def _item(self, label: str, icon: str, *names: str, key: str = "", **kwargs: str) -> Item:
-        """names: route of the page, then patterns of the routes of its sub-pages. kwargs: of its URL."""
-        url = reverse(f"dashboard:{names[0]}", kwargs=kwargs)
-        key = key or _KEYS.get(names[0], "")
-        return Item(label, url, icon, current=_is_one_of(self._route, names), keys=f"g {key}" if key else "")
+    def _item(self, route: str) -> Item:
+        """Link of a tab."""
+        tab, counter, names = all_tabs()[route], counters().get(route), {}
+        for name in tab.names:
+            names[name] = self._names[name]
+        url = reverse(f"dashboard:{route}", kwargs=names)
+        if tab.keeps_policy and self.policy:
+            url = f"{url}?policy={self.policy.slug}"
+        count = self.open_matters.get(route, 0) if counter else 0
+        below = "true" if route == self._tab_of_page else ""
+        return Item(
+            str(tab.label),
+            url,
+            current="page" if route == self._route else below,
+            count=count,
+            alert=bool(count and counter and counter.is_alert),
+            counted=str(counter.counted) if counter else "",
+            keys=f"g {tab.key}" if tab.key else "",
+            key=f"tab-{route}" if counter else "",
+        )
 
     @cached_property
     def _route(self) -> str:
@@ -368,10 +412,14 @@ class Shell:
         return str(match.url_name) if match and match.namespace == "dashboard" and match.url_name else ""
 
 
-@lru_cache(maxsize=1_024)
-def _is_one_of(route: str, names: tuple[str, ...]) -> bool:
-    """Whether a route has one of these names or matches one of these patterns."""
-    return any(fnmatchcase(route, name) for name in names)
+@cache
+def frame_parts() -> Mapping[str, Sequence[str]]:
+    """Templates of the installed plug-ins by the part of the frame that shows them: topbar or end."""
+    parts: dict[str, list[str]] = {"topbar": [], "end": []}
+    for plugin in plugins():
+        for name, template in plugin.frame_parts().items():
+            parts[name].append(template)
+    return parts
 
 
 def _unless_failing(load: Callable[[], _Part], empty: _Part) -> _Part:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import wraps
+from datetime import datetime
+from functools import cached_property, wraps
 from typing import Any, TypeVar, cast
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
@@ -14,8 +15,23 @@ from django_htmx.middleware import HtmxDetails
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.tables import escape_formula
+from apps.federation.grid.peers import may_federate
+from apps.policies.access.managers import manages_any
+from apps.policies.access.scope import Rights, Verb, holds_a_role
+from apps.policies.models import Policy
+from apps.policies.requests.group_division import manages_any_group
 
-__all__ = ["SeeOther", "View", "actor_of", "csv_response", "escape_formula", "fragment", "is_htmx", "private"]
+__all__ = [
+    "SeeOther",
+    "View",
+    "Visitor",
+    "actor_of",
+    "csv_response",
+    "escape_formula",
+    "fragment",
+    "is_htmx",
+    "private",
+]
 
 
 def actor_of(request: HttpRequest) -> Actor:
@@ -26,6 +42,58 @@ def actor_of(request: HttpRequest) -> Actor:
         request_id=request.headers.get("X-Request-ID", "")[:64],
         address=request.META.get("REMOTE_ADDR") or None,
     )
+
+
+class Visitor:
+    """The reader of a page, with the facts that decide which tabs they are shown. policy: the one that is shown."""
+
+    def __init__(self, *, at: datetime, actor: Actor, policy: Policy | None) -> None:
+        self.at, self.actor, self.policy = at, actor, policy
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """A user without any role."""
+        return not holds_a_role(at=self.at, actor=self.actor)
+
+    @cached_property
+    def leads(self) -> bool:
+        return manages_any_group(at=self.at, actor=self.actor)
+
+    @cached_property
+    def has_role(self) -> bool:
+        return not self.is_plain
+
+    @cached_property
+    def has_group(self) -> bool:
+        """Whether there may be a group of theirs: one that they lead, or that of their account."""
+        return self.is_plain or self.leads
+
+    @cached_property
+    def names_accounts(self) -> bool:
+        """Whether they may see user names somewhere; the page asks where."""
+        return self.leads or self.actor.is_admin
+
+    @cached_property
+    def manages(self) -> bool:
+        """Whether they manage a whole policy."""
+        return manages_any(at=self.at, actor=self.actor)
+
+    @cached_property
+    def federates(self) -> bool:
+        return may_federate(at=self.at, actor=self.actor)
+
+    @cached_property
+    def edits(self) -> bool:
+        """Whether they may change something in the shown policy."""
+        if self.policy is None or self.policy.archived_at is not None:
+            return False
+        rights = Rights(self.policy, self.actor, self.at)
+        return self.actor.administers or bool(rights.at(Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE))
+
+    @cached_property
+    def reads_whole(self) -> bool:
+        """Whether they see the whole tree of the shown policy."""
+        return self.policy is not None and (self.actor.is_admin or self.policy.visibility == Policy.Visibility.TREE)
 
 
 View = Callable[..., HttpResponse]

@@ -137,6 +137,7 @@ def _page(
 ) -> HttpResponse:
     now, policy, name = clock.now(), core_hours.table.policy_slug, core_hours.entry.name
     url = allocation_presenters.tab_url(policy, core_hours.entry.uid, name)
+    lines.show_tabs_of(request, core_hours.entry.uid, name)
     tree = reverse("dashboard:policy", kwargs={"policy": policy})
     context = {
         "policy": policy,

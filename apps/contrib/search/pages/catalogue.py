@@ -22,7 +22,7 @@ from apps.policies.changesets.drafts import may_edit
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.web.guides import address_of
-from apps.web.shell.navigation import Item, Shell
+from apps.web.shell.navigation import Shell
 from apps.web.shell.requests import actor_of
 
 
@@ -44,17 +44,8 @@ class _Menu(Shell):
     """The navigation without its counts, whose queries cost more than the search itself."""
 
     @cached_property
-    def n_waiting(self) -> int:
-        return 0
-
-    @cached_property
-    def plugin_counts(self) -> Mapping[str, int]:
+    def open_matters(self) -> Mapping[str, int]:
         return {}
-
-    def _federation(self) -> list[Item]:
-        if not may_federate(at=clock.now(), actor=actor_of(self._request)):
-            return []
-        return [self._item(_("Federation"), "world-share", "federation")]
 
 
 class SearchContext:
@@ -83,10 +74,9 @@ class SearchContext:
 
 
 def pages(context: SearchContext) -> Iterator[Choice]:
-    """Pages in the actor's navigation and account menu."""
-    for section in context.shell.sections:
-        for item in section.items:
-            yield Choice(item.icon, item.label, section.title, item.url, keys=item.keys)
+    """Pages of the places, and of the account menu."""
+    for place, item in context.shell.pages:
+        yield Choice(item.icon, item.label, "" if place == item.label else place, item.url, keys=item.keys)
     for item in context.shell.account:
         if item.url != reverse("dashboard:my-priority"):
             yield Choice(item.icon, item.label, _("Your account"), item.url)

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.core import clock
 from apps.core.errors import DomainError, Invalid, NotFound
 from apps.pages.changes.history import presenters
+from apps.pages.changes.lists import list_links
 from apps.policies.changesets.drafts import may_draft
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing import revert
@@ -24,6 +25,7 @@ from apps.policies.selectors import get_policy, get_revision
 from apps.priorities.selectors import diff_revisions, get_entry_history
 from apps.web.entry_changes import history_row
 from apps.web.revision_comparison import compared_context
+from apps.web.shell.lines import show_tabs_of
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 
 _MOST_QUERY = 128
@@ -45,12 +47,13 @@ def history(request: HttpRequest, policy: str) -> HttpResponse:
     context = {
         **_rows(request, viewed_policy),
         "head": head,
+        "lists": list_links(policy, "history"),
         "may_remove": actor_of(request).is_admin,
         "chosen": (max(viewed_policy.head_number - 1, 1), viewed_policy.head_number),
         "options": presenters.options(request, viewed_policy),
         "crumbs": [
             {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
-            {"label": _("History")},
+            {"label": _("Changes and history")},
         ],
     }
     return render(request, "pages/changes/history/history.html", context)
@@ -139,6 +142,8 @@ def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         policy_slug=policy, uid=uid, before=presenters.read_revision_number(request, "before"), actor=actor_of(request)
     )
     url = reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
+    if not entry_history.is_archived:
+        show_tabs_of(request, uid, entry_history.name)
     context = {
         "found": entry_history,
         "rows": [history_row(line) for line in entry_history.lines],

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -20,6 +20,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale, status_of
 from apps.core.local_time import NoSuchTime, is_repeated
 from apps.core.typed_numbers import read_whole
+from apps.pages.changes.lists import list_links
 from apps.pages.changes.review import text as review_text
 from apps.pages.changes.review.checks import check_effect
 from apps.pages.changes.review.forms import MAX_TIME, DecisionForm, read_local, skipped_text
@@ -291,6 +292,12 @@ def list_url(policy: str, **_kwargs: Any) -> str:
 
 @require_safe
 def changes(request: HttpRequest, policy: str) -> HttpResponse:
+    """Change sets of one `?list=`; what was published is listed by the history."""
+    if request.GET.get("list") == "published":
+        query = request.GET.copy()
+        del query["list"]
+        url = reverse("dashboard:history", kwargs={"policy": policy})
+        return HttpResponsePermanentRedirect(f"{url}?{query.urlencode()}" if query else url)
     return render(request, "pages/changes/review/list.html", _context(request, policy))
 
 
@@ -310,23 +317,16 @@ def _context(request: HttpRequest, policy: str) -> dict[str, Any]:
     viewed_policy = get_policy(slug=policy, actor=actor)
     which: Which = next((each for each in WHICH if each == request.GET.get("list")), "open")
     listed = list_of_change_sets(policy=viewed_policy, which=which, actor=actor, at=at)
-    names = {
-        "open": _("Open"),
-        "mine": _("Mine"),
-        "waiting": _("Waiting for me"),
-        "published": _("Published"),
-        "withdrawn": _("Withdrawn"),
-    }
     return {
         "found": viewed_policy,
         "policy": policy,
         "which": which,
-        "lists": [{"key": each, "name": names[each], "query": f"?list={each}"} for each in WHICH],
+        "lists": list_links(policy, which),
         "rows": [_row(each) for each in listed],
         "empty": _empty(which),
         "crumbs": [
             {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
-            {"label": _("Changes")},
+            {"label": _("Changes and history")},
         ],
     }
 
@@ -351,6 +351,5 @@ def _empty(which: str) -> str:
         "open": _("No open changes. Edit the tree to start one."),
         "mine": _("No open changes. Edit the tree to start one."),
         "waiting": _("None."),
-        "published": _("None."),
         "withdrawn": _("None."),
     }[which]

@@ -134,6 +134,7 @@ def _page(request: HttpRequest, policy: str, uid: UUID) -> AdjustmentsPage:
 def _show(request: HttpRequest, page: AdjustmentsPage, *, status: int = 200, **more: Any) -> HttpResponse:
     context = {**draw(page), **more}
     entry, slug = context["entry"], page.view.policy.slug
+    lines.show_tabs_of(request, entry.uid, entry.name)
     tree = reverse("dashboard:policy", kwargs={"policy": slug})
     here = {"label": entry.name, "url": lines.entry_url(slug, entry.uid, entry.name)}
     context["crumbs"] = [{"label": page.view.policy.name, "url": tree}, here, {"label": _("Adjustments")}]

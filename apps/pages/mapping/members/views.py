@@ -201,6 +201,7 @@ def _show(request: HttpRequest, page: MembersPage, *, status: int = 200, **more:
         form = context.setdefault("attach_form", AttachForm(initial={"entry": page.entry.uid}))
         form.fields["entry"].widget.choices = _entries(page)
     slug = page.view.policy.slug
+    lines.show_tabs_of(request, page.entry.uid, page.entry.name)
     tree = reverse("dashboard:policy", kwargs={"policy": slug})
     entry = {"label": page.entry.name, "url": lines.entry_url(slug, page.entry.uid, page.entry.name)}
     context["crumbs"] = [{"label": page.view.policy.name, "url": tree}, entry, {"label": _("Members")}]

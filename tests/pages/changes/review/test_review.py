@@ -331,7 +331,8 @@ def test_lists_contain_the_announced_change_sets(grid: Grid, bob: User, bess: Us
     assert listed(bob, "waiting") == set()
     assert listed(bess, "open") == listed(bess, "waiting") == {asked.pk}
     assert listed(bess, "mine") == set()
-    assert listed(grid.admin, "published") >= {ChangeSet.objects.filter(state="published").latest("pk").pk}
+    published = signed_in(bess).get(url, {"list": "published", "q": "x"})
+    assert (published.status_code, published["Location"]) == (301, f"/policy/{SLUG}/history/?q=x")
     part = signed_in(bess).get(f"{url}_rows?list=waiting", headers={"HX-Request": "true"})
     assert part.status_code == 200
     assert "<html" not in part.content.decode()
