@@ -81,6 +81,7 @@ def with_changes(query: QueryDict, **changes: str | Sequence[str] | None) -> str
 
 Trace = dict[str, Any]
 Size = Literal["xs", "s", "m", "l", "xl"]
+_BASIC_TYPES = {"scatter", "bar"}  # as in static/js/figures/bundle.js
 MOST_ROWS = 400  # of a table on a page; the CSV has all
 
 
@@ -179,6 +180,11 @@ class Figure:
     reads: bool = True
     empty: str = ""
     extra: dict[str, Any] = field(default_factory=dict)  # additional JSON for this figure's script
+
+    @property
+    def needs_full(self) -> bool:
+        """Whether the basic bundle of plotly.js can't draw it."""
+        return any(trace["type"] not in _BASIC_TYPES for trace in self.traces)
 
     @property
     def series(self) -> list[Swatch]:

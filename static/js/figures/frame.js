@@ -91,7 +91,7 @@ export class Frame {
     if (this.answer.empty) { this.message(this.answer.empty); return; }
     let Plotly;
     try {
-      Plotly = await plotly();
+      Plotly = await plotly(this.answer.data);
     } catch {
       this.tag = null;  // so that the next answer is drawn
       this.unreachable();

@@ -1,17 +1,22 @@
-// Pictures are made one after the other, those that are seen before the others, and the browser paints in between: the
-// first one is on the screen while the others are being made. None is made while the page scrolls, which would stutter.
-const STILL_MS = 150;
+// Pictures are made one after the other, those that are seen before the others, each when the browser has nothing else to
+// do: the first one is on the screen while the others are being made. None is made while the page scrolls or somebody
+// types, who would notice.
+const STILL_MS = 150, LONGEST_WAIT_MS = 2000;
 const waiting = new Map();  // by element: what is to be done, once, and who waits for it
 let isAtWork = false;
 
-const painted = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+/** After the next frame; frames of a page in the background don't come. */
+export const painted = () => new Promise((done) => { if (document.hidden) setTimeout(done); else requestAnimationFrame(() => setTimeout(done)); });
 
-let scrolledAt = -Infinity;
-addEventListener("scroll", () => { scrolledAt = performance.now(); }, { passive: true });
+let movedAt = -Infinity;
+for (const kind of ["scroll", "keydown", "input"]) addEventListener(kind, () => { movedAt = performance.now(); }, { passive: true, capture: true });
 
-async function still() {
+/** When nothing has moved for a moment and the browser is idle; on a busy machine after two seconds. */
+export async function idle() {
   let left;
-  while ((left = scrolledAt + STILL_MS - performance.now()) > 0) await new Promise((done) => setTimeout(done, left));
+  while ((left = movedAt + STILL_MS - performance.now()) > 0) await new Promise((done) => setTimeout(done, left));
+  const ask = window.requestIdleCallback ?? ((done) => setTimeout(done));  // Safari has none
+  await new Promise((done) => ask(done, { timeout: LONGEST_WAIT_MS }));
 }
 
 /** Pixels that an element is away from what is seen. */
@@ -28,7 +33,7 @@ async function workOff() {
   if (isAtWork) return;
   isAtWork = true;
   while (waiting.size) {
-    await still();
+    await idle();
     const { element, job } = nearest();
     waiting.delete(element);
     try {
@@ -36,7 +41,7 @@ async function workOff() {
     } catch (error) {
       job.failed(error);
     }
-    if (waiting.size && !document.hidden) await painted();
+    if (waiting.size) await painted();
   }
   isAtWork = false;
 }

@@ -9,13 +9,10 @@ from pathlib import Path
 import pytest
 from django.contrib.staticfiles import finders
 
-from fairshare_web.static_files import StaticFiles
-
 REPOSITORY = Path(__file__).resolve().parents[3]
 STATIC = REPOSITORY / "static"
 TEMPLATES = REPOSITORY / "templates"
 INLINE = (r"\sstyle=", r"<style", r"<script(?![^>]*\bsrc=)", r"\son[a-z]+=", r"hx-on", r"data:image", r"js:")
-MODULES = ("js/live.js", "js/shown.js", "js/part/all.js")
 LOCKS = [STATIC / "vendor" / "vendor.lock", REPOSITORY / "tests" / "browser" / "vendor" / "vendor.lock"]
 
 
@@ -73,30 +70,19 @@ def test_pages_load_styles_and_scripts_of_the_core_and_of_their_own_plug_in() ->
     assert foreign == []
 
 
-def test_the_plotly_bundle_comes_from_the_installed_package() -> None:
+def test_both_bundles_of_plotly_are_of_one_version() -> None:
+    """They share the styles that are served in the place of those that plotly.js would add."""
+    bundles = [finders.find(f"vendor/{name}.min.js") for name in ("plotly", "plotly-basic")]
+    heads = [Path(str(bundle)).read_text(encoding="utf-8")[:200] for bundle in bundles]
+    versions = {match[1] for head in heads if (match := re.search(r"plotly\.js .*?v([\d.]+)", head))}
+    assert len(versions) == 1, versions
+    assert f"plotly.js-basic-dist-min@{versions.pop()}" in LOCKS[0].read_text(encoding="utf-8")
+
+
+def test_the_full_plotly_bundle_comes_from_the_installed_package() -> None:
     found = finders.find("vendor/plotly.min.js")
     assert found
     assert Path(found).parent.name == "package_data"
     assert not finders.find("vendor/widgetbundle.js")
     served = dict(finders.get_finder("apps.web.figures.finders.PlotlyFinder").list(None))
     assert list(served) == ["plotly.min.js"]
-
-
-def test_every_script_module_is_imported_under_one_address(tmp_path: Path) -> None:
-    """Under its plain name beside the one with its digest a module would run twice on a page."""
-    (tmp_path / "js" / "part").mkdir(parents=True)
-    (tmp_path / "js" / "shown.js").write_text("export const drawn = () => [];\n", encoding="utf-8")
-    (tmp_path / "js" / "part" / "all.js").write_text(
-        'import { drawn } from "../shown.js";\ndrawn();\n', encoding="utf-8"
-    )
-    (tmp_path / "js" / "live.js").write_text(
-        'import "./part/all.js";\nimport { drawn } from "./shown.js";\n', encoding="utf-8"
-    )
-    storage = StaticFiles(location=tmp_path, base_url="/static/")
-    named = {before: after for before, after, _ in storage.post_process({name: (storage, name) for name in MODULES})}
-    shown, everything = (Path(named[name]).name for name in ("js/shown.js", "js/part/all.js"))
-    assert shown != "shown.js"
-    assert f'"../{shown}"' in (tmp_path / named["js/part/all.js"]).read_text(encoding="utf-8")
-    live = (tmp_path / named["js/live.js"]).read_text(encoding="utf-8")
-    assert f'"./part/{everything}"' in live
-    assert f'"./{shown}"' in live

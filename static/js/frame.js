@@ -1,0 +1,5 @@
+// What every page runs.
+import "./shell.js";
+import "./live.js";
+import "./keys.js";
+import "./lists.js";
