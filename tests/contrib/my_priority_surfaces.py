@@ -17,7 +17,7 @@ from django.template.loader import render_to_string
 from hypothesis import strategies as st
 
 from apps.accounts.account_ids import AccountKey
-from apps.contrib.forecast.api.forecasts import forecast_json
+from apps.contrib.forecast.api.forecasts import ForecastSerializer
 from apps.contrib.forecast.figures import ForecastOptions, forecast_figure
 from apps.contrib.forecast.outlook import outlook_in
 from apps.contrib.forecast.past_usage import LevelPast
@@ -115,8 +115,7 @@ def queue_of(world: SentenceWorld, rows: Sequence[Json]) -> VisibleQueue:
 class _WithoutFactorAhead(Forecast):
     """Usage of all entries in the last days, from which the factor is simulated, isn't stored here."""
 
-    def factor_ahead(self) -> None:
-        return None
+    factor_ahead = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +167,7 @@ class Surfaces:
         return {
             "me": _line(self.mine, texts),
             "me/explanation": _explained_priority(self.mine, texts),
-            "me/forecast": {} if self.forecast is None else forecast_json(self.forecast),
+            "me/forecast": {} if self.forecast is None else dict(ForecastSerializer(self.forecast).data),
             "me/waiting-jobs": dict(WaitingJobsSerializer(self.waiting).data),
         }
 

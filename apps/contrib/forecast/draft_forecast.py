@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from threading import Lock
 from uuid import UUID
 
@@ -96,9 +96,6 @@ class GroupForecast:
     group: DraftGroup
     as_of: datetime | None
     members: Sequence[MemberOutlook]
-
-    def instant(self, recovery: Recovery) -> datetime | None:
-        return None if self.as_of is None or recovery.in_s is None else self.as_of + timedelta(seconds=recovery.in_s)
 
 
 def get_group_forecast(view: DraftView, group: DraftGroup) -> GroupForecast:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.contrib.forecast.draft_forecast import GroupForecast, MemberOutlook, get_group_forecast
+from apps.contrib.forecast.entry_forecast import DatedRecovery
 from apps.core.errors import Invalid
 from apps.engine.explain import Recovery
 from apps.pages.changes.drafts import pages
@@ -58,7 +59,10 @@ def _when(group_forecast: GroupForecast, row: DraftRow, recovery: Recovery | Non
         return presentation.UNKNOWN
     if not row.has_usage:
         return _("no demand")
-    return presentation.UNKNOWN if recovery is None else when_text(recovery.outcome, group_forecast.instant(recovery))
+    if recovery is None or group_forecast.as_of is None:
+        return presentation.UNKNOWN
+    dated = DatedRecovery.of(recovery, group_forecast.as_of)
+    return when_text(dated.outcome, dated.at)
 
 
 @require_safe

@@ -28,6 +28,7 @@ from apps.engine.explain import (
     ON_TARGET,
     Balance,
     Course,
+    Outcome,
     Recovery,
     RecoveryRange,
     UsagePhase,
@@ -46,7 +47,7 @@ from apps.policies.models import Policy
 from apps.priorities.entry_order import is_on_target
 from apps.priorities.projections import HORIZON_DAYS, CurvePoint
 from apps.priorities.recompute.simulation import Changes, simulate
-from apps.priorities.sentences import Message, build_message
+from apps.priorities.sentences import Message, build_message, text_of
 from apps.priorities.sentences.numbers import factor as written
 from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
 
@@ -248,6 +249,45 @@ def instant_of(as_of: datetime, recovery: Recovery) -> datetime | None:
     return None if not recovery.in_s else as_of + timedelta(seconds=recovery.in_s)
 
 
+@dataclass(frozen=True)
+class DatedRecovery:
+    """A recovery with its instant, both None if there is none."""
+
+    outcome: Outcome
+    in_s: Annotated[float | None, "Seconds after as_of; null: never, or too far ahead"]
+    at: datetime | None
+
+    @classmethod
+    def of(cls, recovery: Recovery, as_of: datetime) -> DatedRecovery:
+        at = None if recovery.in_s is None else as_of + timedelta(seconds=recovery.in_s)
+        return cls(recovery.outcome, recovery.in_s, at)
+
+
+@dataclass(frozen=True)
+class DatedRecoveryRange:
+    """`RecoveryRange` with instants."""
+
+    soonest: DatedRecovery
+    middle: DatedRecovery
+    latest: DatedRecovery
+
+    @classmethod
+    def of(cls, recoveries: RecoveryRange, as_of: datetime) -> DatedRecoveryRange:
+        each = (recoveries.soonest, recoveries.middle, recoveries.latest)
+        return cls(*(DatedRecovery.of(recovery, as_of) for recovery in each))
+
+
+@dataclass(frozen=True)
+class DailyUsage:
+    """Usage of a group a day on recent days, in the policy's metric: extremes and quartiles."""
+
+    least: float
+    p25: float
+    p50: float
+    p75: float
+    most: float
+
+
 def curve_of(outlook: Outlook, as_of: datetime, *, days: float, n_points: int = 41) -> Sequence[CurvePoint]:
     """Return the curve over the next days. The fraction is between that without new usage and the share
     of new usage.
@@ -289,9 +329,16 @@ class FactorAhead:
     factor changes most; None if none does or the algorithm has no effects by level.
     """
 
-    points: Sequence[FactorPoint]
+    points: Annotated[
+        Sequence[FactorPoint], "Factor as it would be recomputed then; empty if there is too much usage to read"
+    ]
     level: int | None
+    level_path: Annotated[str | None, "Path of the entry whose effect on the factor changes most"]
     messages: Sequence[Message]
+
+    @property
+    def sentence(self) -> str:
+        return text_of(self.messages)
 
 
 def factor_ahead(policy: Policy, snapshot: ServedSnapshot, entry: int) -> FactorAhead | None:
@@ -300,14 +347,15 @@ def factor_ahead(policy: Policy, snapshot: ServedSnapshot, entry: int) -> Factor
         return None
     ahead = _simulate_days(policy, snapshot)
     if ahead is None:
-        return FactorAhead((), None, [build_message("forecast.factor_too_many_hours")])
+        return FactorAhead((), None, None, [build_message("forecast.factor_too_many_hours")])
     now = FactorPoint(0, snapshot.as_of, float(snapshot.values.factor[entry]))
     points = [now] + [
         FactorPoint(days, snapshot.as_of + timedelta(days=days), float(factors[entry]))
         for days, factors in zip(DAYS, ahead.factors, strict=True)
     ]
     level = _level_of_change(snapshot, ahead.last, entry)
-    return FactorAhead(points, level, _messages(snapshot, ahead.last, points, level))
+    path = None if level is None else snapshot.index.path(level)
+    return FactorAhead(points, level, path, _messages(snapshot, ahead.last, points, level))
 
 
 def _messages(

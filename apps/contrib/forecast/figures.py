@@ -18,7 +18,6 @@ from apps.contrib.forecast.selectors import Forecast, ForecastLevel, curve_days
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery, RecoveryRange
 from apps.priorities.projections import CurvePoint
-from apps.priorities.sentences import text_of
 from apps.priorities.sentences.numbers import factor as factor_text
 from apps.priorities.sentences.numbers import percent
 from apps.web.figures import axes, traces
@@ -28,10 +27,10 @@ from apps.web.figures.used_and_target import used_text
 
 def factor_figure(forecast: Forecast) -> Figure | None:
     """Draw the forecast factor; None where levels decide the order, whose curves show the future."""
-    ahead = forecast.factor_ahead()
+    ahead = forecast.factor_ahead
     if ahead is None:
         return None
-    title, sentence = _("Factor in the next days"), text_of(list(ahead.messages))
+    title, sentence = _("Factor in the next days"), ahead.sentence
     if not ahead.points:
         table = Table(_factor_columns(), (), ())
         return Figure("factor", title, sentence, (), axes.empty_layout(), table, size="m", empty=sentence, reads=False)
@@ -145,7 +144,7 @@ def forecast_figure(forecast: Forecast, options: ForecastOptions, query: QueryDi
     shown = chosen_level(forecast, options)
     title, controls = _("Forecast"), _controls(forecast, shown, query)
     if shown is None or shown.outlook is None or shown.target is None or shown.actual is None:
-        message = _("No data for this account yet.") if shown is None else text_of(list(shown.messages))
+        message = _("No data for this account yet.") if shown is None else shown.sentence
         nothing = axes.empty_layout()
         table = Table(_columns(), (), ())
         return Figure(
@@ -160,7 +159,7 @@ def forecast_figure(forecast: Forecast, options: ForecastOptions, query: QueryDi
         name="forecast",
         title=title,
         note=_("%(note)s (Main reason)") % {"note": note} if is_deciding else note,
-        sentence=text_of(list(shown.messages)),
+        sentence=shown.sentence,
         traces=_traces(forecast, shown, past, ahead),
         layout={
             "margin": axes.margin(34, 158, 8, 24),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from threading import Lock
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -41,6 +42,13 @@ DAY_S = 86_400
 _LEAST_HOURS = 6  # known hours, for a day to be included in the pace
 
 
+class PastShare(NamedTuple):
+    """The entry's fraction of its group at a past instant."""
+
+    at: datetime
+    actual: float
+
+
 @dataclass(frozen=True, eq=False)
 class LevelPast:
     """Past usage of one level in the policy's metric, without decay. own_daily, group_daily: (days,), oldest first, at
@@ -52,11 +60,11 @@ class LevelPast:
 
     own_daily: F8
     group_daily: F8
-    load_shares: Callable[[], Sequence[tuple[datetime, float]]]
+    load_shares: Callable[[], Sequence[PastShare]]
     history: History | None = None
 
     @cached_property
-    def past_shares(self) -> Sequence[tuple[datetime, float]]:
+    def past_shares(self) -> Sequence[PastShare]:
         return self.load_shares()
 
 
@@ -100,7 +108,9 @@ def from_series(
         own, group = series.used[row], series.peers_used[row]
         last = recent[competed[recent]]
         past_shares = [
-            (datetime.fromtimestamp(float(series.days.ends_s[day]), UTC), float(series.decayed[row][day] / whole))
+            PastShare(
+                datetime.fromtimestamp(float(series.days.ends_s[day]), UTC), float(series.decayed[row][day] / whole)
+            )
             for day in last.tolist()
             if (whole := series.peers_decayed[row][day]) > 0
         ]
@@ -221,7 +231,7 @@ def _level_of(hours: History, window: decay.Window, as_of_s: float, *, hourly: b
     return LevelPast(own, group, partial(_shares_of, hours, window, as_of_s), hours if hourly else None)
 
 
-def _shares_of(hours: History, window: decay.Window, as_of_s: float) -> list[tuple[datetime, float]]:
+def _shares_of(hours: History, window: decay.Window, as_of_s: float) -> list[PastShare]:
     """The entry's fraction of its group at the end of each of the last 28 periods of 24 hours, oldest first."""
     past_shares = []
     for days_ago in range(PACE_DAYS, 0, -1):
@@ -229,7 +239,7 @@ def _shares_of(hours: History, window: decay.Window, as_of_s: float) -> list[tup
         weight = decay.bucket_weights(hours.hour_start_s, then_s, window)
         whole = float(weight @ hours.group_usage)
         if whole > 0:
-            past_shares.append((datetime.fromtimestamp(then_s, UTC), float(weight @ hours.own_usage) / whole))
+            past_shares.append(PastShare(datetime.fromtimestamp(then_s, UTC), float(weight @ hours.own_usage) / whole))
     return past_shares
 
 

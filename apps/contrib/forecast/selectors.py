@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,8 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.accounts.request_cache import once_per_request
 from apps.contrib.forecast.entry_forecast import (
+    DailyUsage,
+    DatedRecoveryRange,
     FactorAhead,
     LevelState,
     Outlook,
@@ -24,7 +26,7 @@ from apps.contrib.forecast.entry_forecast import (
     forecast_level,
     needs_hourly_usage,
 )
-from apps.contrib.forecast.past_usage import DAY_S, LevelPast, competitors, load_past
+from apps.contrib.forecast.past_usage import DAY_S, LevelPast, PastShare, competitors, load_past
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.engine.errors import PackageFailed
 from apps.engine.explain import RecoveryRange
@@ -39,7 +41,7 @@ from apps.priorities.entry_order import slack_of
 from apps.priorities.metering import has_known_decay, window_of
 from apps.priorities.projections import HORIZON_DAYS, CurvePoint
 from apps.priorities.selectors.rows import newest_or_none
-from apps.priorities.sentences import SCENARIO, TEXTS, Message, build_message
+from apps.priorities.sentences import SCENARIO, TEXTS, Message, build_message, text_of
 from apps.priorities.sentences.numbers import span
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountNames, AccountQuery
@@ -180,6 +182,7 @@ _SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.S
 class ForecastLevel:
     """One level; `outlook` is None if it doesn't compete, or if recent usage is unknown."""
 
+    as_of: datetime
     entry: int
     uid: UUID
     name: str
@@ -192,7 +195,7 @@ class ForecastLevel:
     messages: Sequence[Message]
 
     @property
-    def past_shares(self) -> Sequence[tuple[datetime, float]]:
+    def past_shares(self) -> Sequence[PastShare]:
         return () if self.past is None else self.past.past_shares
 
     @property
@@ -204,6 +207,25 @@ class ForecastLevel:
     def n_days(self) -> int:
         """Number of days from which the pace is estimated."""
         return 0 if self.outlook is None else len(self.outlook.daily_group)
+
+    @property
+    def daily_usage(self) -> DailyUsage | None:
+        if self.outlook is None:
+            return None
+        return DailyUsage(*(pace.group_rate * 86_400 for pace in self.outlook.paces))
+
+    @property
+    def to_target(self) -> DatedRecoveryRange | None:
+        return None if self.outlook is None else DatedRecoveryRange.of(self.outlook.to_target, self.as_of)
+
+    @property
+    def to_tolerance(self) -> DatedRecoveryRange | None:
+        """As `to_target`; None: it is on target now."""
+        return None if self.outlook is None or self.outlook.state.edge is None else self.to_target
+
+    @property
+    def sentence(self) -> str:
+        return text_of(self.messages)
 
     def curve(self, as_of: datetime, days: float, n_points: int = 41) -> Sequence[CurvePoint]:
         return [] if self.outlook is None else curve_of(self.outlook, as_of, days=days, n_points=n_points)
@@ -218,7 +240,7 @@ class Forecast:
 
     policy: Policy
     account: str
-    namespace: str
+    namespace: str | None
     entry_uid: UUID
     entry_name: str
     entry_path: str
@@ -239,8 +261,29 @@ class Forecast:
         known = [level for level in self.levels if level.outlook is not None]
         return next(reversed(known or self.levels), None)
 
+    @property
+    def deciding_path(self) -> str | None:
+        return None if self.deciding is None else self.levels[self.deciding].path
+
+    @property
+    def sentence(self) -> str:
+        return text_of(self.messages)
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        return () if self.shown is None else self.shown.messages
+
+    @property
+    def curve(self) -> Sequence[CurvePoint]:
+        return [] if self.shown is None else self.shown.curve(self.as_of, curve_days(self.shown))
+
+    @property
+    def past_shares(self) -> Sequence[PastShare]:
+        return () if self.shown is None else self.shown.past_shares
+
+    @cached_property
     def factor_ahead(self) -> FactorAhead | None:
-        """Forecast the factor; None where levels decide or a level is hidden."""
+        """Forecast of the factor; None where levels decide or a level is hidden."""
         tree = self.snapshot.tree
         entry = tree.index_of_uid(self.entry_uid)
         if entry is None or len(self.levels) != len(tree.ancestors(entry)):
@@ -354,7 +397,7 @@ def forecast_from(
     return Forecast(
         policy=policy,
         account=query.user or query.dn or query.group,
-        namespace=query.namespace,
+        namespace=query.namespace or None,
         entry_uid=tree.uuid(entry),
         entry_name=tree.name[entry],
         entry_path=snapshot.index.path(entry),
@@ -407,6 +450,7 @@ def _level(
             *at_target_messages(snapshot, leaf, i),
         ]
     return ForecastLevel(
+        as_of=snapshot.as_of,
         entry=i,
         uid=tree.uuid(i),
         name=name,

@@ -13,17 +13,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
+from apps.contrib.forecast.entry_forecast import DatedRecovery
 from apps.contrib.forecast.figures import SHARE, read_share
 from apps.contrib.forecast.selectors import Forecast, ForecastLevel, get_my_forecast
-from apps.contrib.forecast.what_if import RankRange, ScenarioResult, read_scenario, run_my_scenario
+from apps.contrib.forecast.what_if import RankRange, Scenario, ScenarioResult, read_scenario, run_my_scenario
 from apps.core import clock
 from apps.core.addresses import split_address
 from apps.core.errors import Invalid, TooOften
-from apps.engine.explain import Recovery
 from apps.pages.my_priority.account_choice import page_url
 from apps.pages.my_priority.cards import NUMBERS, answer_card
 from apps.pages.my_priority.figure_requests import frame_of, read_account
-from apps.priorities.sentences import text_of
 from apps.web.day_on_target import when_text
 from apps.web.shell import presentation
 from apps.web.shell.requests import actor_of
@@ -65,7 +64,7 @@ def card_of(forecast: Forecast, *, share: str, problem: str) -> ForecastCard | N
         pace=_pace(shown),
         share=share,
         problem=problem,
-        levels=[LevelLine(text_of(list(each.messages)), each is deciding) for each in forecast.levels],
+        levels=[LevelLine(each.sentence, each is deciding) for each in forecast.levels],
     )
 
 
@@ -140,28 +139,29 @@ class WhatIfCard:
 
 def outcome_of(tried: ScenarioResult) -> tuple[list[ChangeLine], str]:
     """Values before and after, and the source of the assumed pace."""
+    without, changed = tried.without, tried.changed
     lines = [
-        ChangeLine("rank_now", _("Rank now"), _rank(tried.now, tried.of), _rank(tried.now_if, tried.of)),
-        ChangeLine("rank_then", _("Rank in 7 days"), _rank(tried.then, tried.of), _rank(tried.then_if, tried.of)),
+        ChangeLine("rank_now", _("Rank now"), _rank(without.now, tried.of), _rank(changed.now, tried.of)),
+        ChangeLine("rank_then", _("Rank in 7 days"), _rank(without.then, tried.of), _rank(changed.then, tried.of)),
     ]
-    if tried.then.factor is not None or tried.then_if.factor is not None:
+    if without.then.factor is not None or changed.then.factor is not None:
         lines.append(
             ChangeLine(
                 "factor_then",
                 _("Factor in 7 days"),
-                presentation.factor(tried.then.factor),
-                presentation.factor(tried.then_if.factor),
+                presentation.factor(without.then.factor),
+                presentation.factor(changed.then.factor),
             )
         )
     shown = tried.forecast.shown
-    if shown is not None and tried.back is not None and tried.back_if is not None:
-        lines.append(target_line(tried, shown, tried.back, tried.back_if))
+    if shown is not None and without.back is not None and changed.back is not None:
+        lines.append(target_line(tried.scenario, shown, without.back, changed.back))
     basis = {
         "last_days": _("All others continue as in the last two weeks."),
         "present_usage": _("All others continue at the pace of their present usage."),
     }
     note = basis[tried.basis]
-    return lines, note if tried.then.is_exact else note + " " + _("Ranks are rounded to 5 for privacy.")
+    return lines, note if without.then.is_exact else note + " " + _("Ranks are rounded to 5 for privacy.")
 
 
 def _rank(place: RankRange, of: int) -> str:
@@ -173,18 +173,20 @@ def _rank(place: RankRange, of: int) -> str:
     return _("%(first)s to %(last)s") % {"first": presentation.count(first), "last": presentation.count(last)}
 
 
-def target_line(tried: ScenarioResult, shown: ForecastLevel, back: Recovery, back_if: Recovery) -> ChangeLine:
+def target_line(
+    scenario: Scenario, shown: ForecastLevel, back: DatedRecovery, back_changed: DatedRecovery
+) -> ChangeLine:
     """When the level reaches its target; for a level below it, until when it stays below."""
-    before, after = (when_text(each.outcome, tried.instant(each)) for each in (back, back_if))
+    before, after = when_text(back.outcome, back.at), when_text(back_changed.outcome, back_changed.at)
     words = {"name": shown.name}
     actual, target = shown.actual, shown.target
-    if tried.scenario.target is not None or actual is None or target is None or actual >= target:
-        is_over = tried.scenario.target is None and actual is not None  # with a changed target it may be on either side
+    if scenario.target is not None or actual is None or target is None or actual >= target:
+        is_over = scenario.target is None and actual is not None  # with a changed target it may be on either side
         key = "back_at_target" if is_over else "at_target"
         return ChangeLine(key, _("%(name)s at its target") % words, before, after)
     before, after = (
-        words_of if tried.instant(each) or each.outcome == "on_target" else _("no end")
-        for each, words_of in ((back, before), (back_if, after))
+        words_of if each.at or each.outcome == "on_target" else _("no end")
+        for each, words_of in ((back, before), (back_changed, after))
     )
     return ChangeLine("under_until", _("%(name)s under its target until") % words, before, after)
 

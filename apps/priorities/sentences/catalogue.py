@@ -366,7 +366,7 @@ class Message:
 
     def json(self) -> dict[str, Any]:
         """Key, values and text as JSON for REST."""
-        return {"key": self.key, "values": {n: _json_value(v) for n, v in self.values.items()}, "text": self.text}
+        return {"key": self.key, "values": {n: json_value(v) for n, v in self.values.items()}, "text": self.text}
 
 
 def build_message(key: str, **values: Any) -> Message:
@@ -379,7 +379,8 @@ def text_of(sentences: Sequence[Message]) -> str:
     return " ".join(sentence.text for sentence in sentences)
 
 
-def _json_value(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """A value of a message in JSON: instants in UTC, infinity as a text, not-a-number as null."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, float) and value != value:
@@ -387,5 +388,5 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, list | tuple):
-        return [_json_value(item) for item in value]
+        return [json_value(item) for item in value]
     return value

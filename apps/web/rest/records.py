@@ -1,4 +1,4 @@
-"""DRF serializers of answers, generated from the frozen dataclasses that selectors return.
+"""DRF serializers of answers, generated from the frozen dataclasses and named tuples that selectors return.
 
 The field's type gives the serializer field; a text in `Annotated` becomes its description in OpenAPI. Requests keep
 hand-written serializers, because limits of input belong to the interface.
@@ -17,7 +17,8 @@ from uuid import UUID
 
 from rest_framework import serializers
 
-from apps.web.rest.shapes import UtcTimeField
+from apps.priorities.sentences import Message
+from apps.web.rest.shapes import SentenceSerializer, UtcTimeField
 
 AnySerializer = serializers.Serializer[Any]
 AnyField = serializers.Field[Any, Any, Any, Any]
@@ -51,14 +52,13 @@ def record_serializer(
         doc: description of the component.
         only: names of the answer's fields in order, in place of all fields of the record. A name may be a property.
         exclude: fields of the record that are not sent.
-        renamed: names of the answer to attributes of the record, which may be properties or dotted paths.
+        renamed: names of the answer to attributes of the record, which may be properties or dotted paths. A path
+            through None leads to null.
         texts: descriptions by name, in place of those in `Annotated`.
         declared: fields that differ from the type; those that the record lacks come last.
     """
     answer_names = {attribute: each for each, attribute in renamed.items()}
-    names = list(only) or [
-        answer_names.get(each.name, each.name) for each in fields(record) if each.name not in exclude
-    ]
+    names = list(only) or [answer_names.get(each, each) for each in _names(record) if each not in exclude]
     members = {
         each: declared.get(each) or _generated(record, each, renamed.get(each, each), texts)
         for each in [*names, *(extra for extra in declared if extra not in names)]
@@ -76,7 +76,15 @@ def serializer_class(component: str, members: Mapping[str, AnyField], *, doc: st
 @cache
 def serializer_of(record: type) -> type[AnySerializer]:
     """The serializer of all fields of a record; always the same class, so that OpenAPI has one component for it."""
-    return record_serializer(record)
+    return SentenceSerializer if record is Message else record_serializer(record)
+
+
+def _is_record(kind: Any) -> bool:
+    return isinstance(kind, type) and (is_dataclass(kind) or hasattr(kind, "_fields"))
+
+
+def _names(record: Any) -> Sequence[str]:
+    return [each.name for each in fields(record)] if is_dataclass(record) else record._fields
 
 
 def _generated(record: type, name: str, attribute: str, texts: Mapping[str, str]) -> AnyField:
@@ -87,14 +95,28 @@ def _generated(record: type, name: str, attribute: str, texts: Mapping[str, str]
 
 
 def _hint(record: type, path: str) -> Any:
-    """Type of an attribute: a field, a property with a return annotation, or a dotted path of them."""
+    """Type of an attribute: a field, a property with a return annotation, or a dotted path of them.
+
+    A path through an attribute that may be None leads to None, too.
+    """
     name, _, rest = path.partition(".")
     hint: Any = get_type_hints(record, include_extras=True).get(name)
     if hint is None:
         attribute = getattr(record, name)
         getter = attribute.func if isinstance(attribute, cached_property) else attribute.fget
         hint = get_type_hints(getter, include_extras=True)["return"]
-    return _hint(hint, rest) if rest else hint
+    if not rest:
+        return hint
+    step = _without_none(hint)
+    return _hint(step, rest) if step is hint else _hint(step, rest) | None
+
+
+def _without_none(hint: Any) -> Any:
+    """The type itself, or of an optional one its only other type."""
+    if get_origin(hint) not in (Union, UnionType) or NoneType not in get_args(hint):
+        return hint
+    (inner,) = (each for each in get_args(hint) if each is not NoneType)
+    return inner
 
 
 def field_of(hint: Any, **more: Any) -> AnyField:
@@ -102,13 +124,12 @@ def field_of(hint: Any, **more: Any) -> AnyField:
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return field_of(args[0], **{"help_text": args[1], **more})
-    if origin in (Union, UnionType) and NoneType in args:
-        (inner,) = (each for each in args if each is not NoneType)
-        return field_of(inner, **more, allow_null=True)
+    if (inner := _without_none(hint)) is not hint:
+        return field_of(inner, **{**more, "allow_null": True})
     if origin is Literal:
         return serializers.ChoiceField(args, **more)
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        if isinstance(args[0], type) and is_dataclass(args[0]):
+        if _is_record(args[0]):
             return serializer_of(args[0])(many=True, **more)
         return serializers.ListField(child=field_of(args[0]), **more)
     if isinstance(origin, type) and issubclass(origin, Mapping):

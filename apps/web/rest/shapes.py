@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from apps.core import local_time
 from apps.core.tables import FORMATS, MEDIA_TYPES, Column, Row, pieces
 from apps.policies.tree.columns import TreeColumns
+from apps.priorities.sentences.catalogue import json_value
 from apps.web.rest.cursors import encode_cursor
 
 
@@ -70,6 +71,9 @@ def with_etag(response: Response, tag: Any) -> Response:
 
 class ValuesField(serializers.DictField):
     """Values of a message: numbers, names and instants. Infinity is the text "Infinity"."""
+
+    def to_representation(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: json_value(each) for name, each in value.items()}
 
 
 class SentenceSerializer(serializers.Serializer[Any]):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND
-from apps.contrib.forecast.api.forecasts import forecast_json
+from apps.contrib.forecast.api.forecasts import ForecastSerializer
 from apps.contrib.forecast.entry_forecast import DAYS, FactorAhead
 from apps.contrib.forecast.selectors import get_forecasts
 from apps.contrib.forecast.what_if import Scenario, run_scenario
@@ -48,7 +48,7 @@ def _site(make_site: Any, algorithm: str, window: dict[str, Any], *, burst: floa
 
 def _ahead(site: Site, account: str = "alice") -> FactorAhead | None:
     (found,) = get_forecasts(policy_slug=site.slug, account=AccountQuery(account), actor=COMMAND, at=AS_OF)
-    return found.factor_ahead()
+    return found.factor_ahead
 
 
 def _recomputed(site: Site, days: int, path: str) -> tuple[float, Any]:
@@ -88,8 +88,8 @@ def test_the_forecast_starts_from_the_served_factor(make_site: Any, algorithm: s
         policy_slug=site.slug, account=AccountQuery("alice"), scenario=Scenario(), actor=COMMAND, at=AS_OF
     )
     by_day = {point.days: point for point in found.points}
-    assert by_day[0].factor == tried.now.factor
-    assert by_day[7].factor == pytest.approx(tried.then.factor, rel=1e-12)
+    assert by_day[0].factor == tried.without.now.factor
+    assert by_day[7].factor == pytest.approx(tried.without.then.factor, rel=1e-12)
     assert by_day[7].at == tried.then_at
     values_by_key = {one.key: one.values for one in found.messages}
     assert values_by_key["forecast.factor_goes"]["week_factor"] == by_day[7].factor
@@ -122,7 +122,7 @@ def test_without_a_factor_by_distance_there_is_no_curve(make_site: Any, algorith
     site = _site(make_site, algorithm, FADING)
     assert _ahead(site) is None
     (found,) = get_forecasts(policy_slug=site.slug, account=AccountQuery("alice"), actor=COMMAND, at=AS_OF)
-    assert forecast_json(found)["factor_ahead"] is None
+    assert ForecastSerializer(found).data["factor_ahead"] is None
 
 
 def test_too_many_hours_are_reported(make_site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_json_has_points_with_their_sentence_and_nothing_is_stored(make_site: An
     site = _site(make_site, "slurm-depth-oblivious", FADING, burst=900.0)
     n_snapshots = Snapshot.objects.count()
     (found,) = get_forecasts(policy_slug=site.slug, account=AccountQuery("alice"), actor=COMMAND, at=AS_OF)
-    result = forecast_json(found)["factor_ahead"]
+    result = ForecastSerializer(found).data["factor_ahead"]
     assert [point["days"] for point in result["points"]] == [0, *DAYS]
     assert result["level"] in ("/physics", "/physics/alice")
     assert result["sentence"] == " ".join(one["text"] for one in result["sentences"])

@@ -37,7 +37,7 @@ def test_the_page_draws_the_forecast(ratio_grid: Grid, client: Client) -> None:
     actor = Actor(user=ratio_grid.alice, via="session")
     found = get_my_forecast(policy_slug=SLUG, entry_uid=ratio_grid.uid("/atlas/alice"), actor=actor, at=clock.now())
     assert found is not None
-    ahead, figure = found.factor_ahead(), factor_figure(found)
+    ahead, figure = found.factor_ahead, factor_figure(found)
     assert ahead is not None
     assert figure is not None
     check_schema(figure)

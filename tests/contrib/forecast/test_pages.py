@@ -17,12 +17,12 @@ from django.urls import reverse
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from apps.contrib.forecast.entry_forecast import DatedRecovery
 from apps.contrib.forecast.figures import ForecastOptions, forecast_figure
 from apps.contrib.forecast.selectors import get_my_forecast
 from apps.contrib.forecast.views import target_line
 from apps.contrib.forecast.what_if.trial import Scenario
 from apps.core import clock
-from apps.engine.explain.recovery import Recovery
 from tests.examples import first
 from tests.pages.grid import SLUG, Grid
 from tests.pages.page import read, text_of, with_cards
@@ -74,17 +74,11 @@ def test_reaching_the_target_from_below_is_not_a_return(
 ) -> None:
     """More usage of an entry that is under its target ends its going first; it doesn't bring it back."""
     at = datetime(2026, 12, 4, 12, tzinfo=UTC)
-    tried: Any = SimpleNamespace(scenario=Scenario(core_h=20_000.0), instant=lambda found: at if found.in_s else None)
+    back, back_changed = DatedRecovery(outcome, None, None), DatedRecovery("recovers", 86_400.0, at)
     shown: Any = SimpleNamespace(name="climate", actual=actual, target=target)
-    line = target_line(tried, shown, Recovery(outcome, None), Recovery("recovers", 86_400.0))
+    line = target_line(Scenario(core_h=20_000.0), shown, back, back_changed)
     assert (line.key, line.before, line.after) == expected
-    either = target_line(
-        SimpleNamespace(**{**vars(tried), "scenario": Scenario(target=0.4)}),  # type: ignore[arg-type]
-        shown,
-        Recovery(outcome, None),
-        Recovery("recovers", 86_400.0),
-    )
-    assert either.key == "at_target"
+    assert target_line(Scenario(target=0.4), shown, back, back_changed).key == "at_target"
 
 
 def test_cards_are_fragments_and_pages_when_opened(alice: Client, grid: Grid) -> None:

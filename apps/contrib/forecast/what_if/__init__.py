@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apps.contrib.forecast.what_if.trial import (
+    Course,
     RankRange,
     Scenario,
     ScenarioResult,
@@ -11,4 +12,4 @@ from apps.contrib.forecast.what_if.trial import (
     run_scenario,
 )
 
-__all__ = ["RankRange", "Scenario", "ScenarioResult", "read_scenario", "run_my_scenario", "run_scenario"]
+__all__ = ["Course", "RankRange", "Scenario", "ScenarioResult", "read_scenario", "run_my_scenario", "run_scenario"]

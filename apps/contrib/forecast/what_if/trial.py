@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Annotated
 from uuid import UUID
 
 import numpy as np
@@ -18,14 +19,14 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.contrib.forecast.entry_forecast import when_on_target
+from apps.contrib.forecast.entry_forecast import DatedRecovery, when_on_target
 from apps.contrib.forecast.past_usage import DAY_S, competitors
 from apps.contrib.forecast.selectors import Forecast, ForecastLevel, build_forecast, slack_at
 from apps.contrib.forecast.what_if.totals import DAYS_AHEAD, Basis, WeekAhead, load_week_ahead
 from apps.core.errors import FieldProblem, Invalid, Malformed, NotFound, TooOften
 from apps.core.typed_numbers import read_number
 from apps.engine.algorithms import PriorityResult
-from apps.engine.explain import Recovery, UsagePhase, UsageRate
+from apps.engine.explain import UsagePhase, UsageRate
 from apps.engine.tree import FairshareTree
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
@@ -43,6 +44,7 @@ __all__ = [
     "MOST_CORE_H",
     "MOST_DAYS",
     "MOST_LOAD",
+    "Course",
     "RankRange",
     "Scenario",
     "ScenarioResult",
@@ -70,9 +72,9 @@ class Scenario:
 
     core_h: float | None = None
     days: float = DEFAULT_DAYS
-    load: float = 1.0
-    level: str = ""
-    target: float | None = None
+    load: Annotated[float, "Usage of its group relative to the last days; 1: unchanged"] = 1.0
+    level: Annotated[str | None, "Path of the entry with another target"] = None
+    target: Annotated[float | None, "0..1"] = None
 
     @property
     def is_empty(self) -> bool:
@@ -112,7 +114,7 @@ def read_scenario(parameters: Mapping[str, str]) -> Scenario:
         core_h=core_h,
         days=DEFAULT_DAYS if days is None else days,
         load=1.0 if load is None else load / 100,
-        level=level,
+        level=level or None,
         target=None if target is None else target / 100,
     )
 
@@ -130,38 +132,43 @@ class RankRange:
     factor: float | None
 
     @property
+    def first(self) -> int | None:
+        return None if self.rank is None else self.rank[0]
+
+    @property
+    def last(self) -> Annotated[int | None, "Last of a range of ranks, if ranks are rounded to steps"]:
+        return None if self.rank is None else self.rank[1]
+
+    @property
     def is_exact(self) -> bool:
         return self.rank is None or self.rank[0] == self.rank[1]
 
 
 @dataclass(frozen=True)
+class Course:
+    """Rank and factor now and in a week. back: when the drawn level meets its target; None if the pace is unknown."""
+
+    now: RankRange
+    then: RankRange
+    back: DatedRecovery | None
+
+
+@dataclass(frozen=True)
 class ScenarioResult:
-    """Result of a scenario. back, back_if: when the drawn level meets its target without and with it; None if the pace
-    is unknown.
-    """
+    """Result of a scenario: the course of things without the supposed change, and with it."""
 
     scenario: Scenario
     forecast: Forecast
     of: int
     basis: Basis
     group_name: str
-    now: RankRange
-    now_if: RankRange
-    then: RankRange
-    then_if: RankRange
-    back: Recovery | None
-    back_if: Recovery | None
+    without: Course
+    changed: Course
+    is_estimate: bool = True
 
     @property
     def then_at(self) -> datetime:
         return self.forecast.as_of + timedelta(days=DAYS_AHEAD)
-
-    def instant(self, recovery: Recovery | None) -> datetime | None:
-        return (
-            None
-            if recovery is None or recovery.in_s is None
-            else self.forecast.as_of + timedelta(seconds=recovery.in_s)
-        )
 
 
 def run_scenario(
@@ -229,25 +236,21 @@ def _run(
     values = snapshot.values
     # The present rank is visible anyway. Exact results of scenarios would reveal others' usage by repeated trials.
     now = _rank_range(values.rank[entry], values.has_rank[entry], values.factor[entry], values.has_factor[entry], True)
-    now_if = now
+    now_changed = now
     if level is not None:
-        now_if = rank_range_of(_trial_now(snapshot, after, visible), entry, is_exact)
+        now_changed = rank_range_of(_trial_now(snapshot, after, visible), entry, is_exact)
     result = then.compute(algorithm, tree=after)
     if not is_exact:
         result = moved_from(ahead.continued, known.plus(added).compute(algorithm), result)
-    back, back_if = _recoveries(forecast, tree.parent[entry] > 0, scenario, level)
+    back, back_changed = _recoveries(forecast, tree.parent[entry] > 0, scenario, level)
     return ScenarioResult(
         scenario=scenario,
         forecast=forecast,
         of=snapshot.n_ranked,
         basis=ahead.basis,
         group_name=tree.name[group],
-        now=now,
-        now_if=now_if,
-        then=rank_range_of(ahead.continued, entry, is_exact),
-        then_if=rank_range_of(result, entry, is_exact),
-        back=back,
-        back_if=back_if,
+        without=Course(now, rank_range_of(ahead.continued, entry, is_exact), back),
+        changed=Course(now_changed, rank_range_of(result, entry, is_exact), back_changed),
     )
 
 
@@ -324,7 +327,7 @@ def _rate(scenario: Scenario) -> float:
 
 def _recoveries(
     forecast: Forecast, has_group: bool, scenario: Scenario, level: ForecastLevel | None
-) -> tuple[Recovery | None, Recovery | None]:
+) -> tuple[DatedRecovery | None, DatedRecovery | None]:
     """When the drawn level meets its target, without and with the scenario, at the likely pace."""
     drawn, own_level = forecast.shown, forecast.levels[-1] if forecast.levels else None
     if drawn is None or own_level is None or drawn.outlook is None or own_level.outlook is None or drawn.target is None:
@@ -347,7 +350,8 @@ def _recoveries(
         changed, slack = scenario.target, slack_at(forecast.snapshot, drawn.entry, scenario.target)
     else:
         changed = drawn.target
-    return back, when_on_target(drawn.outlook, pace, target=changed, slack=slack, spell=spell)
+    back_changed = when_on_target(drawn.outlook, pace, target=changed, slack=slack, spell=spell)
+    return DatedRecovery.of(back, forecast.as_of), DatedRecovery.of(back_changed, forecast.as_of)
 
 
 def _with_rate(pace: UsageRate, rate: float) -> UsageRate:

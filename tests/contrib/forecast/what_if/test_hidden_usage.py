@@ -103,7 +103,7 @@ def after_job(site: Site, actor: Actor, core_h: float) -> Any:
 def in_a_week(site: Site, actor: Actor, **asked: Any) -> Any:
     uid = _uid(site, "/physics/alice")
     found = run_my_scenario(policy_slug=site.slug, entry_uid=uid, scenario=Scenario(**asked), actor=actor, at=AS_OF)
-    return found.now_if.rank, found.then_if.rank
+    return found.changed.now.rank, found.changed.then.rank
 
 
 def of_algorithm(site: Site, actor: Actor, k: float) -> Any:

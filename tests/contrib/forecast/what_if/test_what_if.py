@@ -81,9 +81,9 @@ def _recomputed(site: Site, account: str, tree: Any = None) -> tuple[int, float]
 def test_continuing_as_before_agrees_with_the_prediction(steady: Site) -> None:
     found = _try(steady)
     _run(steady, 0, 7)
-    assert found.then.rank is not None
-    assert (found.then.rank[0], found.then.factor) == _recomputed(steady, "alice")
-    assert found.then == found.then_if
+    assert found.without.then.rank is not None
+    assert (found.without.then.rank[0], found.without.then.factor) == _recomputed(steady, "alice")
+    assert found.without.then == found.changed.then
     assert found.basis == "last_days"
 
 
@@ -91,18 +91,18 @@ def test_running_much_more_agrees_with_the_prediction(steady: Site) -> None:
     found = _try(steady, core_h=2000.0, days=4.0)
     _run(steady, 0, 4, alice=2000 / (4 * 24))
     _run(steady, 4, 7)
-    assert found.then_if.rank is not None
-    assert (found.then_if.rank[0], found.then_if.factor) == _recomputed(steady, "alice")
-    assert found.then.rank is not None
-    assert found.then_if.rank[0] > found.then.rank[0]
-    assert found.now == found.now_if
+    assert found.changed.then.rank is not None
+    assert (found.changed.then.rank[0], found.changed.then.factor) == _recomputed(steady, "alice")
+    assert found.without.then.rank is not None
+    assert found.changed.then.rank[0] > found.without.then.rank[0]
+    assert found.without.now == found.changed.now
 
 
 def test_a_group_that_stops_agrees_with_the_prediction(steady: Site) -> None:
     found = _try(steady, account="dan", load=0.0)
     _run(steady, 0, 7, carol=0, dan=0)
-    assert found.then_if.rank is not None
-    assert (found.then_if.rank[0], found.then_if.factor) == _recomputed(steady, "dan")
+    assert found.changed.then.rank is not None
+    assert (found.changed.then.rank[0], found.changed.then.factor) == _recomputed(steady, "dan")
 
 
 def test_another_target_agrees_with_a_recompute_of_that_tree(steady: Site) -> None:
@@ -114,10 +114,10 @@ def test_another_target_agrees_with_a_recompute_of_that_tree(steady: Site) -> No
     inputs = load_inputs(steady.policy, as_of=snapshot.as_of)
     result = compute(replace(inputs, tree=after)).result
     i = after.index_of_path("/physics/alice") or 0
-    assert found.now_if.rank == (int(result.rank[i]), int(result.rank[i]))
-    assert found.now.rank is not None
-    assert found.now_if.rank is not None
-    assert found.now_if.rank[0] > found.now.rank[0]
+    assert found.changed.now.rank == (int(result.rank[i]), int(result.rank[i]))
+    assert found.without.now.rank is not None
+    assert found.changed.now.rank is not None
+    assert found.changed.now.rank[0] > found.without.now.rank[0]
 
 
 def test_with_too_many_hours_all_entries_keep_their_weighted_pace(
@@ -127,10 +127,10 @@ def test_with_too_many_hours_all_entries_keep_their_weighted_pace(
     forget_process()
     found = _try(steady, core_h=5000.0, days=7.0)
     assert found.basis == "present_usage"
-    assert found.then == found.now
-    assert found.then_if.rank is not None
-    assert found.now.rank is not None
-    assert found.then_if.rank[0] > found.now.rank[0]
+    assert found.without.then == found.without.now
+    assert found.changed.then.rank is not None
+    assert found.without.now.rank is not None
+    assert found.changed.then.rank[0] > found.without.now.rank[0]
 
 
 def test_running_less_brings_balance_back_earlier_and_a_higher_target_too(make_site: Any) -> None:
@@ -144,9 +144,9 @@ def test_running_less_brings_balance_back_earlier_and_a_higher_target_too(make_s
 
     def days(**asked: Any) -> float:
         found = _try(site, **asked)
-        assert found.back is not None
-        assert found.back_if is not None
-        return (found.back_if.in_s or 1e9) / 86_400
+        assert found.without.back is not None
+        assert found.changed.back is not None
+        return (found.changed.back.in_s or 1e9) / 86_400
 
     usual, stopped, more = days(), days(core_h=0.0, days=30.0), days(core_h=5000.0, days=10.0)
     assert stopped < usual < more
@@ -234,10 +234,10 @@ def test_members_get_rounded_ranks_and_no_answers_of_others(make_site: Any) -> N
     found = run_my_scenario(
         policy_slug=site.slug, entry_uid=uids["/physics/alice"], scenario=Scenario(core_h=1.0), actor=alice, at=AS_OF
     )
-    assert found.now.rank == (1, 1), "as on the page that asks"
-    assert found.then_if.rank == (1, 5)
-    assert found.then_if.factor is None
-    assert found.back is not None
+    assert found.without.now.rank == (1, 1), "as on the page that asks"
+    assert found.changed.then.rank == (1, 5)
+    assert found.changed.then.factor is None
+    assert found.without.back is not None
     with pytest.raises(NotFound):
         run_my_scenario(
             policy_slug=site.slug, entry_uid=uids["/biology/carol"], scenario=Scenario(), actor=alice, at=AS_OF
