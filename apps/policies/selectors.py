@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -29,6 +28,7 @@ from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.revision_reading import hide_outside
 from apps.policies.tree.columns import FIELDS, Mask
 from apps.policies.tree.document_merge import indexes_of
+from apps.policies.tree.revision_diff import FieldChange
 from apps.policies.tree.stored import node_of
 
 
@@ -72,13 +72,13 @@ READ = "policies:read"
 
 @dataclass(frozen=True, slots=True)
 class EntryChange:
-    """Changes of one entry by one revision, as (field, before, after)."""
+    """Changes of one entry by one revision."""
 
     revision: int
     at: datetime
     author: str
     reason: str
-    fields: list[tuple[str, Any, Any]]
+    fields: list[FieldChange]
     change_set: int = 0
     origin: str = ChangeSet.Origin.HAND
 
@@ -167,7 +167,7 @@ def entry_history(*, policy: Policy, uid: UUID, limit: int = 20, until: int | No
     return [_entry_change(by_number[number], fields) for number, fields in events]
 
 
-def _entry_change(revision: Revision, fields: list[tuple[str, Any, Any]]) -> EntryChange:
+def _entry_change(revision: Revision, fields: list[FieldChange]) -> EntryChange:
     return EntryChange(
         revision=revision.number,
         at=revision.published_at,
@@ -179,29 +179,29 @@ def _entry_change(revision: Revision, fields: list[tuple[str, Any, Any]]) -> Ent
     )
 
 
-def _events(versions: Sequence[Entry], limit: int) -> Iterator[tuple[int, list[tuple[str, Any, Any]]]]:
+def _events(versions: Sequence[Entry], limit: int) -> Iterator[tuple[int, list[FieldChange]]]:
     """Yield (revision, changes) from versions, newest first; a gap between versions is an archiving and a restore."""
     for after, before in zip(versions, [*versions[1:], None], strict=True):
         if after is versions[0] and after.until is not None:
-            yield after.until, [("archived", False, True)]
+            yield after.until, [FieldChange("archived", False, True)]
         if before is None:
             if len(versions) <= limit:
-                yield after.since, [("archived", None, False)]
+                yield after.since, [FieldChange("archived", None, False)]
         elif before.until != after.since:
-            yield after.since, [("archived", True, False)]
-            yield before.until or after.since, [("archived", False, True)]
+            yield after.since, [FieldChange("archived", True, False)]
+            yield before.until or after.since, [FieldChange("archived", False, True)]
         else:
             yield after.since, list(_differences(before, after))
 
 
-def _differences(before: Entry, after: Entry) -> Iterator[tuple[str, Any, Any]]:
+def _differences(before: Entry, after: Entry) -> Iterator[FieldChange]:
     old, new = node_of(before), node_of(after)
     for field in FIELDS:
         if field == "is_group":
             continue  # follows from children, which have a history of their own
         was, is_now = old.field_json(field), new.field_json(field)
         if was != is_now:
-            yield field, was, is_now
+            yield FieldChange(field, was, is_now)
 
 
 def last_change(*, policy: Policy, uid: UUID) -> int:

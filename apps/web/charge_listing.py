@@ -77,7 +77,7 @@ class ChargedRuleSerializer(serializers.Serializer[Any]):
 ChargedHourSerializer = record_serializer(
     HourLine,
     component="ChargedHour",
-    only=("at", "charged", "age_s", "weight", "counted", "why"),
+    only="at charged age_s weight counted why",
     texts={
         "at": "Start of the hour",
         "charged": "Resources × weights × factors",

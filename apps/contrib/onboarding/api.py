@@ -22,9 +22,9 @@ from apps.contrib.onboarding.first_policy_draft import (
 from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.shadow_setup import FirstPolicy, publish_first_policy
 from apps.contrib.onboarding.slurm_config_api import ConfigLineSerializer
-from apps.contrib.onboarding.sshare_comparison import compare_with_sshare, with_fitted_phase
+from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare, with_fitted_phase
 from apps.contrib.onboarding.usage_differences import UsageDifference
-from apps.contrib.schedulers.api.shadow import FactorComparisonSerializer
+from apps.contrib.schedulers.api.shadow import COMPARED, COMPARED_TEXTS, DifferenceSerializer
 from apps.core import clock
 from apps.core.errors import NotFound
 from apps.usage.parsers.registry import AUTO
@@ -50,19 +50,24 @@ class NewSetupSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=255, required=False, help_text="Name of the host, for display")
 
 
-class UsageComparisonSerializer(serializers.Serializer[Any]):
-    unit = serializers.CharField()
-    ours = serializers.FloatField()
-    theirs = serializers.FloatField()
-    quotient = serializers.FloatField(
-        allow_null=True, help_text="ours / theirs if it is the same for all users, else null"
-    )
-    differences = record_serializer(UsageDifference, reason=serializers.CharField())(many=True)
-
-
-class SshareComparisonSerializer(FactorComparisonSerializer):
-    algorithm = serializers.CharField()
-    usage = UsageComparisonSerializer()
+UsageComparisonSerializer = record_serializer(
+    SshareComparison,
+    component="UsageComparison",
+    only="unit ours theirs quotient differences",
+    renamed={name: f"usage.{name}" for name in ("ours", "theirs", "quotient")},
+    texts={"quotient": "ours / theirs if it is the same for all users, else null"},
+    differences=record_serializer(UsageDifference, reason=serializers.CharField())(
+        source="usage.differences", many=True
+    ),
+)
+SshareComparisonSerializer = record_serializer(
+    SshareComparison,
+    only=("algorithm", *COMPARED, "differences", "usage"),
+    renamed={name: f"factors.{attribute}" for name, attribute in COMPARED.items()},
+    texts=COMPARED_TEXTS,
+    differences=DifferenceSerializer(source="factors.ordered", many=True),
+    usage=UsageComparisonSerializer(source="*"),
+)
 
 
 class SetupSerializer(serializers.Serializer[Any]):
@@ -175,5 +180,5 @@ def _json(begun: FirstPolicyDraft, actor: Actor) -> dict[str, Any]:
         "log": str(log_state(begun)),
         "settings": {**begun.file_settings, **{part: getattr(proposed, part) for part in PROPOSED}},
         "lines": (begun.facts.get("slurm_config") or {}).get("lines", []),
-        "sshare": None if compared is None else compared.to_json(),
+        "sshare": None if compared is None else SshareComparisonSerializer(compared).data,
     }

@@ -12,6 +12,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
+from apps.contrib.onboarding.api import SshareComparisonSerializer
 from apps.contrib.onboarding.first_policy_draft import (
     LogFile,
     confirm_log,
@@ -73,7 +74,9 @@ def _set_up(options: Mapping[str, Any], write: Write, note: Write) -> None:
     begun = _with_log(begun, options)
     comparison = compare_with_sshare(begun, at=now(), actor=COMMAND)
     if options["json"]:
-        write(json.dumps(None if comparison is None else comparison.to_json(), ensure_ascii=False))
+        write(
+            json.dumps(None if comparison is None else SshareComparisonSerializer(comparison).data, ensure_ascii=False)
+        )
     else:
         _print(comparison, write)
     if not options["publish"]:

@@ -7,9 +7,8 @@ published.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,21 +59,6 @@ class SshareComparison:
     algorithm: str
     unit: str
     as_of: datetime
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON: largest differences first, sums of usage, and users whose usage differs."""
-        usage = self.usage
-        return {
-            "algorithm": self.algorithm,
-            **self.factors.to_json(),
-            "usage": {
-                "unit": self.unit,
-                "ours": usage.ours,
-                "theirs": usage.theirs,
-                "quotient": usage.quotient,
-                "differences": [asdict(row) for row in usage.rows if row.reason != "same"],
-            },
-        }
 
 
 @dataclass(frozen=True, eq=False)

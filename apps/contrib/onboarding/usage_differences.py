@@ -84,8 +84,9 @@ class UsageComparison:
     quotient: float | None
 
     @property
-    def n_different(self) -> int:
-        return sum(row.reason != "same" for row in self.rows)
+    def differences(self) -> Sequence[UsageDifference]:
+        """Rows of users whose numbers differ."""
+        return [row for row in self.rows if row.reason != "same"]
 
 
 def compare_usage(pairs: Sequence[UsagePair], *, has_limits: bool, begins_late: bool) -> UsageComparison:

@@ -70,10 +70,6 @@ class Difference:
     by_rule: float
     reason: Reason
 
-    def to_json(self) -> dict[str, Any]:
-        """JSON without the entry, which is an index into the tree."""
-        return {name: getattr(self, name) for name in self.__slots__ if name != "entry"}
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -95,15 +91,10 @@ class Comparison:
         """Number of users whose values are equal in the printed digits."""
         return sum(difference.reason in ("none", "rounding") for difference in self.differences)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "users": len(self.differences),
-            "equal": self.n_equal,
-            "unknown": self.n_unknown,
-            "scale": self.scale,
-            "largest": self.largest,
-            "differences": [difference.to_json() for difference in self.ordered()],
-        }
+    @property
+    def n_users(self) -> int:
+        """Number of users in both."""
+        return len(self.differences)
 
     def ordered(self) -> list[Difference]:
         """Differences, largest first."""

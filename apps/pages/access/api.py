@@ -14,12 +14,13 @@ from apps.mapping.permissions import load_visibility
 from apps.policies.access import delegation
 from apps.policies.access import role_holders as access
 from apps.policies.access.authority import GrantChange, GrantTerms
-from apps.policies.access.role_holders import GrantLine, GrantState
+from apps.policies.access.role_holders import Access, GrantLine, GrantState, VerbStatus
 from apps.policies.models import Grant
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedListField
 from apps.web.rest.if_match import if_match_header, require_if_match
 from apps.web.rest.inputs import entry_uid, read_body, read_query, require_seen_tree
+from apps.web.rest.records import record_serializer
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.web.rest.views import APIView
 
@@ -124,31 +125,18 @@ _BASIS = inline_serializer(
     },
     many=True,
 )
-_VERB = inline_serializer(
-    "VerbStatus",
-    {
-        "verb": serializers.ChoiceField(Grant.Verb.choices),
-        "label": serializers.CharField(),
-        "is_held": serializers.BooleanField(),
-        "until": UtcTimeField(allow_null=True),
-        "grounds": _BASIS,
-    },
-    many=True,
+AccessSerializer = record_serializer(
+    Access,
+    only="verbs person entry path is_admin is_open may_see may_divide may_change_own",
+    renamed={"entry": "entry_uid"},
+    person=serializers.CharField(source="person.username"),
+    verbs=record_serializer(
+        VerbStatus,
+        only="grounds verb label is_held until",
+        verb=serializers.ChoiceField(Grant.Verb.choices),
+        grounds=_BASIS,
+    )(many=True),
 )
-
-
-class AccessSerializer(serializers.Serializer[Any]):
-    person = serializers.CharField(source="person.username")
-    entry = serializers.UUIDField(source="entry_uid")
-    path = serializers.CharField()
-    is_admin = serializers.BooleanField()
-    is_open = serializers.BooleanField(help_text="The policy shows its tree to everyone who signs in")
-    may_see = serializers.BooleanField()
-    may_divide = serializers.BooleanField(help_text="May change entries below this one")
-    may_change_own = serializers.BooleanField(
-        help_text="May change the entry's own shares, which managers above it decide"
-    )
-    verbs = _VERB
 
 
 class GrantListView(APIView):

@@ -35,20 +35,9 @@ class AnyValueField(serializers.Field[Any, Any, Any, Any]):
         return value
 
 
-_PARAMETER_FIELDS = (
-    "name",
-    "label",
-    "default",
-    "unit",
-    "allowed",
-    "condition",
-    "minimum",
-    "maximum",
-    "choices",
-)
 ParameterSerializer = record_serializer(
     Parameter,
-    only=_PARAMETER_FIELDS,
+    only="name label default unit allowed condition minimum maximum choices",
     texts={
         "unit": "s or h; empty for a plain number or a word",
         "allowed": "Allowed values, in words",
@@ -92,12 +81,12 @@ class OperatorSerializer(serializers.Serializer[Any]):
     package = serializers.CharField(allow_null=True)
 
 
-class DecayFunctionSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField(help_text="`aging` of a policy's window")
-    label = serializers.CharField()  # type: ignore[assignment]
-    formula = serializers.CharField(help_text="Weight of usage, 0 to 1")
-    reference = serializers.CharField()
-    parameters = ParameterSerializer(many=True, help_text="Members of a policy's window, with the scheduler's defaults")
+DecayFunctionSerializer = record_serializer(
+    DecayFunction,
+    only="name label formula reference parameters",
+    texts={"name": "`aging` of a policy's window", "formula": "Weight of usage, 0 to 1"},
+    parameters=ParameterSerializer(many=True, help_text="Members of a policy's window, with the scheduler's defaults"),
+)
 
 
 class AlgorithmListView(APIView):
@@ -127,12 +116,7 @@ class DecayFunctionListView(APIView):
     @extend_schema(operation_id="list_decay_functions", responses=list_schema(DecayFunctionSerializer))
     def get(self, request: Request) -> Response:
         """All decay functions of a policy's window; functions of schedulers have the scheduler's name for them."""
-        return list_response([function_json(function) for function in DECAY_FUNCTIONS.values()])
-
-
-def function_json(function: DecayFunction) -> dict[str, Any]:
-    texts = {name: getattr(function, name) for name in ("name", "label", "formula", "reference")}
-    return {**texts, "parameters": [_parameter_json(parameter) for parameter in function.parameters]}
+        return list_response(DecayFunctionSerializer(DECAY_FUNCTIONS.values(), many=True).data)
 
 
 def algorithm_json(algorithm: Algorithm) -> dict[str, Any]:
@@ -140,7 +124,7 @@ def algorithm_json(algorithm: Algorithm) -> dict[str, Any]:
     measured = measured_algorithms().get(algorithm.name)
     return {
         **{name: getattr(algorithm, name) for name in ("name", "label", "formula", "component", "reference")},
-        "parameters": [_parameter_json(parameter) for parameter in algorithm.parameters],
+        "parameters": ParameterSerializer(algorithm.parameters, many=True).data,
         "fields": list(algorithm.fields),
         "takes_inherit": algorithm.takes_inherit,
         "properties": PropertiesSerializer(properties).data,
@@ -159,7 +143,3 @@ def operator_json(operator: Operator) -> dict[str, Any]:
         "measured": None if measured is None else MeasuredSerializer(measured).data,
         "package": operators_of_packages().package.get(operator.name),
     }
-
-
-def _parameter_json(parameter: Parameter) -> dict[str, Any]:
-    return {name: getattr(parameter, name) for name in _PARAMETER_FIELDS}

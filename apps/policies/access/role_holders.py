@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Annotated
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -92,13 +93,10 @@ class Access:
     entry_name: str
     path: str
     is_admin: bool
-    # The policy shows its tree to all signed-in users.
-    is_open: bool
+    is_open: Annotated[bool, "The policy shows its tree to everyone who signs in"]
     may_see: bool
-    # Whether they may change the entry's children.
-    may_divide: bool
-    # Whether they may change the entry's own shares, which takes rights above it.
-    may_change_own: bool
+    may_divide: Annotated[bool, "May change entries below this one"]
+    may_change_own: Annotated[bool, "May change the entry's own shares, which managers above it decide"]
     verbs: Sequence[VerbStatus]
     steps: Sequence[Step]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -81,18 +81,20 @@ class Difference:
 
     @property
     def in_words(self) -> str:
-        counts = f"{len(self.changed):,} changed, {len(self.new):,} new, {len(self.gone):,} only there"
+        counts = f"{self.n_changed:,} changed, {self.n_new:,} new, {self.n_only_there:,} only there"
         return f"{self.cluster}: {counts}"
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "cluster": self.cluster,
-            "n_changed": len(self.changed),
-            "n_new": len(self.new),
-            "n_only_there": len(self.gone),
-            "changes": [asdict(each) for each in self.shown],
-            "notes": list(self.notes),
-        }
+    @property
+    def n_changed(self) -> int:
+        return len(self.changed)
+
+    @property
+    def n_new(self) -> int:
+        return len(self.new)
+
+    @property
+    def n_only_there(self) -> int:
+        return len(self.gone)
 
 
 WHOLE_TREE = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -161,6 +161,14 @@ Change = Literal["moved", "changed", "added", "removed", "kept"]
 _UNSAID = ("uid", "parent_uid")
 
 
+class FieldChange(NamedTuple):
+    """One field that differs, by its name; values as JSON, None where not set."""
+
+    field: str
+    before: Any
+    after: Any
+
+
 @dataclass(frozen=True, slots=True)
 class EntryDifference:
     """One entry that differs. Targets are fractions, 0..1, among siblings and of the whole tree; None if there is none.
@@ -175,7 +183,7 @@ class EntryDifference:
     kind: str
     path: str
     path_before: str
-    fields: tuple[tuple[str, Any, Any], ...]
+    fields: tuple[FieldChange, ...]
     n_below: int
     target_before: float | None
     target_after: float | None
@@ -342,10 +350,12 @@ def diff_trees(before: TreeColumns, after: TreeColumns, *, sees_before: Mask, se
     return TreeDiff(compare_targets(before, after), sees_before, sees_after)
 
 
-def diff_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """List settings that differ as (dotted name such as `window.half_life_s`, before, after); None where not set."""
+def diff_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
+    """List settings that differ, by dotted name such as `window.half_life_s`."""
     old, new = dict(_flat(before)), dict(_flat(after))
-    return [(name, old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)]
+    return [
+        FieldChange(name, old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)
+    ]
 
 
 def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -371,13 +381,13 @@ def _below(tree: TreeColumns, mask: Mask, i: int) -> int:
     return int(together.sum()) - 1
 
 
-def _fields(before: Node | None, after: Node | None) -> Iterator[tuple[str, Any, Any]]:
+def _fields(before: Node | None, after: Node | None) -> Iterator[FieldChange]:
     for name in FIELDS:
         if name in _UNSAID:
             continue
         was, is_now = (None if node is None else node.field_json(name) for node in (before, after))
         if before is None or after is None:
             if name in ("kind", "shares"):
-                yield name, was, is_now
+                yield FieldChange(name, was, is_now)
         elif was != is_now:
-            yield name, was, is_now
+            yield FieldChange(name, was, is_now)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import Actor
@@ -14,6 +13,7 @@ from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import ChangeSet, Entry, Policy
 from apps.policies.publishing.revert import revisions_reverted
 from apps.policies.selectors import EntryChange, entry_history, last_revision_with
+from apps.policies.tree.revision_diff import FieldChange
 from apps.priorities.selectors.rows import PolicyView, open_view
 
 PLACE = "parent"
@@ -30,7 +30,7 @@ class HistoryLine:
     reason: str
     change_set: int
     origin: str
-    fields: list[tuple[str, Any, Any]]
+    fields: list[FieldChange]
     reverted_by: int | None
     may_see_change_set: bool
 
@@ -100,12 +100,11 @@ class _Names:
         for row in rows.values_list("uid", "since", "name"):
             self._versions.setdefault(row[0], []).append((row[1], row[2]))
 
-    def fields_of(self, change: EntryChange) -> Iterable[tuple[str, Any, Any]]:
+    def fields_of(self, change: EntryChange) -> Iterable[FieldChange]:
         for field, before, after in change.fields:
             if field == "parent_uid":
-                yield PLACE, self._name(before, change.revision - 1), self._name(after, change.revision)
-            else:
-                yield field, before, after
+                before, after = self._name(before, change.revision - 1), self._name(after, change.revision)
+            yield FieldChange(PLACE if field == "parent_uid" else field, before, after)
 
     def _name(self, uid: str | None, number: int) -> str | None:
         if uid is None:

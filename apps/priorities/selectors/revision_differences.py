@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -15,7 +14,7 @@ from apps.mapping.permissions import load_past_visibility
 from apps.policies.models import Adjustment, Policy, Revision
 from apps.policies.selectors import get_policy, get_revision
 from apps.policies.tree.columns import Mask, TreeColumns
-from apps.policies.tree.revision_diff import Change, EntryDifference, diff_settings, diff_trees
+from apps.policies.tree.revision_diff import Change, EntryDifference, FieldChange, diff_settings, diff_trees
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.tree import offset
 
@@ -43,7 +42,7 @@ class RevisionDiff:
     policy: Policy
     before: Revision
     after: Revision
-    settings: list[tuple[str, Any, Any]]
+    settings: list[FieldChange]
     rows: list[EntryDifference]
     n_rows: int
     next_cursor: str | None
@@ -52,6 +51,10 @@ class RevisionDiff:
     corrections: list[Correction]
     n_outside: int
     n_kept_outside: int
+
+    @property
+    def n_outside_view(self) -> int:
+        return self.n_outside + self.n_kept_outside
 
     @property
     def is_empty(self) -> bool:

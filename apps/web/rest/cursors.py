@@ -15,6 +15,16 @@ from apps.web.rest.errors import Refusal
 Position = TypeVar("Position", int, list[Any])
 
 
+class CursorField(serializers.CharField):
+    """Cursor of the next page, from the position of this one's last row; null on the last page."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(allow_null=True, **more)
+
+    def to_representation(self, value: Any) -> str:
+        return encode_cursor(int(value))
+
+
 class CursorSerializer(serializers.Serializer[Any]):
     cursor = serializers.CharField(max_length=200, required=False, help_text="`next` of the previous page")
 

@@ -39,7 +39,7 @@ def record_serializer(
     *,
     component: str = "",
     doc: str = "",
-    only: Sequence[str] = (),
+    only: str | Sequence[str] = (),
     exclude: Sequence[str] = (),
     renamed: Mapping[str, str] = _NO_NAMES,
     texts: Mapping[str, str] = _NO_NAMES,
@@ -50,7 +50,8 @@ def record_serializer(
     Args:
         component: name of the OpenAPI component; by default that of the record.
         doc: description of the component.
-        only: names of the answer's fields in order, in place of all fields of the record. A name may be a property.
+        only: names of the answer's fields in order, in place of all fields of the record; a text has spaces between
+            them. A name may be a property.
         exclude: fields of the record that are not sent.
         renamed: names of the answer to attributes of the record, which may be properties or dotted paths. A path
             through None leads to null.
@@ -58,7 +59,9 @@ def record_serializer(
         declared: fields that differ from the type; those that the record lacks come last.
     """
     answer_names = {attribute: each for each, attribute in renamed.items()}
-    names = list(only) or [answer_names.get(each, each) for each in _names(record) if each not in exclude]
+    names = (only.split() if isinstance(only, str) else list(only)) or [
+        answer_names.get(each, each) for each in _names(record) if each not in exclude
+    ]
     members = {
         each: declared.get(each) or _generated(record, each, renamed.get(each, each), texts)
         for each in [*names, *(extra for extra in declared if extra not in names)]
@@ -122,6 +125,8 @@ def _without_none(hint: Any) -> Any:
 def field_of(hint: Any, **more: Any) -> AnyField:
     """The field for values of a type. more: arguments of the field."""
     origin, args = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return serializers.JSONField(allow_null=True, **more)
     if origin is Annotated:
         return field_of(args[0], **{"help_text": args[1], **more})
     if (inner := _without_none(hint)) is not hint:

@@ -150,18 +150,7 @@ OnAllocationsSerializer = record_serializer(
 
 AllocationTableSerializer = record_serializer(
     AllocationTable,
-    only=(
-        "policy",
-        "starts_on",
-        "ends_on",
-        "as_of",
-        "capacity_core_h",
-        "unmapped_core_h",
-        "on_allocations",
-        "group",
-        "results",
-        "next",
-    ),
+    only="policy starts_on ends_on as_of capacity_core_h unmapped_core_h on_allocations group results next",
     renamed={
         "policy": "policy_slug",
         "starts_on": "period.starts_on",

@@ -31,23 +31,8 @@ RecoveryRangeSerializer = record_serializer(
 )
 ForecastLevelSerializer = record_serializer(
     ForecastLevel,
-    only=(
-        "entry",
-        "entry_uid",
-        "name",
-        "target",
-        "actual",
-        "tolerance",
-        "share",
-        "share_seen",
-        "days",
-        "daily_usage",
-        "method",
-        "to_target",
-        "to_tolerance",
-        "sentence",
-        "sentences",
-    ),
+    only="entry entry_uid name target actual tolerance share share_seen days daily_usage method to_target "
+    "to_tolerance sentence sentences",
     renamed={
         "entry": "path",
         "entry_uid": "uid",
@@ -72,29 +57,13 @@ ForecastLevelSerializer = record_serializer(
 )
 FactorAheadSerializer = record_serializer(
     FactorAhead,
-    only=("sentence", "sentences", "level", "points"),
+    only="sentence sentences level points",
     renamed={"sentences": "messages", "level": "level_path"},
 )
 ForecastSerializer = record_serializer(
     Forecast,
-    only=(
-        "account",
-        "namespace",
-        "policy",
-        "entry",
-        "entry_uid",
-        "snapshot",
-        "revision",
-        "as_of",
-        "has_days",
-        "deciding",
-        "sentence",
-        "sentences",
-        "levels",
-        "curve",
-        "so_far",
-        "factor_ahead",
-    ),
+    only="account namespace policy entry entry_uid snapshot revision as_of has_days deciding sentence "
+    "sentences levels curve so_far factor_ahead",
     renamed={
         "entry": "entry_path",
         "snapshot": "snapshot.snapshot_id",
@@ -124,7 +93,7 @@ class ForecastListSerializer(serializers.Serializer[Any]):
 
 
 PlaceSerializer = record_serializer(
-    RankRange, component="Place", only=("rank", "rank_to", "factor"), renamed={"rank": "first", "rank_to": "last"}
+    RankRange, component="Place", only="rank rank_to factor", renamed={"rank": "first", "rank_to": "last"}
 )
 TriedSideSerializer = record_serializer(
     Course,
@@ -136,22 +105,7 @@ TriedSideSerializer = record_serializer(
 TriedSerializer = record_serializer(
     ScenarioResult,
     component="Tried",
-    only=(
-        "account",
-        "namespace",
-        "policy",
-        "entry",
-        "snapshot",
-        "as_of",
-        "then_at",
-        "of",
-        "basis",
-        "is_estimate",
-        "supposed",
-        "without",
-        "with",
-        "level",
-    ),
+    only="account namespace policy entry snapshot as_of then_at of basis is_estimate supposed without with level",
     renamed={
         "account": "forecast.account",
         "namespace": "forecast.namespace",

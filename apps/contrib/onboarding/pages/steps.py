@@ -269,7 +269,7 @@ def sshare_context(comparison: SshareComparison) -> dict[str, Any]:
         "n_unknown": comparison.factors.n_unknown,
         "lines": shadow.difference_lines(comparison.factors),
         "usage": _usage_text(comparison),
-        "n_usage": usage.n_different,
+        "n_usage": len(usage.differences),
         "usage_lines": _usage_lines(usage),
         "as_of": comparison.as_of,
     }

@@ -24,7 +24,7 @@ class WaitingFilterSerializer(serializers.Serializer[Any]):
 
 WaitingJobsSerializer = record_serializer(
     WaitingJobs,
-    only=("n_mine", "n_all", "seen_at", "listed_by", "silent", "jobs"),
+    only="n_mine n_all seen_at listed_by silent jobs",
     texts={
         "n_mine": "Number of the caller's waiting jobs",
         "n_all": "Number of all jobs that wait in the same sources",

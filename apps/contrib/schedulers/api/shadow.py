@@ -11,8 +11,8 @@ from rest_framework.response import Response
 
 from apps.contrib.schedulers.api.serializers import SchedulerSerializer, scheduler_json
 from apps.contrib.schedulers.orders import orders_of, tag_of
-from apps.contrib.schedulers.selectors import get_scheduler, get_shadow
-from apps.contrib.schedulers.shadow_differences import REASONS, Difference
+from apps.contrib.schedulers.selectors import Shadow, get_scheduler, get_shadow
+from apps.contrib.schedulers.shadow_differences import REASONS, Comparison, Difference
 from apps.contrib.schedulers.switch_on import SchedulerScope, switch_on
 from apps.core import clock
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
@@ -20,7 +20,7 @@ from apps.web.rest.bounded_fields import BoundedListField
 from apps.web.rest.if_match import if_match_header, require_if_match
 from apps.web.rest.inputs import read_body
 from apps.web.rest.records import record_serializer
-from apps.web.rest.shapes import UtcTimeField, with_etag
+from apps.web.rest.shapes import with_etag
 from apps.web.rest.views import APIView
 
 DifferenceSerializer = record_serializer(
@@ -36,21 +36,29 @@ DifferenceSerializer = record_serializer(
 )
 
 
-class FactorComparisonSerializer(serializers.Serializer[Any]):
-    users = serializers.IntegerField(help_text="Number of users in both")
-    equal = serializers.IntegerField(help_text="Number of users that are equal in the digits that the scheduler prints")
-    unknown = serializers.IntegerField(help_text="Users of the scheduler without an entry here")
-    scale = serializers.ChoiceField(
-        ["factor", "position"],
-        help_text="factor for Slurm's algorithms; position in the order, 0 to 1, for others",
-    )
-    largest = serializers.FloatField(help_text="Largest absolute difference")
-    differences = DifferenceSerializer(many=True)
-
-
-class ShadowSerializer(serializers.Serializer[Any]):
-    taken_at = UtcTimeField(allow_null=True, help_text="When the agent read the scheduler's values")
-    comparison = FactorComparisonSerializer(allow_null=True)
+# Numbers of a comparison by their names here, and their descriptions.
+COMPARED = {"users": "n_users", "equal": "n_equal", "unknown": "n_unknown", "scale": "scale", "largest": "largest"}
+COMPARED_TEXTS = {
+    "users": "Number of users in both",
+    "equal": "Number of users that are equal in the digits that the scheduler prints",
+    "unknown": "Users of the scheduler without an entry here",
+    "scale": "factor for Slurm's algorithms; position in the order, 0 to 1, for others",
+    "largest": "Largest absolute difference",
+}
+FactorComparisonSerializer = record_serializer(
+    Comparison,
+    component="FactorComparison",
+    only=(*COMPARED, "differences"),
+    renamed=COMPARED,
+    texts=COMPARED_TEXTS,
+    differences=DifferenceSerializer(source="ordered", many=True),
+)
+ShadowSerializer = record_serializer(
+    Shadow,
+    exclude=("scheduler",),
+    texts={"taken_at": "When the agent read the scheduler's values"},
+    comparison=FactorComparisonSerializer(allow_null=True),
+)
 
 
 class SwitchOnSerializer(serializers.Serializer[Any]):
@@ -75,8 +83,7 @@ class DifferencesView(APIView):
     def get(self, request: Request, scheduler: str) -> Response:
         """Factors of the scheduler beside those computed here, the largest difference first, split by reason."""
         shadow = get_shadow(name=scheduler, at=clock.now(), actor=actor_of(request))
-        compared = None if shadow.comparison is None else shadow.comparison.to_json()
-        return Response(ShadowSerializer({"taken_at": shadow.taken_at, "comparison": compared}).data)
+        return Response(ShadowSerializer(shadow).data)
 
 
 class SwitchOnView(APIView):

@@ -42,7 +42,7 @@ class AssociationSerializer(serializers.Serializer[Any]):
 AssociationSharesSerializer = record_serializer(
     ShareChange,
     component="AssociationShares",
-    only=("group", "user", "scheduler", "policy", "agreed", "command"),
+    only="group user scheduler policy agreed command",
     renamed={"group": "key.group", "user": "key.user", "scheduler": "before", "policy": "after"},
     texts={
         "scheduler": 'Shares in the scheduler: an integer, or "parent"',

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -12,19 +12,16 @@ from rest_framework.response import Response
 from apps.core import clock
 from apps.core.errors import NotFound
 from apps.pages.changes.api.views import READ_WRITE, found_for
-from apps.pages.changes.review.moved_ranks import FOLLOWED_FOR, Followup, RankMove, followup_of
+from apps.pages.changes.review.moved_ranks import FOLLOWED_FOR, MOST_MOVES, Followup, RankMove, followup_of
 from apps.pages.changes.review.reviewed_change import get_review_page
 from apps.web.rest.authentication import Scopes, actor_of
 from apps.web.rest.records import record_serializer
 from apps.web.rest.shapes import UtcTimeField
 from apps.web.rest.views import APIView
 
-MOST_MOVES = 1_000
-
-
 RankMoveSerializer = record_serializer(
     RankMove,
-    only=("entry", "path", "rank_before", "rank_after", "rank_expected", "reason"),
+    only="entry path rank_before rank_after rank_expected reason",
     renamed={
         "entry": "uid",
         "rank_before": "before",
@@ -36,18 +33,21 @@ RankMoveSerializer = record_serializer(
 )
 
 
-class FollowupSerializer(serializers.Serializer[Any]):
-    state = serializers.ChoiceField(["waiting", "running", "slow", "failed", "done"])
-    revision = serializers.IntegerField()
-    published_at = UtcTimeField()
-    due_at = UtcTimeField(help_text="Expected time of the recompute")
-    served_snapshot = serializers.IntegerField(
-        allow_null=True, help_text="First snapshot of this revision; null: not yet, and ranks are predicted"
-    )
-    n_ranked = serializers.IntegerField()
-    n_compared = serializers.IntegerField(help_text="Number of visible leaves with a rank before and after")
-    n_moved = serializers.IntegerField()
-    moves = RankMoveSerializer(many=True, help_text="The 1,000 leaves that move furthest")
+FollowupSerializer = record_serializer(
+    Followup,
+    only="state revision published_at due_at served_snapshot n_ranked n_compared n_moved moves",
+    renamed={"served_snapshot": "after.snapshot_id"},
+    texts={
+        "due_at": "Expected time of the recompute",
+        "served_snapshot": "First snapshot of this revision; null: not yet, and ranks are predicted",
+        "n_compared": "Number of visible leaves with a rank before and after",
+    },
+    revision=serializers.IntegerField(source="revision.number"),
+    published_at=UtcTimeField(source="revision.published_at"),
+    moves=RankMoveSerializer(
+        source="furthest_moves", many=True, help_text=f"The {MOST_MOVES:,} leaves that move furthest"
+    ),
+)
 
 
 class FollowupView(APIView):
@@ -59,22 +59,7 @@ class FollowupView(APIView):
         followup = _followup(request, policy, change_set)
         if followup.now > followup.revision.published_at + FOLLOWED_FOR:
             raise NotFound(f"The follow-up of change set {change_set} has ended.")
-        after = followup.after
-        return Response(
-            FollowupSerializer(
-                {
-                    "state": followup.state,
-                    "revision": followup.revision.number,
-                    "published_at": followup.revision.published_at,
-                    "due_at": followup.due_at,
-                    "served_snapshot": None if after is None else after.snapshot_id,
-                    "n_ranked": followup.n_ranked,
-                    "n_compared": followup.n_compared,
-                    "n_moved": len(followup.moves),
-                    "moves": followup.moves[:MOST_MOVES],
-                }
-            ).data
-        )
+        return Response(FollowupSerializer(followup).data)
 
 
 def _followup(request: Request, policy: str, change_set: int) -> Followup:

@@ -41,7 +41,7 @@ CheckSerializer = serializer_of(Check)
 LeafEffectSerializer = record_serializer(
     LeafLine,
     component="LeafEffect",
-    only=("entry", "path", "ranks_without", "ranks_with", "factor_before", "factor_after", "reason"),
+    only="entry path ranks_without ranks_with factor_before factor_after reason",
     renamed={"entry": "uid", "ranks_without": "without", "ranks_with": "with_it", "reason": "reason_text"},
     texts={
         "ranks_without": "Rank at each horizon without the change",

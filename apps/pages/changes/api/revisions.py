@@ -16,28 +16,17 @@ from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_policy
 from apps.policies.tree.revision_diff import EntryDifference
 from apps.priorities.selectors import HistoryLine, diff_revisions, get_entry_history, open_view
-from apps.priorities.selectors.revision_differences import Correction
+from apps.priorities.selectors.revision_differences import RevisionDiff
 from apps.priorities.selectors.rows import PolicyView
 from apps.web.rest.authentication import POLICIES_READ, Scopes, actor_of
-from apps.web.rest.cursors import encode_cursor, read_cursor
+from apps.web.rest.cursors import CursorField, encode_cursor, read_cursor
 from apps.web.rest.inputs import moment_of, read_query
-from apps.web.rest.records import record_serializer, serializer_of
+from apps.web.rest.records import record_serializer
 from apps.web.rest.shapes import UtcTimeField, reach_json
 from apps.web.rest.views import APIView
 from apps.web.tree_listing import EntrySerializer, entry_of
 
 READ: Scopes = {"GET": frozenset({POLICIES_READ})}
-
-
-class FieldChangeSerializer(serializers.Serializer[Any]):
-    """One changed field, from a tuple (field, before, after)."""
-
-    field = serializers.CharField()
-    before = serializers.JSONField(allow_null=True)
-    after = serializers.JSONField(allow_null=True)
-
-    def to_representation(self, instance: tuple[str, Any, Any]) -> dict[str, Any]:
-        return dict(zip(("field", "before", "after"), instance, strict=True))
 
 
 EntryDifferenceSerializer = record_serializer(
@@ -48,28 +37,30 @@ EntryDifferenceSerializer = record_serializer(
         "path_before": "Empty: the entry was added",
         "n_below": "Number of entries that were added or removed together with it",
     },
-    changes=FieldChangeSerializer(source="fields", many=True),
 )
 
 
-class DiffSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField()
-    to = serializers.IntegerField()
-    settings = FieldChangeSerializer(many=True)
-    entries = EntryDifferenceSerializer(many=True)
-    n_entries = serializers.IntegerField(
-        help_text="Number on all pages; a subtree that was added or removed counts once"
-    )
-    next = serializers.CharField(allow_null=True)
-    effective = EntryDifferenceSerializer(
-        many=True, help_text="Entries that were not edited but have another target: the 100 largest changes"
-    )
-    counts = serializers.DictField(child=serializers.IntegerField(), help_text="Entries by kind of change")
-    corrections = serializer_of(Correction)(many=True)
-    n_outside_view = serializers.IntegerField(help_text="Number of changes that the caller may not see")
-
-    def get_fields(self) -> dict[str, Any]:
-        return {**super().get_fields(), "from": serializers.IntegerField()}  # a keyword of Python
+DiffSerializer = record_serializer(
+    RevisionDiff,
+    component="Diff",
+    only="policy from to settings entries n_entries next effective counts corrections n_outside_view",
+    renamed={"n_entries": "n_rows"},
+    texts={
+        "n_entries": "Number on all pages; a subtree that was added or removed counts once",
+        "counts": "Entries by kind of change",
+        "n_outside_view": "Number of changes that the caller may not see",
+    },
+    policy=serializers.CharField(source="policy.slug"),
+    **{"from": serializers.IntegerField(source="before.number")},  # a keyword of Python
+    to=serializers.IntegerField(source="after.number"),
+    entries=EntryDifferenceSerializer(source="rows", many=True),
+    next=CursorField(source="next_cursor"),
+    effective=EntryDifferenceSerializer(
+        source="kept",
+        many=True,
+        help_text="Entries that were not edited but have another target: the 100 largest changes",
+    ),
+)
 
 
 class DiffFilterSerializer(serializers.Serializer[Any]):
@@ -90,21 +81,7 @@ class RevisionDiffView(APIView):
         cursor = None if position is None else str(position)
         to = query.get("to") or get_policy(slug=policy, actor=actor, is_past=True).head_number
         diff = diff_revisions(policy_slug=policy, before=revision, after=to, cursor=cursor, at=clock.now(), actor=actor)
-        return Response(
-            {
-                "policy": diff.policy.slug,
-                "from": diff.before.number,
-                "to": diff.after.number,
-                "settings": FieldChangeSerializer(diff.settings, many=True).data,
-                "entries": EntryDifferenceSerializer(diff.rows, many=True).data,
-                "n_entries": diff.n_rows,
-                "next": None if diff.next_cursor is None else encode_cursor(int(diff.next_cursor)),
-                "effective": EntryDifferenceSerializer(diff.kept, many=True).data,
-                "counts": diff.counts,
-                "corrections": serializer_of(Correction)(diff.corrections, many=True).data,
-                "n_outside_view": diff.n_outside + diff.n_kept_outside,
-            }
-        )
+        return Response(DiffSerializer(diff).data)
 
 
 HistoryLineSerializer = record_serializer(
@@ -113,7 +90,6 @@ HistoryLineSerializer = record_serializer(
     renamed={"changes": "fields"},
     texts={"reverted_by": "Revision that reverted it; null: none"},
     origin=serializers.ChoiceField(ChangeSet.Origin.choices),
-    changes=FieldChangeSerializer(source="fields", many=True),
 )
 
 

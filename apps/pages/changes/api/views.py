@@ -14,6 +14,7 @@ from apps.core import clock
 from apps.core.errors import NotFound
 from apps.policies import selectors, services
 from apps.policies.changesets.change_sets import conflicts_to_show
+from apps.policies.changesets.conflicts import FieldConflict
 from apps.policies.models import ChangeSet
 from apps.policies.operations.apply import MOST_OPERATIONS
 from apps.policies.records import ChangeSetEdit, NewChangeSet
@@ -22,6 +23,7 @@ from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, 
 from apps.web.rest.bounded_fields import BoundedDictField, BoundedListField
 from apps.web.rest.if_match import if_match_header, require_version
 from apps.web.rest.inputs import read_body, read_query
+from apps.web.rest.records import record_serializer
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.web.rest.views import APIView
 
@@ -77,15 +79,13 @@ class ApprovalSerializer(serializers.Serializer[Any]):
     at = UtcTimeField(source="created_at")
 
 
-class ConflictSerializer(serializers.Serializer[Any]):
-    """A field that both this change set and a later revision changed, as in a 409 to publishing."""
-
-    entry = serializers.CharField(allow_null=True, help_text="uid; null for settings")
-    path = serializers.CharField()
-    field = serializers.CharField()
-    base = serializers.JSONField(allow_null=True)
-    mine = serializers.JSONField(allow_null=True)
-    theirs = serializers.JSONField(allow_null=True)
+ConflictSerializer = record_serializer(
+    FieldConflict,
+    component="Conflict",
+    doc="A field that both this change set and a later revision changed, as in a 409 to publishing.",
+    only="entry path field base mine theirs",
+    entry=serializers.CharField(allow_null=True, help_text="uid; null for settings"),
+)
 
 
 class ChangeSetDetailSerializer(ChangeSetSerializer):
@@ -103,8 +103,8 @@ class ChangeSetDetailSerializer(ChangeSetSerializer):
         return ApprovalSerializer(change_set.approvals.filter(version=change_set.version), many=True).data
 
     @extend_schema_field(ConflictSerializer(many=True))
-    def get_conflicts(self, change_set: ChangeSet) -> list[dict[str, Any]]:
-        return [conflict.to_json() for conflict in self.context["conflicts"]]
+    def get_conflicts(self, change_set: ChangeSet) -> Any:
+        return ConflictSerializer(self.context["conflicts"], many=True).data
 
     @extend_schema_field(EffectSerializer(allow_null=True))
     def get_effect(self, change_set: ChangeSet) -> dict[str, Any] | None:

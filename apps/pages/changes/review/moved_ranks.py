@@ -29,6 +29,7 @@ from apps.runs.models import Run
 
 State = Literal["waiting", "running", "slow", "failed", "done"]
 FOLLOWED_FOR = timedelta(days=14)
+MOST_MOVES = 1_000  # of an answer
 MOST_EXPECTED = 20_000  # entries of a policy for which ranks are predicted until the recompute has finished
 _DEFAULT_S = 5.0  # assumed duration until a recompute has been measured
 _SLOW_AFTER_S = 30.0
@@ -154,6 +155,14 @@ class Followup:
             self._move(tree, i, (int(before[i]), int(now[i])), int(after_at[i]), int(before_at[i]))
             for i in moved.tolist()
         ]
+
+    @property
+    def n_moved(self) -> int:
+        return len(self.moves)
+
+    @property
+    def furthest_moves(self) -> Sequence[RankMove]:
+        return self.moves[:MOST_MOVES]
 
     @cached_property
     def n_compared(self) -> int:

@@ -56,7 +56,7 @@ class PreviewRequestSerializer(serializers.Serializer[Any]):
 
 UnmappedUsageSerializer = record_serializer(
     UnmappedUsage,
-    only=("n_accounts", "core_s", "n_peer_entries"),
+    only="n_accounts core_s n_peer_entries",
     texts={
         "n_accounts": "Accounts at entries that would be removed and that no rule would map",
         "core_s": "Usage of these accounts in the last 30 days, which would no longer count",

@@ -35,25 +35,13 @@ GridSiteSerializer = record_serializer(SiteColumn, component="GridSite", exclude
 _OF_ENTRY = ("uid", "path", "name", "kind", "target", "actual", "deviation_points")
 GridRowSerializer = record_serializer(
     GridRow,
-    only=("uid", "path", "name", "kind", "depth", "target", "actual", "deviation_points", "core_s"),
+    only="uid path name kind depth target actual deviation_points core_s",
     renamed={name: f"entry.{name}" for name in _OF_ENTRY},
     texts={"core_s": "Delivered core-seconds by site, in the order of `sites`; null: hidden"},
 )
 GridSerializer = record_serializer(
     Grid,
-    only=(
-        "policy",
-        "revision",
-        "path",
-        "uid",
-        "scope",
-        "fallback_since",
-        "as_of",
-        "since",
-        "sites",
-        "results",
-        "n_more",
-    ),
+    only="policy revision path uid scope fallback_since as_of since sites results n_more",
     renamed={"policy": "policy_slug"},
     texts={
         "fallback_since": "Local-only fallback since then; null: usage of all sites counts",

@@ -21,16 +21,17 @@ from apps.pages.policies.api.views import READ, MomentFilterSerializer
 from apps.policies import selectors
 from apps.policies.files.exports import Export, ExportOptions, export_policy, make_export
 from apps.policies.files.import_export import FileImport, PolicyImport, import_policy, plan_import
-from apps.policies.formats.base import AssociationChange, Format
+from apps.policies.formats.base import Difference, Format
 from apps.policies.formats.registry import get_format, list_formats
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.difference import CODES
+from apps.policies.tree.revision_diff import FieldChange
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.errors import Refusal
 from apps.web.rest.inputs import moment_of, read_query
 from apps.web.rest.parsing import limit_in, read_bounded
-from apps.web.rest.records import serializer_of
+from apps.web.rest.records import record_serializer
 from apps.web.rest.rendering import JSONRenderer, dumps
 from apps.web.rest.views import APIView
 
@@ -60,15 +61,13 @@ class AgainstQuerySerializer(MomentFilterSerializer):
     )
 
 
-class AgainstDifferenceSerializer(serializers.Serializer[Any]):
-    cluster = serializers.CharField()
-    n_changed = serializers.IntegerField()
-    n_new = serializers.IntegerField()
-    n_only_there = serializers.IntegerField()
-    changes = serializer_of(AssociationChange)(many=True, help_text="The first 200")
-    notes = serializers.ListField(
-        child=serializers.CharField(), help_text="Differences that shares alone can't express"
-    )
+AgainstDifferenceSerializer = record_serializer(
+    Difference,
+    component="AgainstDifference",
+    only="cluster n_changed n_new n_only_there changes notes",
+    renamed={"changes": "shown"},
+    texts={"changes": "The first 200", "notes": "Differences that shares alone can't express"},
+)
 
 
 def _renderer(format: Format) -> type[BaseRenderer]:
@@ -98,10 +97,7 @@ class ProposalQuerySerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(required=False, default="", allow_blank=True, max_length=4_000)
 
 
-class SettingDifferenceSerializer(serializers.Serializer[Any]):
-    field = serializers.CharField()
-    before = serializers.JSONField(allow_null=True)
-    after = serializers.JSONField(allow_null=True)
+SettingDifferenceSerializer = record_serializer(FieldChange, component="SettingDifference")
 
 
 class ComparedEntrySerializer(serializers.Serializer[Any]):
@@ -253,7 +249,9 @@ class AgainstView(_WholeTreeView):
             actor=actor_of(request),
         )
         if query["difference"] and export.difference is not None:
-            return HttpResponse(dumps(export.difference.to_json()), content_type="application/json")
+            return HttpResponse(
+                dumps(AgainstDifferenceSerializer(export.difference).data), content_type="application/json"
+            )
         return _file(export)
 
 

@@ -10,6 +10,7 @@ from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
 from apps.contrib.schedulers import services, share_orders
+from apps.contrib.schedulers.api.shadow import FactorComparisonSerializer
 from apps.contrib.schedulers.models import KNOBS
 from apps.contrib.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
 from apps.contrib.schedulers.selectors import (
@@ -139,11 +140,9 @@ class Command(OperatorCommand):
         if comparison is None:
             raise CommandError("The agent has listed no values, or nothing is computed yet.", returncode=REFUSED)
         if options["json"]:
-            self.stdout.write(json.dumps(comparison.to_json(), ensure_ascii=False))
+            self.stdout.write(json.dumps(FactorComparisonSerializer(comparison).data, ensure_ascii=False))
             return
-        self.stdout.write(
-            f"{comparison.n_equal} of {len(comparison.differences)} users are equal; scale: {comparison.scale}"
-        )
+        self.stdout.write(f"{comparison.n_equal} of {comparison.n_users} users are equal; scale: {comparison.scale}")
         for difference in comparison.ordered()[:_SHOWN]:
             if difference.reason != "none":
                 numbers = f"{difference.ours:.6f} - {difference.theirs:.6f}: {difference.difference:+.6f}"
