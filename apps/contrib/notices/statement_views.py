@@ -51,17 +51,12 @@ HEADER = (
 
 @dataclass(frozen=True, slots=True)
 class DrawnStatement:
-    month: str
+    line: StatementLine
     month_text: str
-    name: str
     url: str
     amounts: Sequence[tuple[str, str]]  # label, core-hours
-    adjusted: str
     note: str
     is_chosen: bool
-    is_closed: bool
-    has_figures: bool
-    is_suppressed: bool
 
 
 def draw(page: StatementPage, line: StatementLine, *, is_part: bool = False) -> DrawnStatement:
@@ -70,17 +65,12 @@ def draw(page: StatementPage, line: StatementLine, *, is_part: bool = False) -> 
         for name, label, _formula in FORMULAS
     ]
     return DrawnStatement(
-        month=line.month.text,
+        line=line,
         month_text=month_text(line.month),
-        name=line.name,
         url=page_url(page.policy_slug, line) + f"?month={line.month.text}",
         amounts=amounts,
-        adjusted="–" if line.adjusted is None else presentation.signed_hours(line.adjusted),
         note=note(line),
         is_chosen=not is_part and line.month == page.chosen.month,
-        is_closed=line.is_closed,
-        has_figures=line.figures is not None,
-        is_suppressed=line.is_suppressed,
     )
 
 

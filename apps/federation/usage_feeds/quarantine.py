@@ -182,6 +182,10 @@ class ReportedHour:
     possible_s: float
 
     @property
+    def is_held(self) -> bool:
+        return self.held_s is not None
+
+    @property
     def reported_s(self) -> float:
         return self.counted_s or 0.0 if self.held_s is None else self.held_s
 

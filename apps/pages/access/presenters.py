@@ -72,25 +72,22 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class GrantRow:
-    grant_id: int
+    line: GrantLine
     who: str
-    is_group: bool
-    role_key: str
     is_adapted: bool
     role: str
     verbs: str
-    verb_names: Sequence[str]
     entry: str
     entry_url: str
-    path: str
     given_by: str
-    reason: str
-    ends_at: datetime | None
-    state: str
     badge: str
     words: str
     may_open: bool
     url: str
+
+    @property
+    def is_group(self) -> bool:
+        return bool(self.line.grant.people)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,21 +222,14 @@ def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
     badge, words = _end_text(line, now)
     archived = line.state is GrantState.DORMANT or not line.entry_name
     return GrantRow(
-        grant.pk,
+        line,
         name_of(grant),
-        bool(grant.people),
-        grant.role,
         _is_adapted(grant),
         _role_of(grant),
         ", ".join(str(Verb(verb).label) for verb in grant.verbs),
-        tuple(grant.verbs),
         line.entry_name or _("a removed entry"),
         "" if archived else lines.entry_url(policy, grant.entry_uid, line.entry_name),
-        line.path,
         str(grant.granted_by or _("system")),
-        grant.reason,
-        grant.expires_at,
-        line.state.value,
         badge,
         words,
         line.may_change or line.is_own,
@@ -258,22 +248,23 @@ def _end_text(line: GrantLine, now: datetime) -> tuple[str, str]:
     return ("warn" if line.state is GrantState.SOON else ""), presentation.day(ends, now)
 
 
-def matches(row: GrantRow, *, query: str, role: str, soon: bool, grant: Grant) -> bool:
+def matches(row: GrantRow, *, query: str, role: str, soon: bool) -> bool:
     """Whether a grant matches the filter of the list."""
-    needle = query.strip().casefold()
-    text = f"{row.who} {grant.user.username if grant.user else ''} {row.path}".casefold()
-    ending = row.state in (GrantState.SOON, GrantState.EXPIRED)
+    needle, grant = query.strip().casefold(), row.line.grant
+    text = f"{row.who} {grant.user.username if grant.user else ''} {row.line.path}".casefold()
+    ending = row.line.state in (GrantState.SOON, GrantState.EXPIRED)
     return needle in text and role in ("", grant.role) and (ending or not soon)
 
 
 def draw_matrix(rows: Sequence[GrantRow]) -> Matrix:
     """Matrix of the grants; its columns are entries in the order of their paths."""
-    entries = sorted({(row.path, row.entry) for row in rows if row.state != GrantState.EXPIRED})
+    active = [row for row in rows if row.line.state is not GrantState.EXPIRED]
+    entries = sorted({(row.line.path, row.entry) for row in active})
     shown = entries[:_MOST_COLUMNS]
-    people = sorted({(row.is_group, row.who) for row in rows if row.state != GrantState.EXPIRED})
+    people = sorted({(row.is_group, row.who) for row in active})
     rows_by_cell: dict[tuple[str, bool, str], list[GrantRow]] = {}
     for row in rows:
-        rows_by_cell.setdefault((row.who, row.is_group, row.path), []).append(row)
+        rows_by_cell.setdefault((row.who, row.is_group, row.line.path), []).append(row)
     table = [
         (who, is_group, [rows_by_cell.get((who, is_group, path), []) for path, _name in shown])
         for is_group, who in people

@@ -124,8 +124,8 @@ def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def _list_context(request: HttpRequest, policy: str, lines: list[GrantLine], now: datetime) -> dict[str, Any]:
     filters: dict[str, Any] = {"query": request.GET.get("q", "")[:200], "role": request.GET.get("role", "")}
     filters["soon"] = request.GET.get("soon") == "1"
-    rows = [(line, access_lines.grant_row(policy, line, now)) for line in lines]
-    shown = [row for line, row in rows if access_lines.matches(row, grant=line.grant, **filters)]
+    rows = [access_lines.grant_row(policy, line, now) for line in lines]
+    shown = [row for row in rows if access_lines.matches(row, **filters)]
     as_matrix = request.GET.get("view") == "matrix"
     return {
         "query": filters["query"],

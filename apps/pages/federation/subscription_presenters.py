@@ -25,10 +25,7 @@ _MOST_UIDS = 5
 @dataclass(frozen=True, slots=True)
 class HourLine:
     hour: ReportedHour
-    reported: str
-    possible: str
     meter: str
-    is_held: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +206,4 @@ def subscription_url(row: Subscription) -> str:
 
 def _hour(hour: ReportedHour) -> HourLine:
     part = hour.reported_s / hour.possible_s if hour.possible_s else 0.0
-    return HourLine(
-        hour=hour,
-        reported=presentation.core_hours(hour.reported_s),
-        possible=presentation.core_hours(hour.possible_s),
-        meter=f"{min(max(part * METER * 0.65, 1.5), METER):.1f}",
-        is_held=hour.held_s is not None,
-    )
+    return HourLine(hour, f"{min(max(part * METER * 0.65, 1.5), METER):.1f}")

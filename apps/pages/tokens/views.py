@@ -80,15 +80,10 @@ class TokenRow:
     ending: sentence on the day on which it expires; empty unless that is soon.
     """
 
-    token_id: int
-    name: str
+    token: Token
     shown: str
-    scopes: Sequence[str]
     place: str
-    created_at: datetime
-    last_used_at: datetime | None
     last_used: str
-    expires_at: datetime
     state: str
     badge: str
     icon: str
@@ -105,15 +100,10 @@ def token_row(token: Token, now: datetime) -> TokenRow:
     state, badge, icon, words = _state(token, now)
     rotated = token.previous_until if token.previous_until and token.previous_until > now else None
     return TokenRow(
-        token_id=token.pk,
-        name=token.name,
+        token=token,
         shown=shown_as(token),
-        scopes=token.scopes,
         place=_place(token),
-        created_at=token.created_at,
-        last_used_at=token.last_used_at,
         last_used=_last_used(token.last_used_at, now),
-        expires_at=token.expires_at,
         state=state,
         badge=badge,
         icon=icon,
@@ -137,7 +127,7 @@ def summary(rows: Sequence[TokenRow]) -> str:
     ending = [row for row in working if row.state == "ending"]
     if not ending:
         return text
-    return f"{text} {min(ending, key=lambda row: row.expires_at).ending}"
+    return f"{text} {min(ending, key=lambda row: row.token.expires_at).ending}"
 
 
 def scope_choices(scopes: Sequence[str], chosen: Sequence[str]) -> list[ScopeChoice]:

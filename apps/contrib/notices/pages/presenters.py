@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.contrib.notices.models import Notice
 from apps.contrib.notices.selectors import NoticeLine
 from apps.web.shell import lines, presentation
 
@@ -20,40 +18,14 @@ BADGES = {"info": "", "warn": "warn", "bad": "bad"}
 
 @dataclass(frozen=True, slots=True)
 class DrawnNotice:
-    id: int
-    kind: str
-    text: str
-    title: str
+    line: NoticeLine
     url: str
     icon: str
     css: str
-    level: str
-    place: str
-    since: str
-    opened_at: datetime
-    closed_at: datetime | None
-    is_unread: bool
-    snoozed_until: datetime | None
 
 
-def draw(line: NoticeLine, now: datetime) -> DrawnNotice:
-    notice = line.notice
-    return DrawnNotice(
-        id=notice.pk,
-        kind=notice.kind,
-        text=line.sentence.text,
-        title=str(line.kind.title),
-        url=url_of(line),
-        icon=ICONS[notice.level],
-        css=BADGES[notice.level],
-        level=str(Notice.Level(notice.level).label),
-        place=notice.policy.name if notice.policy else notice.source.name if notice.source else "",
-        since=presentation.age(presentation.seconds_between(notice.opened_at, now)),
-        opened_at=notice.opened_at,
-        closed_at=notice.closed_at,
-        is_unread=line.is_unread,
-        snoozed_until=line.snoozed_until,
-    )
+def draw(line: NoticeLine) -> DrawnNotice:
+    return DrawnNotice(line, url_of(line), ICONS[line.notice.level], BADGES[line.notice.level])
 
 
 def url_of(line: NoticeLine) -> str:

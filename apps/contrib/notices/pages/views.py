@@ -119,7 +119,7 @@ def _list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
         "kinds": [(each.name, each.title) for each in list_kinds()],
         "of": policy,
         "policies": list_policies(actor=actor),
-        "rows": [draw(line, now) for line in shown],
+        "rows": [draw(line) for line in shown],
         "is_more": len(notice_lines) > SHOWN,
         "is_filtered": bool(kind or policy or state != "open"),
         "newest": max((line.notice.pk for line in shown), default=0),

@@ -30,7 +30,7 @@ from apps.contrib.onboarding.shadow_setup import can_collect, has_scheduler
 from apps.contrib.onboarding.slurm_outputs import can_read_here, can_read_log_here
 from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.contrib.onboarding.tree_vs_usage import TreeVsUsage, compare_with_log
-from apps.contrib.onboarding.usage_differences import UsageComparison, UsageDifference
+from apps.contrib.onboarding.usage_differences import UsageComparison
 from apps.contrib.onboarding.usage_reasons import USAGE_REASONS
 from apps.contrib.schedulers.pages import shadow
 from apps.core import clock
@@ -288,17 +288,9 @@ def _usage_text(comparison: SshareComparison) -> str:
     return text
 
 
-def _usage_lines(comparison: UsageComparison) -> list[shadow.UsageLine]:
-    return [_usage_line(row) for row in comparison.rows[: shadow.MOST_ROWS] if row.reason != "same"]
-
-
-def _usage_line(row: UsageDifference) -> shadow.UsageLine:
-    return shadow.UsageLine(
-        group=row.group,
-        user=row.user,
-        ours=presentation.count(row.ours),
-        theirs=presentation.count(row.theirs),
-        difference=shadow.signed(row.difference, 0),
-        reason=str(USAGE_REASONS[row.reason]),
-        reason_key=row.reason,
-    )
+def _usage_lines(comparison: UsageComparison) -> list[shadow.DifferenceLine]:
+    return [
+        shadow.DifferenceLine(row, shadow.signed(row.difference, 0), USAGE_REASONS[row.reason])
+        for row in comparison.rows[: shadow.MOST_ROWS]
+        if row.reason != "same"
+    ]

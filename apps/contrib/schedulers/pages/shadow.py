@@ -42,21 +42,13 @@ REASONS: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class UsageLine:
-    group: str
-    user: str
-    ours: str
-    theirs: str
+class DifferenceLine:
+    """A difference of one Slurm association, of factors or of usage. parts: of factors, which add up to it."""
+
+    row: Any
     difference: str
-    reason: str
-    reason_key: str
-
-
-@dataclass(frozen=True, slots=True)
-class DifferenceLine(UsageLine):
-    """One Slurm association; its parts (usage, tree, rule) add up to the difference."""
-
-    parts: str
+    reason: Any
+    parts: str = ""
 
 
 def difference_lines(comparison: Comparison) -> list[DifferenceLine]:
@@ -64,20 +56,14 @@ def difference_lines(comparison: Comparison) -> list[DifferenceLine]:
 
 
 def _line(difference: Difference) -> DifferenceLine:
-    parts = {
+    parts = _("usage %(usage)s, tree %(tree)s, rule %(rule)s") % {
         "usage": signed(difference.by_usage),
         "tree": signed(difference.by_tree),
         "rule": signed(difference.by_rule),
     }
+    has_parts = difference.reason not in ("none", "rounding")
     return DifferenceLine(
-        group=difference.group,
-        user=difference.user,
-        ours=presentation.number(difference.ours, _DIGITS),
-        theirs=presentation.number(difference.theirs, _DIGITS),
-        difference=signed(difference.difference),
-        reason=str(REASONS[difference.reason]),
-        reason_key=difference.reason,
-        parts=_("usage %(usage)s, tree %(tree)s, rule %(rule)s") % parts,
+        difference, signed(difference.difference), REASONS[difference.reason], parts if has_parts else ""
     )
 
 

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from apps.core.errors import Invalid
 from apps.engine.decay import weights
 from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
 from apps.priorities.metering import window_of
-from apps.web.shell import presentation
 
 HOUR_S = 3_600
 DAY_S = 24 * HOUR_S
 SHOWN_AGES_S = (HOUR_S, 5 * HOUR_S, DAY_S, 3 * DAY_S, 7 * DAY_S, 14 * DAY_S, 28 * DAY_S, 90 * DAY_S)
 
 
-@dataclass(frozen=True, slots=True)
-class RemainingUsage:
-    """Weight of usage of this age under the active decay and under the shown one."""
+class RemainingUsage(NamedTuple):
+    """Weight of usage of this age, 0..1, under the active decay and under the shown one."""
 
-    age: str
-    active: str
-    chosen: str
+    age_s: int
+    active: float
+    chosen: float
 
 
 def list_decay_functions() -> Sequence[DecayFunction]:
@@ -33,19 +30,12 @@ def list_decay_functions() -> Sequence[DecayFunction]:
 def remaining_by_age(
     active: Mapping[str, Any], chosen: Mapping[str, Any] | None, as_of_s: float
 ) -> list[RemainingUsage]:
-    """Percent left by age; decay functions with fixed instants as of now. Empty if one isn’t known."""
+    """Usage left by age; decay functions with fixed instants as of now. Empty if one isn’t known."""
     try:
         columns = [weights(SHOWN_AGES_S, window_of(window), as_of_s) for window in (active, chosen or active)]
     except Invalid:
         return []
-    return [
-        RemainingUsage(presentation.duration(age), _percent(float(old)), _percent(float(new)))
-        for age, old, new in zip(SHOWN_AGES_S, *columns, strict=True)
-    ]
-
-
-def _percent(weight: float) -> str:
-    return presentation.percent(weight)
+    return [RemainingUsage(*row) for row in zip(SHOWN_AGES_S, *columns, strict=True)]
 
 
 _FINE = 0.01  # of usage: less is not worth a sentence
