@@ -10,12 +10,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.contrib.lab.operators.records import BOUNDS, read_query
-from apps.contrib.lab.operators.selectors import get_operators_page
-from apps.priorities.tree_check import TreeCheck
-from apps.web.operator_choices import OperatorChoice
+from apps.contrib.lab.operators.selectors import OperatorsPage, get_operators_page
 from apps.web.rest import inputs
 from apps.web.rest.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
-from apps.web.rest.records import serializer_of
+from apps.web.rest.records import record_serializer
 from apps.web.rest.views import APIView
 
 READ_TREE: Scopes = {"GET": frozenset({POLICIES_READ, SELF_READ})}
@@ -41,13 +39,15 @@ class OperatorQuerySerializer(serializers.Serializer[Any]):
         }
 
 
-class OperatorsPageSerializer(serializers.Serializer[Any]):
-    verdict = serializers.CharField(help_text="Conclusion of the paper on operators")
-    ranks_by_vectors = serializers.BooleanField(
-        help_text="The policy ranks by vectors; false: the check shows what `aequus` would do"
-    )
-    check = serializer_of(TreeCheck)()
-    operators = serializer_of(OperatorChoice)(many=True)
+OperatorsPageSerializer = record_serializer(
+    OperatorsPage,
+    only="verdict ranks_by_vectors check operators",
+    renamed={"ranks_by_vectors": "is_aequus", "operators": "choices"},
+    texts={
+        "verdict": "Conclusion of the paper on operators",
+        "ranks_by_vectors": "The policy ranks by vectors; false: the check shows what `aequus` would do",
+    },
+)
 
 
 class OperatorsView(APIView):
@@ -60,4 +60,4 @@ class OperatorsView(APIView):
         """Effect of operator and resolution on this tree, and all operators."""
         query = read_query(inputs.read_query(OperatorQuerySerializer, request))
         page = get_operators_page(policy_slug=policy, query=query, actor=actor_of(request))
-        return Response(OperatorsPageSerializer(page.json()).data)
+        return Response(OperatorsPageSerializer(page).data)

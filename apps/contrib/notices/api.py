@@ -18,11 +18,8 @@ from apps.contrib.notices.places import Place, place_of, require_place
 from apps.contrib.notices.rules import NEW, RuleRow
 from apps.contrib.notices.selectors import NoticeLine
 from apps.contrib.notices.statements.selectors import (
-    AMOUNTS,
     Figures,
-    ShareChange,
     StatementLine,
-    StatementPage,
     get_statements,
 )
 from apps.core import clock
@@ -31,7 +28,7 @@ from apps.web.rest.bounded_fields import BoundedDictField
 from apps.web.rest.cursors import read_cursor
 from apps.web.rest.if_match import if_match_header, require_version
 from apps.web.rest.inputs import entry_uid, read_body, read_query
-from apps.web.rest.records import record_serializer, serializer_of
+from apps.web.rest.records import record_serializer
 from apps.web.rest.shapes import SentenceSerializer, UtcTimeField, first_page, list_response, list_schema
 from apps.web.rest.views import APIView
 
@@ -287,35 +284,22 @@ FiguresSerializer = record_serializer(
     doc="Usage of a month in the policy's metric (core-seconds if only cores have a weight), over the days on which "
     "the entry competes.\n\nentitled = used + lent + missed + unclear − borrowed.",
 )
-ShareChangeSerializer = serializer_of(ShareChange)
-
-
-class StatementSerializer(serializers.Serializer[Any]):
-    entry = serializers.UUIDField(source="uid")
-    path = serializers.CharField()
-    month = serializers.CharField(source="month.text")
-    figures = FiguresSerializer(allow_null=True)
-    suppressed = serializers.BooleanField(source="is_suppressed", help_text="The figures are hidden from the caller")
-    rounded = serializers.BooleanField(source="is_rounded", help_text="Figures are sums rounded to two digits")
-    adjusted = serializers.FloatField(allow_null=True, help_text="Adjustments of usage in the month")
-    is_closed = serializers.BooleanField(
-        help_text="The month is closed: figures are stored and do not change; later findings are in `corrections`"
-    )
-    corrections = serializers.SerializerMethodField(
-        help_text="Amounts that would differ if the month were closed now: new − stored"
-    )
-    missing_days = serializers.IntegerField(help_text="Past days without daily series")
-    share_changes = serializers.SerializerMethodField(help_text="With `month`: changes of the entry's shares")
-
-    @extend_schema_field(serializers.DictField(child=serializers.FloatField()))
-    def get_corrections(self, line: StatementLine) -> dict[str, float]:
-        return {name: line.corrections[name] for name in AMOUNTS if name in line.corrections}
-
-    @extend_schema_field(ShareChangeSerializer(many=True))
-    def get_share_changes(self, line: StatementLine) -> Any:
-        page: StatementPage = self.context["page"]
-        is_chosen = line.uid == page.uid and line.month == page.chosen.month
-        return ShareChangeSerializer(page.changes if is_chosen else (), many=True).data
+StatementSerializer = record_serializer(
+    StatementLine,
+    component="Statement",
+    only="entry path month figures suppressed rounded adjusted is_closed corrections missing_days share_changes",
+    renamed={"entry": "uid", "month": "month.text", "suppressed": "is_suppressed", "rounded": "is_rounded"},
+    texts={
+        "suppressed": "The figures are hidden from the caller",
+        "rounded": "Figures are sums rounded to two digits",
+        "adjusted": "Adjustments of usage in the month",
+        "is_closed": "The month is closed: figures are stored and do not change; later findings are in `corrections`",
+        "corrections": "Amounts that would differ if the month were closed now: new − stored",
+        "missing_days": "Past days without daily series",
+        "share_changes": "With `month`: changes of the entry's shares",
+    },
+    figures=FiguresSerializer(allow_null=True),
+)
 
 
 class StatementListView(APIView):
@@ -332,4 +316,4 @@ class StatementListView(APIView):
         uid = entry_uid(request, policy, query["entry"])
         page = get_statements(policy_slug=policy, uid=uid, month=query["month"], actor=actor_of(request))
         statements = [page.chosen, *page.children] if query["month"] else list(page.months)
-        return list_response(StatementSerializer(statements, many=True, context={"page": page}).data)
+        return list_response(StatementSerializer(statements, many=True).data)

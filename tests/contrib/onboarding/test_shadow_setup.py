@@ -92,7 +92,7 @@ def test_factors_and_usage_equal_sshare(folder: Path) -> None:
     assert (found.algorithm, found.unit) == ("slurm-fair-tree", "billing_s")
     assert (found.factors.n_equal, len(found.factors.differences)) == (8, 8)
     assert found.factors.largest <= 1e-6
-    assert (found.usage.n_different, found.usage.theirs) == (0, 199)
+    assert (found.usage.differences, found.usage.theirs) == ([], 199)
 
 
 def test_usage_differences_have_amount_and_reason(folder: Path) -> None:

@@ -86,7 +86,7 @@ def test_every_number_of_sshare_comes_out(folder: Path) -> None:
     found = compared(begun)
     different = [(row.group, row.user, row.ours, row.theirs) for row in found.usage.rows if int(row.ours) != row.theirs]
     assert different == [], "RawUsage is cut to whole numbers"
-    assert found.usage.n_different == 0
+    assert found.usage.differences == []
     assert (found.factors.n_equal, len(found.factors.differences)) == (16, 16)
     assert found.factors.largest <= 1e-6
 
@@ -222,7 +222,7 @@ def test_periods_that_start_some_seconds_later_are_found(folder: Path, late_s: i
     assert moved != config
     begun = begin(folder, config=moved)
     found = compared(begun)
-    assert (found.usage.n_different, found.factors.n_equal) == (0, 16)
+    assert (found.usage.differences, found.factors.n_equal) == ([], 16)
     publish(begun)
     window = get_revision(policy=Policy.objects.get()).settings["window"]
     assert window["phase_s"] == 34
@@ -247,7 +247,7 @@ def test_a_job_that_ends_while_the_outputs_are_read_is_over_in_sshare(folder: Pa
     )
     found = compared(begun, at=READ_AT + timedelta(minutes=5))
     assert [(row.user, row.ours, row.theirs) for row in found.usage.rows if abs(row.ours - row.theirs) > 1] == []
-    assert found.usage.n_different == 0
+    assert found.usage.differences == []
     assert found.as_of == READ_AT + timedelta(seconds=late_s + 1)
     publish(begun)
     assert get_revision(policy=Policy.objects.get()).settings["window"]["phase_s"] == 34

@@ -132,6 +132,7 @@ class StatementLine:
     corrections: Mapping[str, float]
     missing_days: int
     has_days: bool = True  # daily data of the month exist
+    share_changes: Sequence[ShareChange] = ()  # of the chosen month
 
     @property
     def is_pending(self) -> bool:
@@ -153,7 +154,6 @@ class StatementPage:
     chosen: StatementLine
     children: Sequence[StatementLine]
     hidden_children: int
-    changes: Sequence[ShareChange]
     state: SeriesState
     is_stale: bool
 
@@ -175,8 +175,8 @@ def get_statements(*, policy_slug: str, uid: UUID, month: str = "", actor: Actor
     months = [last.before(n) for n in range(MONTHS)]
     state = series_state(view.policy)
     known = lines_of(view, [i], months, state.first_on)
+    known[i, wanted] = replace(known[i, wanted], share_changes=_changes(view, uid, wanted))
     lines = [known[i, each] for each in months]
-    chosen = next(line for line in lines if line.month == wanted)
     children = [child for child in view.tree.children(i) if view.visibility.may_see(child)]
     parts = lines_of(view, children[:MOST_CHILDREN], [wanted], state.first_on)
     return StatementPage(
@@ -187,10 +187,9 @@ def get_statements(*, policy_slug: str, uid: UUID, month: str = "", actor: Actor
         path=view.tree.path(i),
         is_root=i == 0,
         months=lines,
-        chosen=chosen,
+        chosen=known[i, wanted],
         children=[parts[child, wanted] for child in children[:MOST_CHILDREN]],
         hidden_children=int(view.tree.n_children[i]) - len(children[:MOST_CHILDREN]),
-        changes=_changes(view, uid, wanted),
         state=state,
         is_stale=state.stale_from_on is not None and state.stale_from_on <= wanted.last_on,
     )

@@ -15,6 +15,7 @@ from apps.core import clock
 from apps.pages.sources.api.bucket_tables import bucket_table, wanted_buckets
 from apps.priorities.selectors import count_unmapped_accounts
 from apps.usage import selectors, services
+from apps.usage.parsers.base import Collector, FieldNote
 from apps.usage.parsers.registry import list_formats
 from apps.web.rest.authentication import ANY, SELF_READ, USAGE_WRITE, Scopes, actor_of
 from apps.web.rest.cursors import read_cursor
@@ -25,25 +26,21 @@ from apps.web.rest.shapes import TABLE_ANSWERS, TableFormatField, UtcTimeField, 
 from apps.web.rest.streamed_bodies import NDJSONStreamParser, StreamParser
 from apps.web.rest.views import KEY_PARAMETER, APIView, key_of
 
-
-class FormatFieldSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField(help_text="Name in the format")
-    meaning = serializers.CharField(help_text="Its counterpart in a usage record")
-
-
-class UsageFormatSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]  # a field of the answer, not of this class
-    reference = serializers.CharField(help_text="Specification of the format")
-    needs_zone = serializers.BooleanField(help_text="Times are local: the source or the import needs a time zone")
-    is_listing = serializers.BooleanField(help_text="A queue listing: it names all running and waiting jobs")
-    sample = serializers.CharField()
-
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        return {
-            **super().get_fields(),
-            "fields": FormatFieldSerializer(many=True),
-        }  # the serializer has an attribute `fields`
+UsageFormatSerializer = record_serializer(
+    Collector,
+    component="UsageFormat",
+    only="name label reference needs_zone is_listing sample fields",
+    texts={
+        "reference": "Specification of the format",
+        "needs_zone": "Times are local: the source or the import needs a time zone",
+        "is_listing": "A queue listing: it names all running and waiting jobs",
+    },
+    fields=record_serializer(
+        FieldNote,
+        component="FormatField",
+        texts={"name": "Name in the format", "meaning": "Its counterpart in a usage record"},
+    )(many=True),
+)
 
 
 class UsageFormatListView(APIView):

@@ -122,7 +122,8 @@ def test_a_month_agrees_with_its_records(hall: Policy) -> None:
 
 def test_share_changes_and_adjustments_are_listed(hall: Policy) -> None:
     page = of(hall, "/physics")
-    assert [(each.on, each.before, each.after) for each in page.changes] == [(date(2026, 10, 16), 60.0, 50.0)]
+    (change,) = page.chosen.share_changes
+    assert (change.on, change.before, change.after) == (date(2026, 10, 16), 60.0, 50.0)
     columns = load_tree(hall)
     for path, amount, at in (("/physics/alice", -7200.0, 10), ("/physics", 1800.0, 11), ("/biology", 5.0, 11)):
         i = columns.index_of_path(path)
