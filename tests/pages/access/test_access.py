@@ -100,7 +100,7 @@ def test_the_page_lists_grants_with_reason_and_end_and_marks_those_ending_soon(g
         row = page.text(f"[data-grant='{grant.pk}']")
         assert [each for each in words if each not in row] == []
     assert states_of(page) == {own.pk: "active", ends.pk: "ends_soon", open_to.pk: "active"}
-    assert [row.grant_id for row in answer.context["soon"]] == [ends.pk]
+    assert [row.line.grant.pk for row in answer.context["soon"]] == [ends.pk]
     assert page.text("#soon-title + .count") == "1"
     assert page.each(f"form[action='{PAGE}extend/'] [name=grant]", "value") == [str(ends.pk)]
 
