@@ -94,9 +94,9 @@ def test_values_are_unchanged_and_infinity_has_a_name() -> None:
 
 
 def _values(found: Any) -> Any:
-    from apps.priorities.sentences.catalogue import _json_value
+    from apps.priorities.sentences.catalogue import json_value
 
-    return {name: _json_value(value) for name, value in found.values.items()}
+    return {name: json_value(value) for name, value in found.values.items()}
 
 
 def test_shares_are_percentages_and_never_bare_ratios() -> None:

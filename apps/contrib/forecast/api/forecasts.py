@@ -102,6 +102,7 @@ TriedSideSerializer = record_serializer(
     then=PlaceSerializer(),
     back=RecoverySerializer(allow_null=True, help_text="When `level` is on its target again"),
 )
+_WITH: dict[str, Any] = {"with": TriedSideSerializer(source="changed")}  # a keyword of Python
 TriedSerializer = record_serializer(
     ScenarioResult,
     component="Tried",
@@ -118,7 +119,7 @@ TriedSerializer = record_serializer(
     policy=serializers.CharField(source="forecast.policy.slug"),
     supposed=record_serializer(Scenario, component="Supposed")(source="scenario"),
     without=TriedSideSerializer(),
-    **{"with": TriedSideSerializer(source="changed")},  # a keyword of Python
+    **_WITH,
 )
 
 

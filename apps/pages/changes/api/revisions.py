@@ -40,6 +40,7 @@ EntryDifferenceSerializer = record_serializer(
 )
 
 
+_FROM: dict[str, Any] = {"from": serializers.IntegerField(source="before.number")}  # a keyword of Python
 DiffSerializer = record_serializer(
     RevisionDiff,
     component="Diff",
@@ -51,7 +52,7 @@ DiffSerializer = record_serializer(
         "n_outside_view": "Number of changes that the caller may not see",
     },
     policy=serializers.CharField(source="policy.slug"),
-    **{"from": serializers.IntegerField(source="before.number")},  # a keyword of Python
+    **_FROM,
     to=serializers.IntegerField(source="after.number"),
     entries=EntryDifferenceSerializer(source="rows", many=True),
     next=CursorField(source="next_cursor"),
