@@ -399,21 +399,14 @@ ROWS = [
     Row(API + "tokens/<int:token>/revoke", "/api/v1/tokens/{token}/revoke",
         "401 404 404 204 404 204 403 403 403 401 401", "post", remakes="token"),
     # --- Pages: a token opens none of them
-    # Without a policy to see it says so; a user without a role is sent to their own priority.
-    Row("", "/", "302 200 302 200 200 200 302 302 302 302 302", besides="rex 302"),  # the own role has ended
+    Row("", "/", "302 200 200 200 200 200 302 302 302 302 302", besides="rex 200"),  # the own role has ended
     *(
         Row(f"_{card}", f"/_{card}", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX)
-        for card in ("mine", "verdict", "attention", "recent")
+        for card in ("mine", "verdict", "sources", "recent")
     ),
-    Row("_ends", "/_ends", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, besides="rex 200"),
-    Row("_children", "/_children?level={root}", "302 404 200 200 200 200 302 302 302 302 302", word=">physics<",
-        readers="alice pia admin vera dora", headers=HTMX, besides="vera 200 dora 200"),
-    Row("_children", "/_children?level={physics}", "302 404 200 200 404 200 302 302 302 302 302", word=">bob<",
-        readers="pia admin dora", headers=HTMX, besides="vera 200 dora 200"),
-    Row("overview/decide/", "/overview/decide/?policy=grid", "302 404 404 403 404 303 302 302 302 302 302", "post",
-        {"step": "grant", "request": "{request}:2"}, besides="dora 403", remakes="request"),
-    Row("overview/decide/", "/overview/decide/?policy=grid", "302 404 404 403 404 303 302 302 302 302 302", "post",
-        {"step": "decline", "request": "{request}:2", "text": "no"}, besides="dora 403", remakes="request"),
+    Row("_attention", "/_attention", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, besides="rex 200"),
+    Row("_top", "/_top", "302 200 200 200 200 200 302 302 302 302 302", word=">physics<",
+        readers="alice pia admin vera dora", headers=HTMX),
     Row("_deviation", "/_deviation", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
     Row("overview/figures/deviation", "/overview/figures/deviation", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("overview/figures/deviation.<str:form>", "/overview/figures/deviation.csv",
@@ -514,7 +507,7 @@ ROWS = [
         Row(EDIT + place, "/changes/{change_set}/edit" + place + query, "302 404 404 200 404 200 302 302 302 302 302",
             word="bob", readers="pia admin", headers=HTMX)
         for place, query in (
-            ("/", ""), ("/_rows", "?parent={physics}"), ("/_panel", "?entry={bob}"), ("/_siblings", "?entry={bob}"),
+            ("/", ""), ("/_rows", "?parent={physics}"), ("/_panel", "?entry={bob}"),
             ("/_action", "?entry={bob}&do=rename"), ("/paste/", ""), ("/settings/", ""),
         )
     ),
@@ -874,13 +867,16 @@ ROWS = [
     Row("federation/grid/figures/flow.<str:form>", "/federation/grid/figures/flow.csv?policy=grid&entry=/physics",
         "302 404 200 200 404 200 302 302 302 302 302", word='"bob"', readers="pia admin dora",
         besides="vera 200 dora 200"),
-    # --- The editor: shares of one group by dragging
+    # --- The editor: one group as bars, the effect of a draft, and the former address of the bars
     *(
-        Row(EDIT + place, "/changes/{change_set}/edit" + place + "?group={physics}",
+        Row(EDIT + place, "/changes/{change_set}/edit" + place + "?view=bars&group={physics}",
             "302 404 404 200 404 200 302 302 302 302 302", word="bob", readers="pia admin", headers=HTMX)
-        for place in ("/shares/", "/_group")
+        for place in ("/", "/_group")
     ),
-    # --- The editor: shares of one group by dragging
+    Row(EDIT + "/_effect", "/changes/{change_set}/edit/_effect?group={physics}",
+        "302 404 404 200 404 200 302 302 302 302 302", word='"on_target"', readers="pia admin", headers=HTMX),
+    Row(EDIT + "/shares/", "/changes/{change_set}/edit/shares/?group={physics}",
+        "302 301 301 301 301 301 302 302 302 302 302"),
     # /physics: who sees sums only is shown no weeks, because a week may be one person's
     Row("usage/figures/coverage", "/usage/figures/coverage", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/figures/coverage.<str:form>", "/usage/figures/coverage.csv",

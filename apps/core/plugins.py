@@ -146,9 +146,11 @@ class PluginConfig(AppConfig):
         """
         return {}
 
-    def draft_outlook_url(self, change_set: int) -> str:
-        """Address that predicts a draft's group while shares are dragged. Read by `pages.changes.drafts`."""
-        return ""
+    def draft_projections(self, *, view: Any, rows: Sequence[Any]) -> Mapping[UUID, Any]:
+        """When entries of a `DraftView` will be on target, by uid, for its `DraftRow`s: `DraftProjection` of
+        `priorities.projections`, which reads them.
+        """
+        return {}
 
     def notice_kinds(self) -> Mapping[str, Addition[Any]]:
         """Kinds of notices by name: `Kind` of the plug-in of notices, which reads them in its `kinds`."""

@@ -36,7 +36,7 @@ from apps.policies.changesets.review import effect_of
 from apps.policies.files.document import read_document
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.operations.apply import apply_operations
+from apps.policies.operations.apply import added_uids, apply_operations
 from apps.policies.operations.membership_reach import record_reach_of_tree
 from apps.policies.operations.whole_trees import delete_proposed_tree, document_operation, is_document
 from apps.policies.publishing.revisions import NextRevision, lock_policy, publish_revision
@@ -49,7 +49,7 @@ from apps.policies.tree.columns import Node
 from apps.policies.tree.difference import refuse_inside_mounts
 from apps.policies.tree.document_merge import merge_document, next_revision, refuse_new_names
 from apps.policies.tree.names import clean_name, clean_text, new_uid
-from apps.policies.tree.stored import load_archived, load_tree
+from apps.policies.tree.stored import archived_lookup, load_tree
 from apps.policies.tree.working_tree import columns_of
 
 __all__ = [
@@ -349,9 +349,8 @@ def _checked(
     tree = load_tree(policy, base)
     guard = ActorGuard(policy=policy, tree=tree, actor=actor, at=at, only_see=True)
     settings = settings_of(policy, base)
-    outcome = apply_operations(
-        tree, operations, settings=settings, guard=guard, archived=lambda uid: load_archived(policy, uid, base)
-    )
+    archived = archived_lookup(policy, base, new_uids=added_uids(operations))
+    outcome = apply_operations(tree, operations, settings=settings, guard=guard, archived=archived)
     if outcome.is_empty and outcome.settings == settings:
         raise Invalid("Nothing would change: this is the current state.", code="nothing_to_change")
     refuse_unsuitable_tree(outcome.tree, outcome.settings.algorithm, policy)

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from apps.core.plugins import plugins
+from apps.core.plugins import PluginConfig, plugins
+from apps.priorities.selectors.draft import DraftRow, DraftView
 from apps.priorities.selectors.rows import PolicyView
 
 Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
@@ -53,3 +54,31 @@ def projections_of(view: PolicyView, uids: Sequence[UUID]) -> Mapping[UUID, Proj
         for plugin in plugins():
             projected = {**plugin.projections(view=view, uids=uids), **projected}
     return projected
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DraftProjection:
+    """One entry of a draft on its way to its target: to that of the revision, and to that of the draft.
+
+    Usage is the same on both, because it doesn't follow shares. None where it has no target, or its pace is unknown.
+    """
+
+    before: Projection | None
+    after: Projection | None
+
+
+def draft_projections_of(view: DraftView, rows: Sequence[DraftRow]) -> Mapping[UUID, DraftProjection]:
+    """Projections of rows of a draft, computed together; without those that the draft adds or moves, which have no
+    usage in their group. Empty without a plug-in that projects.
+    """
+    projected: dict[UUID, DraftProjection] = {}
+    stay = [row for row in rows if row.actual is not None and row.stays]
+    if view.snapshot is not None and stay:
+        for plugin in plugins():
+            projected = {**plugin.draft_projections(view=view, rows=stay), **projected}
+    return projected
+
+
+def projects_drafts() -> bool:
+    """Whether an installed plug-in projects entries of drafts."""
+    return any(type(plugin).draft_projections is not PluginConfig.draft_projections for plugin in plugins())

@@ -65,8 +65,8 @@ _OF_THE_CORE = (
         ("GET policies/{policy}/tree",),
     ),
     Guide(
-        "Draft, *Drag shares*",
-        "draft draft-shares draft-paste draft-settings",
+        "Draft: tree, bars, treemap",
+        "draft draft-paste draft-settings",
         (("drafts", "manager.md#change-more-drafts"), ("dragging", "manager.md#change-shares-by-dragging")),
         ("POST policies/{policy}/changesets",),
     ),

@@ -14,10 +14,9 @@ def group_url(policy_slug: str, uid: UUID | None) -> str:
 
 
 def draft_url(change_set_id: int, back: str = "") -> str:
-    """URL of the editor's page. back: query with its state; `group` in it selects the view of one group's shares."""
+    """URL of the editor's page. back: query with its state."""
     state = QueryDict(back)
-    name = "dashboard:draft-shares" if "group" in state else "dashboard:draft"
-    url = reverse(name, kwargs={"change_set": change_set_id})
+    url = reverse("dashboard:draft", kwargs={"change_set": change_set_id})
     return f"{url}?{state.urlencode()}" if state else url
 
 

@@ -1,13 +1,20 @@
 // The editor: numbers are typed over in the tree, everything is saved as it is done, and focus stays where it is.
-import { announce } from "./shell.js";
-import { attach } from "./far_rows.js";
-import { Queue } from "./editor_queue.js";
 import { draggable } from "./editor_drag.js";
+import { fromTo, put } from "./editor_dom.js";
+import { drawBalance, Effect } from "./editor_effect.js";
+import { drawReason, restoreTyped, wireReason, wireViews } from "./editor_page.js";
+import { Queue } from "./editor_queue.js";
+import { say as sentence } from "./editor_words.js";
+import { attach } from "./far_rows.js";
+import { announce } from "./shell.js";
 
 const PAUSE_MS = 200;
+const VIEW_PX = 400; // above and below the window: rows that are scrolled to have their numbers already
+const MOST_IN_VIEW = 100; // what an address holds
 const KEPT = new Set(["tabindex", "aria-selected", "aria-busy", "hidden", "open"]);
 const editor = document.getElementById("editor");
 const table = editor.querySelector("table[data-edits]");
+const { mode } = table.dataset;
 const dialog = document.getElementById("action-dialog");
 const problem = document.getElementById("problem");
 
@@ -37,9 +44,9 @@ function showState(state, n) {
   const saved = document.getElementById("saved");
   saved.classList.toggle("waiting", state === "waiting");
   const text = saved.querySelector("span");
-  if (state === "saving") text.textContent = editor.dataset.saving;
+  if (state === "saving") text.textContent = sentence("saving");
   if (state === "waiting") {
-    text.textContent = editor.dataset.waiting.replace("%n", n);
+    text.textContent = sentence("waiting", { n });
     announce(text.textContent);
   }
 }
@@ -54,7 +61,7 @@ function surroundings(item) {
   open.forEach((each) => state.append("open", each.dataset.uid));
   const filter = document.getElementById("filter").value.trim();
   if (filter) state.set("q", filter);
-  state.set("mode", editor.dataset.mode);
+  state.set("mode", mode);
   const found = [["back", state.toString()], ...open.map((each) => ["open", each.dataset.uid])];
   if (row) {
     const shown = [...table.querySelectorAll(`tr[data-parent="${row.dataset.parent}"]`)].slice(0, 400);
@@ -95,6 +102,7 @@ function apply(html) {
   }
   keepReason();
   table.dispatchEvent(new CustomEvent("treegrid:changed"));
+  askEffect();
   if (document.activeElement === document.body && uid) focusNear(uid);
   announce(fresh.getElementById("announcement")?.textContent ?? "");
 }
@@ -104,7 +112,8 @@ function shift(fresh) {
   const row = rowOf(fresh.dataset.shifted);
   if (!row) return;
   row.className = fresh.className;
-  for (const cell of ["c-target", "c-actual", "c-change"]) {
+  for (const cell of ["c-target", "c-used", "c-bal"]) {
+    delete row.querySelector(`.${cell}`).dataset.shown;
     row.querySelector(`.${cell}`).replaceChildren(...fresh.querySelector(`.${cell}`).childNodes);
   }
 }
@@ -127,12 +136,21 @@ function commit(input) {
   if (value === (input.dataset.saved ?? input.getAttribute("value"))) return;
   input.dataset.saved = value;
   input.removeAttribute("aria-invalid");
-  const entry = input.closest("tr").dataset.uid;
-  operate({ op: "set_shares", entry, shares: value, mode: editor.dataset.mode }, {
-    done: () => { delete input.dataset.saved; if (document.activeElement === input) input.dataset.saved = input.value; },
+  const isInPanel = input.id === "picked-shares";
+  operate({ op: "set_shares", entry: input.dataset.uid, shares: value, mode: isInPanel ? "shares" : mode }, {
+    done: () => {
+      delete input.dataset.saved;
+      delete input.dataset.typed;
+      if (document.activeElement === input) input.dataset.saved = input.value;
+    },
     failed: (words) => {
       delete input.dataset.saved;
       input.setAttribute("aria-invalid", "true");
+      if (isInPanel) {
+        effect.refusal = words;
+        put(document.getElementById("picked-problem"), words);
+        return;
+      }
       input.setAttribute("aria-describedby", "cell-problem");
       say(words);
     },
@@ -171,6 +189,8 @@ function cellKeys(event) {
   } else if (event.key === "Escape") {
     input.value = input.getAttribute("value");
     input.removeAttribute("aria-invalid");
+    delete input.dataset.typed;
+    askEffect();
     input.closest("tr").focus();
   } else if (event.key === "F2") input.select();
   return true;
@@ -180,31 +200,84 @@ table.addEventListener("change", (event) => {
   if (event.target.matches("input.cell")) commit(event.target);
 });
 
-let strip = 0;
-/** The targets of all siblings while somebody types. */
-function preview(entry, typed, more = {}) {
-  clearTimeout(strip);
-  strip = setTimeout(async () => {
-    const query = new URLSearchParams({ entry, typed, mode: editor.dataset.mode, ...more });
-    try {
-      const answer = await fetch(`${editor.dataset.siblings}?${query}`, { headers: { "HX-Request": "true" } });
-      const fresh = fragmentOf(await answer.text()).getElementById("siblings");
-      const old = document.getElementById("siblings");
-      if (fresh && old) morph(old, fresh);
-    } catch { /* the numbers come with the answer to the edit */ }
-  }, PAUSE_MS);
+// --- The effect ----------------------------------------------------------------------------------------------------
+const chosenRow = () => table.querySelector('tr[aria-selected="true"]');
+const groupOf = (row) => row?.dataset.parent || editor.dataset.parent;
+const effect = new Effect(editor, { rows: rowsInView, draw: drawEffect });
+
+function rowsInView() {
+  const [top, bottom] = [-VIEW_PX, innerHeight + VIEW_PX];
+  return [...table.querySelectorAll("tbody tr[data-uid]:not([hidden])")].filter((row) => {
+    const box = row.getBoundingClientRect();
+    return box.bottom > top && box.top < bottom && row.dataset.parent;
+  }).slice(0, MOST_IN_VIEW).map((row) => row.dataset.uid);
 }
 
+function askEffect(operation = null) {
+  effect.about({ version: queue.version, group: groupOf(chosenRow()), operation });
+  drawEffect();
+}
+
+function drawEffect() {
+  for (const [uid, known] of effect.rows) {
+    const row = rowOf(uid);
+    if (!row) continue;
+    effect.drawCells(row);
+    if (effect.isLate) continue;
+    fromTo(row.querySelector(".c-target"), known.before_text, known.target_text, sentence("to"));
+    const balance = row.querySelector(".c-bal .bal");
+    if (balance) drawBalance(balance, known.state, known.balance);
+  }
+  effect.drawChosen(document.getElementById("picked")?.dataset.uid);
+  effect.drawWhole();
+  drawReason();
+}
+
+let asked = 0;
+/** The effect of what is typed, before it is saved. */
+function preview(entry, typed, more = {}) {
+  clearTimeout(asked);
+  const operation = typed.trim() ? [...Object.entries({ op: "set_shares", entry, shares: typed, mode, ...more })] : null;
+  asked = setTimeout(() => askEffect(operation), PAUSE_MS);
+}
+
+addEventListener("scroll", () => requestAnimationFrame(() => effect.refresh()), { passive: true });
+addEventListener("resize", () => effect.refresh());
+document.addEventListener("tree:state", () => effect.refresh());
+
 table.addEventListener("input", (event) => {
-  const row = event.target.closest("tr");
-  if (event.target.matches("input.cell")) preview(row.dataset.uid, event.target.value);
+  if (!event.target.matches("input.cell")) return;
+  event.target.dataset.typed = "1";
+  const field = document.getElementById("picked-shares");
+  if (field?.dataset.uid === event.target.dataset.uid && mode === "shares") field.value = event.target.value;
+  preview(event.target.dataset.uid, event.target.value);
 });
 
 document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.detail.target.id === "rows" || event.detail.target.id === "panel") askEffect();
   if (event.detail.target.id === "panel") keepReason();
   const input = document.activeElement;
   const typed = input.matches("input.cell") && input.value !== input.getAttribute("value");
-  if (event.detail.target.id === "panel" && typed) preview(input.closest("tr").dataset.uid, input.value);
+  if (event.detail.target.id === "panel" && typed) preview(input.dataset.uid, input.value);
+});
+
+// The field in the panel is another field of the chosen entry: a number is shares, with % a part of the group.
+document.addEventListener("input", (event) => {
+  if (event.target.id !== "picked-shares") return;
+  event.target.dataset.typed = "1";
+  effect.refusal = "";
+  preview(event.target.dataset.uid, event.target.value, { mode: "shares" });
+});
+document.addEventListener("change", (event) => { if (event.target.id === "picked-shares") commit(event.target); });
+document.addEventListener("keydown", (event) => {
+  const field = event.target;
+  if (field.id !== "picked-shares" || !["Enter", "Escape"].includes(event.key)) return;
+  event.preventDefault();
+  if (event.key === "Enter") return commit(field);
+  field.value = field.getAttribute("value");
+  delete field.dataset.typed;
+  effect.refusal = "";
+  return askEffect();
 });
 
 let chosen = 0;
@@ -221,7 +294,7 @@ table.addEventListener("focusin", (event) => {
 
 // --- Keys of rows --------------------------------------------------------------------------------------------------
 function moveBy(row, key) {
-  if (key === "ArrowUp" || key === "ArrowDown") return announce(editor.dataset.names);
+  if (key === "ArrowUp" || key === "ArrowDown") return announce(sentence("names"));
   const parent = rowOf(row.dataset.parent);
   let goal = parent && rowOf(parent.dataset.parent);
   if (key === "ArrowRight") {
@@ -229,7 +302,7 @@ function moveBy(row, key) {
     goal = siblings[siblings.indexOf(row) - 1];
   }
   if (!goal || !row.hasAttribute("data-moves")) return undefined;
-  if (!goal.hasAttribute("data-divides")) return announce(editor.dataset.notyours);
+  if (!goal.hasAttribute("data-divides")) return announce(sentence("not_yours"));
   return operate({ op: "move", entry: row.dataset.uid, parent: goal.dataset.uid }, { failed: say });
 }
 
@@ -300,12 +373,7 @@ document.addEventListener("click", (event) => {
   else if (button?.matches("[data-close]") && dialog.contains(button)) dialog.close();
   const link = event.target.closest("a");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  if (link.id === "to-finish") {
-    event.preventDefault();
-    const reason = document.getElementById("id_reason");
-    reason.scrollIntoView({ block: "center" });
-    reason.focus();
-  } else if (link.matches("[data-theirs]")) queue.forget();
+  if (link.matches("[data-theirs]")) queue.forget();
   else if (table.contains(link) && link.matches(".label")) {
     event.preventDefault();
     table.dispatchEvent(new CustomEvent("treegrid:select", { detail: link.closest("tr") }));
@@ -337,10 +405,12 @@ function tryAmount(field) {
   const entry = form.closest("[data-entry]").dataset.entry;
   const data = new FormData(form);
   const more = { mode: data.get("mode"), from: data.get("from") ?? "own" };
+  if (more.from === "chosen") more.giver = data.get("giver") ?? "";
   preview(entry, amount.value, more);
 }
 
 dialog.addEventListener("close", () => {
+  askEffect();
   if (document.activeElement === document.body) focusNear(dialog.querySelector("[data-entry]")?.dataset.entry);
 });
 
@@ -411,8 +481,12 @@ document.addEventListener("focusout", (event) => {
 });
 
 draggable(table, {
-  words: { into: editor.dataset.into, inside: editor.dataset.inside, notYours: editor.dataset.notyours },
+  words: { into: sentence("into"), inside: sentence("inside"), notYours: sentence("not_yours") },
   move: (entry, parent) => operate({ op: "move", entry, parent }, { failed: say }),
   announce,
 });
+wireReason();
+wireViews({ chosen: () => document.getElementById("picked")?.dataset.uid, drained: () => queue.drained() });
 queue.restore();
+restoreTyped();
+askEffect();

@@ -1,23 +1,25 @@
 // Shares of one group of a draft: a border is another way of typing a number. Each drop is one operation of the draft;
 // targets are computed here and never wait, dates of the prediction come from the server.
-import { el, put } from "./shares_dom.js";
-import { dilutedOf, drawEffect, drawReadout } from "./shares_effect.js";
+import { el, put } from "./editor_dom.js";
+import { Effect } from "./editor_effect.js";
+import { addressOf, drawReason, remember, restoreTyped, wireReason, wireViews } from "./editor_page.js";
+import { say, shares as sharesText } from "./editor_words.js";
+import { amount, decimalsBeside, percent } from "./numbers.js";
 import { wireFields, wireForms } from "./shares_fields.js";
 import { Group, isWhole, snap, stepOf } from "./shares_model.js";
 import { Picture } from "./shares_picture.js";
 import { Puller } from "./shares_pull.js";
-import { Asker, Saver } from "./shares_server.js";
-import { Table } from "./shares_table.js";
-import { percent, say, shares as sharesText } from "./shares_words.js";
+import { Saver } from "./shares_server.js";
+import { balanceText, Table } from "./shares_table.js";
 import { announce } from "./shell.js";
 
-const root = document.getElementById("shares");
+const root = document.getElementById("editor");
 const $ = (id) => document.getElementById(id);
 const stage = $("stage");
 const giverField = $("giver");
 const wholeField = $("whole");
 const problem = $("problem");
-const back = `group=${root.dataset.parent}`;
+const back = () => new URLSearchParams({ view: addressOf({}).searchParams.get("view") ?? root.dataset.view, group: root.dataset.parent, entry: page.picked }).toString();
 const fragmentOf = (html) => {
   const holder = document.createElement("template");
   holder.innerHTML = html;
@@ -28,10 +30,9 @@ const numbersIn = (where) => JSON.parse(where.querySelector("#group-numbers").te
 let group = new Group(numbersIn(document));
 let edits = new Map(); // shares by uid: what isn't saved yet
 let before = new Map(); // the same as it was when the present pull began
-let asked = "";
-const outlook = new Map();
 const table = $("members") && new Table($("members"));
-const picture = stage && new Picture(stage, $("zoom"), $("zoomhead"));
+const picture = stage && new Picture(stage, $("zoom"), $("zoomhead"), root.dataset.view === "treemap" ? "map" : "bar");
+const effect = new Effect(root, { rows: () => [], draw });
 
 const isWholeNow = () => wholeField?.checked ?? false;
 const step = () => stepOf(group.pool(edits), isWholeNow());
@@ -95,7 +96,7 @@ function keep(uid) {
 const pairs = (uids) => uids.filter((uid) => uid && edits.has(uid)).map((uid) => [uid, edits.get(uid)]);
 
 function save(url, fields, more = {}) {
-  saver.add({ url, fields: [...fields, ["back", back]], edits: [], ...more });
+  saver.add({ url, fields: [...fields, ["back", back()]], edits: [], ...more });
 }
 
 const saver = new Saver({
@@ -130,6 +131,7 @@ function receive(html) {
   }
   document.querySelectorAll("input[data-version]").forEach((field) => { field.value = saver.version; });
   const waiting = saver.items.flatMap((item) => item.edits);
+  putChosen(page.picked);
   const pulled = puller.isActive ? pairs([page.picked, giver(page.picked)]) : [];
   edits = new Map([...waiting, ...pulled]);
   if (!puller.isActive) rebuild();
@@ -164,37 +166,23 @@ async function refuse(why, html, items) {
     input.setAttribute("aria-invalid", "true");
     input.value = text; // what was typed stays until it is right
     input.dataset.typed = "1";
+    if (input.id === "picked-shares") effect.refusal = reason || "";
   }
 }
 
 async function refresh() {
   try {
-    const response = await fetch(`${root.dataset.group}?${back}`, { headers: { "HX-Request": "true" } });
+    const response = await fetch(`${root.dataset.group}?${back()}`, { headers: { "HX-Request": "true" } });
     if (!response.ok) return;
     saver.version = /"(\d+)"/.exec(response.headers.get("ETag"))[1];
     receive(await response.text());
   } catch { /* the next edit says that there is no connection */ }
 }
 
-// --- The prediction ------------------------------------------------------------------------------------------------
-/** Without an address nothing predicts here: the form works on targets alone. */
-const asker = root.dataset.outlook && new Asker(root.dataset.outlook, {
-  show: (isAsking) => root.toggleAttribute("data-asking", isAsking),
-  answered: (found, fields) => {
-    found.rows.forEach((row) => outlook.set(row.uid, { ...outlook.get(row.uid), ...row }));
-    root.dataset.predicted = JSON.stringify(fields);
-    draw();
-  },
-  failed: () => { if (!outlook.size) put($("effect"), say("reload")); },
-});
-
 /** Asked for with the operation that the present edits would become. */
 function predict(uid) {
-  if (!asker) return;
   const operation = uid && edits.has(uid) ? group.operation(uid, giver(uid), edits) : null;
-  const fields = [["group", root.dataset.parent], ...(outlook.size ? [] : [["lines", "1"]]), ...(operation ?? []), ["at", saver.version]];
-  asked = JSON.stringify(fields);
-  if (asked !== root.dataset.predicted) asker.ask(fields);
+  effect.about({ version: saver.version, group: root.dataset.parent, operation });
 }
 
 // --- Drawing -------------------------------------------------------------------------------------------------------
@@ -235,11 +223,42 @@ function draw() {
     const more = Math.min(group.shares(row.uid, edits) * 1.15, page.range(row.uid)[1]);
     const grown = puller.drag || row.shares === null ? null : group.at(group.edited(row.uid, more, giver(row.uid), edits, step()));
     picture.draw(rows, viewOf(), grown);
-    drawReadout($("readout"), row, dilutedOf(rows, (each) => isEdited(each.uid)), puller.isActive);
   }
-  table.draw(rows, { picked: page.picked, edited: (uid) => edits.has(uid), outlook, isLate: asked !== root.dataset.predicted });
-  drawEffect($("effect"), row, outlook.get(row.uid), group.byUid.get(giver(row.uid)), dilutedOf(rows, (each) => isEdited(each.uid)));
+  table.draw(rows, { picked: page.picked, edited: (uid) => edits.has(uid), effect });
+  effect.drawChosen(row.uid, textsOf(row));
+  effect.drawWhole();
+  drawReason();
+  drawField(row);
   drawSteps(row);
+}
+
+/** The numbers that the page computes itself, while the server is asked for the others. */
+function textsOf(row) {
+  const before = row.target_before;
+  const decimals = before === null || row.target === null ? 1 : decimalsBeside(before, row.target);
+  return {
+    target_text: percent(row.target, decimals), before_text: before === null ? "" : percent(before, decimals),
+    state: row.state, balance: balanceText(row),
+  };
+}
+
+/** The panel is about another entry; its field is that of the row. */
+function putChosen(uid) {
+  const row = group.byUid.get(uid);
+  const field = $("picked-shares");
+  if (!row || !field) return;
+  $("picked").dataset.uid = uid;
+  put($("picked-place"), row.place);
+  put($("picked-name"), row.name);
+  field.dataset.uid = uid;
+  field.disabled = row.is_fixed;
+  field.title = row.is_fixed ? row.why_fixed : "";
+  put($("picked-facts").querySelector('[data-fact="used"]'), percent(row.actual));
+}
+
+function drawField(row) {
+  const field = $("picked-shares");
+  if (field && field.dataset.uid === row.uid && field.dataset.typed === undefined) field.value = row.shares === null ? say("inherit") : amount(row.shares);
 }
 
 function rebuild() {
@@ -273,6 +292,8 @@ function pick(uid, hasFocus = false) {
   puller.settle();
   page.picked = uid;
   if (hasFocus) page.stop = uid;
+  putChosen(uid);
+  remember({ entry: uid });
   const node = table.nodes.get(uid);
   if (node?.tr.hidden) table.unfold();
   if (picture && hasFocus) {
@@ -284,8 +305,11 @@ function pick(uid, hasFocus = false) {
 
 // --- Fields and forms ----------------------------------------------------------------------------------------------
 function forgetTyped(input) {
-  delete input.dataset.typed;
-  input.removeAttribute("aria-invalid");
+  for (const each of document.querySelectorAll(`input[data-uid="${input.dataset.uid}"]`)) {
+    delete each.dataset.typed;
+    each.removeAttribute("aria-invalid");
+  }
+  effect.refusal = "";
   draw();
 }
 
@@ -300,7 +324,12 @@ const shared = {
     problem.replaceChildren();
     picture?.focus(page.picked);
   },
-  tell: (words) => {
+  tell: (words, input) => {
+    if (input.id === "picked-shares") {
+      effect.refusal = words;
+      draw();
+      return;
+    }
     const note = $("refused-template").content.cloneNode(true);
     note.querySelector(".words").textContent = words;
     problem.replaceChildren(note);
@@ -314,6 +343,21 @@ const shared = {
 };
 if (table) wireFields($("members"), shared);
 wireForms(shared, root.dataset.log);
+wireReason();
+wireViews({
+  chosen: () => page.picked,
+  drained: () => {
+    puller.settle();
+    return saver.drained();
+  },
+  inPlace: (view) => {
+    if (view === "tree" || !picture) return false;
+    puller.settle();
+    picture.view = view === "treemap" ? "map" : "bar";
+    rebuild();
+    return true;
+  },
+});
 
 // --- The picture ---------------------------------------------------------------------------------------------------
 for (const where of [stage, $("zoom")].filter(Boolean)) {
@@ -356,12 +400,7 @@ for (const where of [stage, $("zoom")].filter(Boolean)) {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (!button || button.getAttribute("aria-disabled") === "true") return;
-  if (button.dataset.view) {
-    puller.settle();
-    picture.view = button.dataset.view;
-    document.querySelectorAll("[data-view]").forEach((each) => { if (each.matches("button")) each.setAttribute("aria-pressed", String(each === button)); });
-    rebuild();
-  } else if (button.dataset.page) {
+  if (button.dataset.page) {
     picture.page += Number(button.dataset.page);
     rebuild();
     $("zoomhead").querySelector(`[data-page="${button.dataset.page}"]`)?.focus();
@@ -388,8 +427,10 @@ if (table?.nodes.size) {
   page.stop = page.picked;
   table.fold(rowsAt(edits), 1);
   if (table.nodes.get(page.picked).tr.hidden) table.unfold();
+  putChosen(page.picked);
   rebuild();
   predict(page.picked);
+  restoreTyped();
   let width = stage?.clientWidth;
   if (stage) new ResizeObserver(() => {
     if (Math.abs(stage.clientWidth - width) < 1 || puller.drag) return;

@@ -1,6 +1,7 @@
 // The siblings as one bar: nodes are made once and then only moved. A border is a slider that the pointer can pull.
-import { el, fit, icon, put, set } from "./shares_dom.js";
-import { percent, say, tenth, whole } from "./shares_words.js";
+import { el, fit, icon, put, set } from "./editor_dom.js";
+import { say } from "./editor_words.js";
+import { percent, tenth, whole } from "./numbers.js";
 
 const TALL_PX = 84;
 const TOP_PX = 7; // above the bar are the marks of the revision's borders

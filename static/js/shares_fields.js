@@ -1,6 +1,6 @@
 // Number fields beside the bar, and the forms of the draft: undo, redo, leave an edit out, reason, finish.
 import { clean } from "./shares_model.js";
-import { say } from "./shares_words.js";
+import { say } from "./editor_words.js";
 
 const NUMBER = /^(\d+\.?\d*|\.\d+)(%?)$/, TWO_WAYS = /^[1-9]\d{0,2},\d{3}%?$/;
 const OWN_FIELDS = ["version", "back", "csrfmiddlewaretoken"];
@@ -12,8 +12,15 @@ function read(text) {
 }
 
 export function wireFields(body, page) {
-  body.addEventListener("input", (event) => { event.target.dataset.typed = "1"; });
-  body.addEventListener("change", (event) => { if ("typed" in event.target.dataset) commit(event.target, page); });
+  document.addEventListener("input", (event) => { if (event.target.matches("input[data-uid]")) event.target.dataset.typed = "1"; });
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("input[data-uid]") && "typed" in event.target.dataset) commit(event.target, page);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.target.id !== "picked-shares") return;
+    if (event.key === "Escape") page.forgetTyped(event.target);
+    if (event.key === "Enter" && "typed" in event.target.dataset) commit(event.target, page);
+  });
   body.addEventListener("focusin", (event) => {
     const uid = event.target.matches("input.cell") && event.target.closest("tr").dataset.uid;
     if (uid && !page.isPicked(uid)) page.pick(uid);
@@ -41,13 +48,13 @@ function keys(event, body, page) {
 
 /** A number is shares, with % the part of the whole that a border would be pulled to; anything else the server reads. */
 function commit(input, page) {
-  const { uid } = input.closest("tr").dataset;
+  const { uid } = input.dataset;
   const text = input.value.trim();
   const found = read(text);
   page.settle();
   if (text.endsWith("%") && (!found || found.value >= 100)) {
     input.setAttribute("aria-invalid", "true");
-    return page.tell(say(found ? "hundred" : "number"));
+    return page.tell(say(found ? "hundred" : "number"), input);
   }
   const [group, edits, giver] = [page.group(), page.edits(), page.giver(uid)];
   delete input.dataset.typed; // the change event that follows Enter does nothing more
@@ -99,7 +106,7 @@ async function submit(event, page) {
 function undoKeys(event, page) {
   const key = event.key.toLowerCase();
   if (!(event.ctrlKey || event.metaKey) || event.altKey || !["z", "y"].includes(key)) return;
-  const field = event.target.closest("input.cell");
+  const field = event.target.closest("input[data-uid]");
   if (!field && event.target.closest("input:not([type=checkbox]), textarea, select")) return;
   event.preventDefault();
   if (field && "typed" in field.dataset) return page.forgetTyped(field);

@@ -1,8 +1,9 @@
 // The siblings as a treemap: the picked cell has a right and a lower border to pull, each where it can move.
-import { el, fit, put, set } from "./shares_dom.js";
+import { el, fit, put, set } from "./editor_dom.js";
 import { makeGrip } from "./shares_bar.js";
 import { mapCells, mapStructure } from "./shares_layout.js";
-import { percent, say } from "./shares_words.js";
+import { say } from "./editor_words.js";
+import { gap, percent } from "./numbers.js";
 
 const coarse = matchMedia("(pointer: coarse)");
 
@@ -11,8 +12,8 @@ export function buildMap(host, rows, width, height) {
   const svg = el("svg", { class: "pull-svg map", width, height, role: "group", "aria-label": say("map") });
   const nodes = new Map();
   for (const uid of structure.flatMap((each) => each.uids)) {
-    const node = { box: el("rect", { class: "seg-box", rx: 2 }), use: el("rect", { class: "seg-use" }), name: el("text", { class: "seg-name" }), value: el("text", { class: "seg-pct" }) };
-    node.g = el("g", { class: "pull-seg", "data-uid": uid }, node.box, node.use, node.name, node.value);
+    const node = { box: el("rect", { class: "seg-box", rx: 2 }), name: el("text", { class: "seg-name" }), value: el("text", { class: "seg-pct" }) };
+    node.g = el("g", { class: "pull-seg", "data-uid": uid }, node.box, node.name, node.value);
     nodes.set(uid, node);
     svg.append(node.g);
   }
@@ -49,12 +50,26 @@ function drawCell(node, cell, view) {
   const flags = [row.uid === view.picked && "on", row.uid === view.giver && "gives", view.edited(row.uid) && "edited", !view.canPull(row.uid) && row.uid !== view.giver && "fixed"];
   set(node.g, { class: ["pull-seg", ...flags.filter(Boolean)].join(" ") });
   set(node.box, { x: cell.x + 1, y: cell.y + 1, width: w, height: h });
-  const part = Math.min((row.actual ?? 0) / (row.target || 1), 1);
-  set(node.use, { class: `seg-use ${row.state}`, x: cell.x + 4, y: cell.y + h - 6, width: Math.max(part * (w - 6), part ? 1.5 : 0), height: h > 22 ? 4 : 0 });
+  set(node.g, { "data-level": levelOf(row) });
   set(node.name, { x: cell.x + 8, y: cell.y + 18 });
   set(node.value, { x: cell.x + 8, y: cell.y + 34 });
   put(node.name, h > 24 ? fit(row.name, w - 12) : "");
-  put(node.value, h > 44 && w > 52 ? percent(row.target) : "");
+  put(node.value, h > 44 && w > 52 ? valueText(row, w) : "");
+}
+
+/** How deep a cell is coloured: by points from the target, in steps of 5 and 12; 0 on target, idle without demand. */
+function levelOf(row) {
+  if (row.state === "idle" || row.state === "nodata") return "idle";
+  if (row.state === "on") return "0";
+  const off = Math.abs(row.actual - row.target);
+  return `${row.state === "over" ? "o" : "u"}${off > 0.12 ? 3 : off > 0.05 ? 2 : 1}`;
+}
+
+function valueText(row, width) {
+  const off = row.state === "over" || row.state === "under";
+  if (!off) return percent(row.target);
+  const text = gap(row.actual, row.target);
+  return width > 124 ? `${percent(row.target)}, ${text} ${say(row.state)}` : `${row.state === "over" ? "▲" : "▼"} ${text}`;
 }
 
 function drawEdges(map, cell, grown) {

@@ -1,17 +1,18 @@
 // The picture over the table: one bar with its enlarged small ones, or a treemap; built again only where its parts change.
 import { barSize, buildBar, drawBar, VERTICAL_PX } from "./shares_bar.js";
-import { el, icon, put } from "./shares_dom.js";
+import { el, icon, put } from "./editor_dom.js";
 import { mainSegments, mapStructure, PAGE, partsOf, smallSegments } from "./shares_layout.js";
 import { buildMap, cellOf, drawMap } from "./shares_map.js";
-import { say, whole } from "./shares_words.js";
+import { say } from "./editor_words.js";
+import { whole } from "./numbers.js";
 
 const SMALL_PX = 720; // length of the small ones where the bar is upright
-const MAP_PX = { wide: 300, narrow: 600 };
+const MAP_PX = { wide: 420, narrow: 600 };
 const narrow = matchMedia("(max-width: 48rem)");
 
 export class Picture {
-  constructor(stage, zoom, head) {
-    Object.assign(this, { stage, zoom, head, page: 0, isDrilled: false, view: "bar", signature: "" });
+  constructor(stage, zoom, head, view) {
+    Object.assign(this, { stage, zoom, head, page: 0, isDrilled: false, view, signature: "" });
     this.drawn = new Map(); // by the id of its stage
   }
 

@@ -1,4 +1,4 @@
-// What goes to the server: one operation a drop, one after the other, and the prediction, one request at a time.
+// What goes to the server: one operation a drop, one after the other.
 
 /** Edits in their order. What can't be saved is given back with why, together with all that waited behind it. */
 export class Saver {
@@ -60,39 +60,5 @@ export class Saver {
   giveUp(why, html) {
     this.failed(why, html, this.items.splice(0));
     return false;
-  }
-}
-
-/** The newest question is answered; those in between are not asked. */
-export class Asker {
-  constructor(url, { show, answered, failed }) {
-    Object.assign(this, { url, show, answered, failed });
-    this.isRunning = false;
-    this.next = null;
-  }
-
-  async ask(fields) {
-    this.next = fields;
-    if (this.isRunning) return;
-    this.isRunning = true;
-    this.show(true);
-    while (this.next) {
-      const asked = this.next;
-      this.next = null;
-      const found = await this.fetch(asked);
-      if (found) this.answered(found, asked);
-      else this.failed(asked);
-    }
-    this.isRunning = false;
-    this.show(false);
-  }
-
-  async fetch(fields) {
-    try {
-      const response = await fetch(`${this.url}?${new URLSearchParams(fields)}`, { headers: { "HX-Request": "true" }, credentials: "same-origin" });
-      return response.ok ? await response.json() : null;
-    } catch {
-      return null;
-    }
   }
 }

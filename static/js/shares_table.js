@@ -1,12 +1,16 @@
-// Rows beside the bar: number fields, targets, usage against them, and what becomes of them at present demand.
-import { el, fromTo, icon, put, set } from "./shares_dom.js";
-import { amount, percent, points, say, whole } from "./shares_words.js";
+// Rows below the picture: number fields, targets and usage against them; ranks and days are those of the effect.
+import { el, fromTo, put, set } from "./editor_dom.js";
+import { drawBalance } from "./editor_effect.js";
+import { say } from "./editor_words.js";
+import { amount, decimalsBeside, gap, percent, whole } from "./numbers.js";
 
 const STEPS = [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75, 1];
-const [BULLET_PX, LINE_PX, LINE_TALL_PX] = [96, 132, 26];
-const [BACK, AHEAD] = [14, 30]; // days
+const BULLET_PX = 96;
 const SHOWN = 14;
 const FOLDED = 12;
+
+/** "2.5 under", or the state alone. */
+export const balanceText = (row) => (row.state === "over" || row.state === "under" ? `${gap(row.actual, row.target)} ${say(row.state)}` : say(row.state));
 
 export class Table {
   constructor(body, words) {
@@ -22,7 +26,7 @@ export class Table {
     if (rows.length <= SHOWN || this.more === false) return;
     if (!this.more) {
       const button = el("button", { class: "lnk", type: "button", "data-all": "" });
-      this.more = el("tr", { class: "more" }, el("td", { colspan: 6 }, button, el("span", { class: "muted" })));
+      this.more = el("tr", { class: "more" }, el("td", { colspan: 7 }, button, el("span", { class: "muted" })));
       this.body.append(this.more);
     }
     const rest = rows.slice(FOLDED);
@@ -41,7 +45,7 @@ export class Table {
 
   /** The field that somebody types in is left alone. Rows that are folded away are drawn when they are shown. */
   draw(rows, view) {
-    const { picked, edited, outlook, isLate } = view;
+    const { picked, edited, effect } = view;
     this.last = [rows, view];
     const needed = rows.reduce((most, row) => Math.max(most, row.actual ?? 0, (row.target ?? 0) + row.slack, row.target_before ?? 0), 0.001);
     const scale = STEPS.find((step) => step >= needed - 1e-12) ?? 1;
@@ -49,14 +53,15 @@ export class Table {
       const node = this.nodes.get(row.uid);
       if (!node || node.tr.hidden) continue;
       const isEdited = edited(row.uid) || (row.shares_before !== null && row.shares !== row.shares_before);
-      const before = row.target_before === null ? "" : percent(row.target_before);
-      node.tr.className = isEdited ? "edited" : before !== "" && before !== percent(row.target) ? "shifted" : "";
+      const decimals = row.target_before === null || row.target === null ? 1 : decimalsBeside(row.target_before, row.target);
+      const [before, now] = [row.target_before === null ? "" : percent(row.target_before, decimals), percent(row.target, decimals)];
+      node.tr.className = isEdited ? "edited" : before !== "" && before !== now ? "shifted" : "";
       node.tr.classList.toggle("picked", row.uid === picked);
       if (node.input && node.input.dataset.typed === undefined) node.input.value = row.shares === null ? node.input.defaultValue : amount(row.shares);
-      fromTo(node.target, before, percent(row.target), say("to"));
+      fromTo(node.target, before, now, say("to"));
       drawBullet(node, row, scale);
-      drawBalance(node, row);
-      drawOutlook(node, row, outlook.get(row.uid), isLate);
+      drawBalance(node.balance, row.state, balanceText(row));
+      effect.drawCells(node.tr);
     }
   }
 }
@@ -66,10 +71,7 @@ function partsOf(tr) {
   const bullet = ["track", "band", "bar", "was", "tick"].map((name) => el("rect", { class: name }));
   svg.replaceChildren(...bullet);
   if (!svg.isConnected) tr.querySelector(".used").prepend(svg);
-  const line = el("svg", { class: "pull-line", width: LINE_PX, height: LINE_TALL_PX, viewBox: `0 0 ${LINE_PX} ${LINE_TALL_PX}`, "aria-hidden": "true" },
-    el("rect", { class: "band" }), el("path", { class: "t" }), el("path", { class: "so" }), el("path", { class: "will" }), el("circle", { r: 2 }));
-  tr.querySelector(".c-line").replaceChildren(line);
-  return { tr, svg, bullet, line, input: tr.querySelector("input.cell"), target: tr.querySelector(".c-target"), balance: tr.querySelector(".bal"), when: tr.querySelector(".c-when") };
+  return { tr, svg, bullet, input: tr.querySelector("input.cell"), target: tr.querySelector(".c-target"), balance: tr.querySelector(".bal") };
 }
 
 function drawBullet(node, row, scale) {
@@ -84,40 +86,4 @@ function drawBullet(node, row, scale) {
   const moved = row.target_before !== null && Math.abs(row.target_before - target) > 5e-4;
   set(was, { x: x(row.target_before ?? 0) - 1, y: 2, width: moved ? 2 : 0, height: 12 });
   set(tick, { x: x(target) - 1, y: 1, width: row.target === null ? 0 : 2, height: 14 });
-}
-
-function drawBalance(node, row) {
-  const { balance } = node;
-  const off = row.state === "over" || row.state === "under";
-  const text = off ? `${points(row.actual - row.target)} ${say(row.state)}` : say(row.state);
-  if (balance.dataset.shown === `${row.state} ${text}`) return;
-  balance.dataset.shown = `${row.state} ${text}`;
-  balance.dataset.state = row.state;
-  balance.className = off ? `bal ${row.state}` : "bal";
-  balance.replaceChildren(icon(row.state === "nodata" ? "idle" : row.state, "solid"), text);
-}
-
-/** Two weeks so far, thirty days ahead at present demand, the target and the width of its tolerance. */
-function drawOutlook(node, row, known, isLate) {
-  node.when.classList.toggle("late", isLate);
-  if (!known) return;
-  fromTo(node.when, known.on_target_before === known.on_target ? "" : known.on_target_before, known.on_target, say("to"));
-  node.when.dataset.outcome = known.outcome ?? "";
-  const [band, target, so, will, dot] = node.line.children;
-  if (!known.ahead || row.target === null) return set(node.line, { class: "pull-line none" });
-  const past = known.so_far.filter(([day]) => day >= -BACK);
-  const before = row.target_before ?? row.target;
-  const all = [...known.ahead, ...past.map(([, part]) => part), row.target, before, row.actual];
-  const [top, low] = [Math.max(...all) * 1.06 || 1, Math.min(...all) * 0.94];
-  const x = (day) => ((day + BACK) / (BACK + AHEAD)) * (LINE_PX - 4) + 2;
-  const y = (part) => LINE_TALL_PX - 2 - ((Math.min(Math.max(part, low), top) - low) / (top - low || 1)) * (LINE_TALL_PX - 4);
-  const path = (points_) => points_.map(([day, part], i) => `${i ? "L" : "M"}${x(day).toFixed(1)} ${y(part).toFixed(1)}`).join("");
-  set(node.line, { class: `pull-line ${row.state}` });
-  const [high, deep] = [y(row.target + row.slack), y(row.target - row.slack)];
-  set(band, { x: x(0), y: high, width: x(AHEAD) - x(0), height: Math.max(deep - high, 1) });
-  set(target, { d: `M${x(-BACK)} ${y(before).toFixed(1)}H${x(0).toFixed(1)}V${y(row.target).toFixed(1)}H${x(AHEAD)}` });
-  set(so, { d: path([...past, [0, row.actual]]) });
-  set(will, { d: path(known.ahead.map((part, day) => [day, part])) });
-  set(dot, { cx: x(0), cy: y(row.actual) });
-  return undefined;
 }

@@ -35,10 +35,10 @@ def draft(grid: Grid) -> ChangeSet:
 def window(visit: Open, draft: ChangeSet) -> Iterator[Visit]:
     opened = visit()
     opened.sign_in()
-    opened.go(f"/changes/{draft.pk}/edit/shares/")
+    opened.go(f"/changes/{draft.pk}/edit/?view=bars")
     expect(opened.page.locator("#stage .pull-grip").first).to_be_visible()
     yield opened
-    if "/shares/" in opened.page.url:
+    if "/edit/" in opened.page.url:
         predicted(opened.page)
 
 
@@ -93,8 +93,8 @@ def saved(page: Page, n: int) -> None:
 
 
 def predicted(page: Page) -> None:
-    """The prediction is that of the numbers on the page, and nothing is asked for; without forecasts there is none."""
-    known = page.locator("#shares[data-predicted]:not([data-asking]), #shares[data-outlook='']")
+    """The effect is that of the numbers on the page, and nothing is asked for."""
+    known = page.locator("#editor[data-known]:not([data-asking])")
     expect(known).to_be_attached(timeout=30_000)  # the first one of a process loads hours of usage
 
 
@@ -234,7 +234,7 @@ def test_a_sequence_of_keys_is_one_operation_undone_by_escape(grid: Grid, window
 def test_by_touch_on_a_small_screen_the_bar_is_vertical(grid: Grid, draft: ChangeSet, visit: Open) -> None:
     window = visit(width=390)
     window.sign_in()
-    page = window.go(f"/changes/{draft.pk}/edit/shares/")
+    page = window.go(f"/changes/{draft.pk}/edit/?view=bars")
     touch = page.context.new_cdp_session(page)
     touch.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
     expect(grip(page, grid, "/atlas")).to_have_attribute("aria-orientation", "vertical")
@@ -277,7 +277,7 @@ def test_escape_while_a_border_is_dragged_saves_nothing(grid: Grid, window: Visi
     expect(field(page, grid, "/atlas")).to_have_value("60")
     page.mouse.up()
     assert edge(page, grid, "/atlas") == pytest.approx(0.6, abs=0.002)
-    page.click("[data-view=map]")
+    page.click("#views [data-view=treemap]")
     cell = page.locator("#stage .pull-edge.e:not(.off)")
     box = cell.bounding_box()
     assert box is not None
@@ -293,7 +293,7 @@ def test_escape_while_a_border_is_dragged_saves_nothing(grid: Grid, window: Visi
 
 def test_a_cell_of_the_treemap_is_dragged(grid: Grid, window: Visit, draft: ChangeSet) -> None:
     page = window.page
-    page.click("[data-view=map]")
+    page.click("#views [data-view=treemap]")
     box = page.locator("#stage .pull-edge.e:not(.off)").bounding_box()
     assert box is not None
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -424,7 +424,7 @@ def test_a_border_position_is_converted_to_shares(page: Page) -> None:
 def test_a_hundred_siblings_are_reached_and_predicted(many: Grid, visit: Open, draft: ChangeSet) -> None:
     window = visit()
     window.sign_in()
-    page = window.go(f"/changes/{draft.pk}/edit/shares/")
+    page = window.go(f"/changes/{draft.pk}/edit/?view=bars")
     predicted(page)
     expect(page.locator("#members tr[data-uid]:visible")).to_have_count(12)
     expect(page.locator("#zoom .pull-seg")).to_have_count(24)
@@ -448,7 +448,7 @@ def test_a_hundred_siblings_are_reached_and_predicted(many: Grid, visit: Open, d
     predicted(page)
     under_way = page.locator("#members .c-when").all_inner_texts()
     assert under_way != before, "dates follow while the border is dragged"
-    assert page.locator("#members .c-when.late").count() == 0
+    assert page.locator("#members .late").count() == 0
     page.keyboard.press("Escape")
     expect(first).to_have_value("500")
     predicted(page)
@@ -461,7 +461,7 @@ def test_a_hundred_siblings_are_reached_and_predicted(many: Grid, visit: Open, d
     saved(page, 2)
     predicted(page)
     assert page.locator("#members .c-when").all_inner_texts() == under_way, "what was shown is what the draft says"
-    url = f"{window.base}/changes/{draft.pk}/edit/_outlook?group={many.uid('/')}"
+    url = f"{window.base}/changes/{draft.pk}/edit/_effect?group={many.uid('/')}"
     body = page.request.get(url, headers={"HX-Request": "true"}).json()
     words = {each["uid"]: each["on_target"] for each in body["rows"]}
     shown = page.locator("#members tr[data-uid]").evaluate_all(
@@ -487,7 +487,7 @@ def test_unchangeable_entries_have_no_border_and_a_reason(grid: Grid, visit: Ope
     draft = drafts.open_draft(policy_slug=SLUG, at=clock.now(), actor=Actor(user=lead, via="page"))
     window = visit()
     window.sign_in("lead")
-    page = window.go(f"/changes/{draft.pk}/edit/shares/?group={grid.uid('/atlas')}")
+    page = window.go(f"/changes/{draft.pk}/edit/?view=bars&group={grid.uid('/atlas')}")
     predicted(page)
     expect(grip(page, grid, "/atlas/alice")).to_have_count(1)
     expect(grip(page, grid, "/atlas/bob")).to_have_count(0)
@@ -497,7 +497,7 @@ def test_unchangeable_entries_have_no_border_and_a_reason(grid: Grid, visit: Ope
     page.locator("#stage .pull-seg.fixed").click()
     expect(page.locator("#stage .pull-grip.left.on")).to_have_count(0)
     predicted(page)
-    page.goto(f"{window.base}/changes/{draft.pk}/edit/shares/")
+    page.goto(f"{window.base}/changes/{draft.pk}/edit/?view=bars")
     expect(page.locator("#stage .pull-seg.fixed").first).to_be_visible()
     expect(page.locator("#stage .pull-grip[role=slider]")).to_have_count(0)
     expect(page.locator("#members input")).to_have_count(0)
@@ -523,13 +523,13 @@ def test_the_page_is_accessible_in_both_themes_and_widths(
     window.sign_in()
     borders = {"/": 3, "/cms": 0, "/biomed": 0, "/atlas": 0}
     for path, n in borders.items():
-        page = window.go(f"/changes/{draft.pk}/edit/shares/?group={grid.uid(path)}")
+        page = window.go(f"/changes/{draft.pk}/edit/?view=bars&group={grid.uid(path)}")
         predicted(page)
         expect(page.locator("#stage .pull-grip[role=slider]")).to_have_count(n)
         assert window.axe() == [], path
         assert window.overflow() == 0, path
-    window.go(f"/changes/{draft.pk}/edit/shares/?entry={grid.uid('/biomed')}")
-    window.page.click("[data-view=map]")
+    window.go(f"/changes/{draft.pk}/edit/?view=bars&entry={grid.uid('/biomed')}")
+    window.page.click("#views [data-view=treemap]")
     expect(window.page.locator("#stage .pull-grip.on")).to_have_count(1)
     assert window.axe() == []
     predicted(window.page)

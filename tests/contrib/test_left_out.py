@@ -110,7 +110,9 @@ def test_settings_lead_to_the_lab_where_there_is_one(grid: Grid, client: Client)
 @pytest.mark.django_db(transaction=True)
 def test_shares_are_dragged_without_a_prediction(grid: Grid) -> None:
     draft = drafts.open_draft(policy_slug=SLUG, at=clock.now(), actor=Actor(user=grid.admin, via="page"))
-    address = f"/changes/{draft.pk}/edit/shares/"
-    answers = answers_without(("forecast",), grid.admin.username, (address, f"/changes/{draft.pk}/edit/_outlook"))
-    assert [status for status, _body in answers.values()] == [200, 404]
-    assert Page(answers[address][1]).one("#shares").attributes["data-outlook"] == ""
+    address = f"/changes/{draft.pk}/edit/?view=bars"
+    answers = answers_without(("forecast",), grid.admin.username, (address,))
+    assert [status for status, _body in answers.values()] == [200]
+    page = Page(answers[address][1])
+    assert "data-dates" not in page.one("#editor").attributes
+    assert (page.has(".c-ranks"), page.has(".c-when")) == (True, False)

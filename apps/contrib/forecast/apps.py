@@ -42,10 +42,10 @@ class ForecastConfig(PluginConfig):
 
         return dict(project(view, uids))
 
-    def draft_outlook_url(self, change_set: int) -> str:
-        from django.urls import reverse
+    def draft_projections(self, *, view: Any, rows: Sequence[Any]) -> Mapping[UUID, Any]:
+        from apps.contrib.forecast.projections import project_draft
 
-        return reverse("dashboard:draft-outlook", kwargs={"change_set": change_set})
+        return dict(project_draft(view, rows))
 
     def guide_routes(self) -> Mapping[str, Sequence[str]]:
         return {"My priority": ("GET me/forecast", "GET me/submit")}

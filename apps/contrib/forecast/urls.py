@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.contrib.forecast import draft_views as drafts
 from apps.contrib.forecast import goal_views as goals
 from apps.contrib.forecast import submit_under
 from apps.contrib.forecast import views as forecast
@@ -18,7 +17,6 @@ urlpatterns: list[URLPattern] = [
     path("me/priority/_forecast", forecast.forecast, name="my-forecast"),
     path("me/priority/_whatif", forecast.what_if, name="my-what-if"),
     path("me/priority/_submit", submit_under.submit, name="my-submit"),
-    path("changes/<int:change_set>/edit/_outlook", drafts.outlook, name="draft-outlook"),
     path("policy/<slug:policy>/goal/<uuid:uid>/", goals.goal, name="goal"),
 ]
 rest: list[URLPattern] = [

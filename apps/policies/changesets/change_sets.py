@@ -35,13 +35,13 @@ from apps.policies.changesets.conflicts import (
     shown_conflicts,
 )
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.operations.apply import Outcome, apply_operations
+from apps.policies.operations.apply import Outcome, added_uids, apply_operations
 from apps.policies.operations.dated_shares import future_trees
 from apps.policies.operations.whole_trees import document_outcome, is_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import clean_text
-from apps.policies.tree.stored import load_archived, load_tree, tree_with_digest
+from apps.policies.tree.stored import archived_lookup, load_tree, tree_with_digest
 from apps.policies.tree.working_tree import WorkingTree
 
 
@@ -312,7 +312,7 @@ def require_reason(reason: str) -> str:
     text = clean_reason(reason)
     if not text:
         problem = FieldProblem("reason", f"must say why, in 1 to {_LONGEST_REASON} characters")
-        message = "Enter a reason: it is shown in the history to those affected."
+        message = "Enter a reason to publish."
         raise Invalid(message, code="reason_missing", fields=[problem])
     return text
 
@@ -335,10 +335,7 @@ def require_future(effective_at: datetime | None, at: datetime) -> datetime | No
 
 def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: datetime) -> Outcome:
     """Merge the change set with the head, checking all rights; raise EditConflict if both changed the same fields."""
-
-    def archived(uid: Any) -> Any:
-        return load_archived(policy, uid)
-
+    archived = archived_lookup(policy, new_uids=added_uids(change_set.operations))
     head = load_tree(policy)
     guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, extra_verbs=(Verb.PUBLISH,))
     if is_document(change_set):
@@ -378,14 +375,15 @@ def _require_document(guard: ActorGuard, change_set: ChangeSet, head: TreeColumn
 
 def conflicts_with_head(change_set: ChangeSet, policy: Policy) -> list[FieldConflict]:
     """Return fields that both the change set and the head changed since the base, not filtered by rights."""
+    uids = frozenset(added_uids(change_set.operations))
     return conflicts(
         load_tree(policy, change_set.base_number),
         load_tree(policy),
         change_set.operations,
         base_settings=settings_of(policy, change_set.base_number),
         head_settings=settings_of(policy, policy.head_number),
-        archived=lambda uid: load_archived(policy, uid),
-        archived_at_base=lambda uid: load_archived(policy, uid, change_set.base_number),
+        archived=archived_lookup(policy, new_uids=uids),
+        archived_at_base=archived_lookup(policy, change_set.base_number, new_uids=uids),
     )
 
 
@@ -424,5 +422,5 @@ def outcome_on_head(change_set: ChangeSet, policy: Policy) -> Outcome:
         change_set.operations,
         settings=settings_of(policy, policy.head_number),
         guard=guard,
-        archived=lambda uid: load_archived(policy, uid),
+        archived=archived_lookup(policy, new_uids=added_uids(change_set.operations)),
     )

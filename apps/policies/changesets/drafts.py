@@ -32,13 +32,13 @@ from apps.policies.changesets.conflicts import Side
 from apps.policies.changesets.lifecycle import rebase_change_set
 from apps.policies.changesets.quotas import require_room_for_draft, require_room_for_operations
 from apps.policies.models import ChangeSet, Entry, Policy
-from apps.policies.operations.apply import Outcome, apply_operations
+from apps.policies.operations.apply import Outcome, added_uids, apply_operations
 from apps.policies.operations.tree_edits import Archived
 from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_policy
 from apps.policies.services import move_on, new_change_set
 from apps.policies.settings import refuse_unsuitable_tree
-from apps.policies.tree.stored import load_archived, load_tree
+from apps.policies.tree.stored import archived_lookup, load_tree
 
 _WRITE = "policies:write"
 _OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
@@ -130,16 +130,25 @@ def add_operations(
 
 
 def write_operations(
-    *, id: int, version: int, operations: Sequence[Mapping[str, Any]], at: datetime, actor: Actor
+    *,
+    id: int,
+    version: int,
+    operations: Sequence[Mapping[str, Any]],
+    at: datetime,
+    actor: Actor,
+    checked: CheckedOperations | None = None,
 ) -> WrittenDraft:
-    """Append operations to the draft; return it with its outcome, for display."""
+    """Append operations to the draft; return it with its outcome, for display.
+
+    checked: of the draft with these operations, if it was computed for the same actor and version a moment ago.
+    """
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         before, whole = draft.operations, [*draft.operations, *operations]
         if not operations:
             raise Invalid("There is no edit in this.", fields=[FieldProblem("operations", "is empty")])
         try:
-            checked = check_operations(draft, whole, actor, at)
+            checked = checked or check_operations(draft, whole, actor, at)
         except DomainError as error:
             _number_as_asked(error, len(before))
             raise
@@ -226,7 +235,8 @@ def check_operations(
         sees = visible_entries(policy=policy, tree=base, actor=actor, at=at)
         return CheckedOperations(Outcome(base, settings, [], {}, ()), sees)
     guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, only_see=True)
-    outcome = apply_operations(base, list(operations), settings=settings, guard=guard, archived=_archived(draft))
+    archived = _archived(draft, operations)
+    outcome = apply_operations(base, list(operations), settings=settings, guard=guard, archived=archived)
     if not _accepts_inherit(outcome) or package_of(outcome.settings.algorithm):
         refuse_unsuitable_tree(outcome.tree, outcome.settings.algorithm, policy)
     return CheckedOperations(outcome, guard.visibility)
@@ -242,7 +252,8 @@ def may_publish(draft: ChangeSet, actor: Actor, at: datetime) -> bool:
     base, settings = load_revision(policy, draft.base_number)
     guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, extra_verbs=(Verb.PUBLISH,))
     try:
-        outcome = apply_operations(base, draft.operations, settings=settings, guard=guard, archived=_archived(draft))
+        archived = _archived(draft, draft.operations)
+        outcome = apply_operations(base, draft.operations, settings=settings, guard=guard, archived=archived)
         refuse_account_moves(outcome, policy=policy, actor=actor, at=at)
     except DomainError:
         return False
@@ -277,8 +288,8 @@ def list_neighbours(draft: ChangeSet, *, since: datetime) -> list[ChangeSet]:
     ]
 
 
-def _archived(draft: ChangeSet) -> Archived:
-    return lambda uid: load_archived(draft.policy, uid, draft.base_number)
+def _archived(draft: ChangeSet, operations: Sequence[Mapping[str, Any]]) -> Archived:
+    return archived_lookup(draft.policy, draft.base_number, new_uids=added_uids(operations))
 
 
 def _draft_for_write(id: int, version: int, actor: Actor, at: datetime) -> ChangeSet:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import partial
 
 from django.db import transaction
 
@@ -35,13 +34,13 @@ from apps.policies.changesets.conflicts import (
     shown_conflicts,
 )
 from apps.policies.models import Approval, ChangeSet, Comment, Policy, Revision
-from apps.policies.operations.apply import Outcome, apply_operations
+from apps.policies.operations.apply import Outcome, added_uids, apply_operations
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.publishing.size_guard import ProposedChange, require_approver, require_second_person
 from apps.policies.selectors import get_change_set
 from apps.policies.services import merge_and_publish, move_on
-from apps.policies.tree.stored import load_archived, load_tree
+from apps.policies.tree.stored import archived_lookup, load_tree
 
 State = ChangeSet.State
 
@@ -174,7 +173,8 @@ def rebase_change_set(
         guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, only_see=True)
 
         def work() -> Outcome:
-            kept, archived = settled.operations, partial(load_archived, policy)
+            kept = settled.operations
+            archived = archived_lookup(policy, new_uids=added_uids(kept))
             return apply_operations(head, kept, settings=settings, guard=guard, archived=archived)
 
         if settled.open:
@@ -210,7 +210,8 @@ def open_conflicts(change_set: ChangeSet, *, at: datetime, actor: Actor) -> list
     base, head = load_tree(policy, change_set.base_number), load_tree(policy)
     shown = shown_conflicts(conflicts, policy=policy, base=base, head=head, actor=actor, at=at)
     guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, only_see=True)
-    settings, archived = settings_of(policy, policy.head_number), partial(load_archived, policy)
+    settings = settings_of(policy, policy.head_number)
+    archived = archived_lookup(policy, new_uids=added_uids(change_set.operations))
     try:
         refuse_hidden(
             shown,
@@ -222,14 +223,14 @@ def open_conflicts(change_set: ChangeSet, *, at: datetime, actor: Actor) -> list
 
 
 def _sides(change_set: ChangeSet, policy: Policy) -> MergeSides:
-    number = change_set.base_number
+    number, uids = change_set.base_number, frozenset(added_uids(change_set.operations))
     return MergeSides(
         load_tree(policy, number),
         load_tree(policy),
         settings_of(policy, number),
         settings_of(policy, policy.head_number),
-        lambda uid: load_archived(policy, uid),
-        lambda uid: load_archived(policy, uid, number),
+        archived_lookup(policy, new_uids=uids),
+        archived_lookup(policy, number, new_uids=uids),
     )
 
 

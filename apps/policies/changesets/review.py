@@ -29,14 +29,14 @@ from apps.policies.changesets.change_sets import (
 )
 from apps.policies.changesets.conflicts import FieldConflict
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
-from apps.policies.operations.apply import Outcome, apply_operations
+from apps.policies.operations.apply import Outcome, added_uids, apply_operations
 from apps.policies.operations.whole_trees import document_outcome, is_document
 from apps.policies.publishing.size_guard import ProposedChange, Size, measure
 from apps.policies.selectors import get_change_set, list_change_sets
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import FIELDS, Node, TreeColumns
 from apps.policies.tree.revision_diff import TargetChanges, compare_targets
-from apps.policies.tree.stored import load_archived, load_tree
+from apps.policies.tree.stored import archived_lookup, load_tree
 from apps.policies.tree.working_tree import Changes
 
 _MOST = 200
@@ -72,7 +72,7 @@ def outcome_of(change_set: ChangeSet, base: TreeColumns) -> Outcome:
         base,
         change_set.operations,
         settings=settings_of(policy, change_set.base_number),
-        archived=lambda uid: load_archived(policy, uid, change_set.base_number),
+        archived=archived_lookup(policy, change_set.base_number, new_uids=added_uids(change_set.operations)),
         is_stored=True,
     )
 
@@ -287,7 +287,7 @@ class Review:
             self.change_set.operations,
             settings=self.settings,
             guard=guard,
-            archived=lambda uid: load_archived(self.policy, uid, number),
+            archived=archived_lookup(self.policy, number, new_uids=added_uids(self.change_set.operations)),
         )
 
 
@@ -340,7 +340,7 @@ def _outcome(change_set: ChangeSet, policy: Policy, number: int, settings: Polic
             base,
             change_set.operations,
             settings=settings,
-            archived=lambda uid: load_archived(policy, uid),
+            archived=archived_lookup(policy, new_uids=added_uids(change_set.operations)),
             is_stored=change_set.state not in _OPEN,
         )
     except DomainError:

@@ -15,14 +15,14 @@ from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, TooLarge
 from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.change_sets import load_revision, require_reason
-from apps.policies.changesets.drafts import check
+from apps.policies.changesets.drafts import CheckedOperations, check_operations, write_operations
 from apps.policies.changesets.review import outcome_of
 from apps.policies.files.exports import store_import_file
 from apps.policies.formats import csv_table
 from apps.policies.formats.base import Format, LastImport
 from apps.policies.formats.registry import get_format, read_file, text_of
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
-from apps.policies.operations.apply import MOST_OPERATIONS, Operation, Outcome
+from apps.policies.operations.apply import MOST_OPERATIONS, Operation
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.publishing.direct import propose_tree, publish_tree
 from apps.policies.records import NewChangeSet, NewTree
@@ -30,9 +30,9 @@ from apps.policies.selectors import get_change_set, get_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.difference import CODES, Comparison, changed_entries, compare, operations_between
+from apps.policies.tree.difference import CODES, Comparison, changed_entries, compare, new_uids, operations_between
 from apps.policies.tree.document_merge import indexes_of, merge_document, refuse_new_names
-from apps.policies.tree.stored import load_archived, load_tree
+from apps.policies.tree.stored import archived_lookup, load_tree
 
 MOST_CHARACTERS = 4_000_000
 # Columns of a table without a header line.
@@ -42,10 +42,15 @@ _LINE = re.compile(r"\bline (\d+)\b")
 
 @dataclass(frozen=True)
 class PastePlan:
-    """The operations that a pasted table adds to a draft. outcome: the draft with them; None if nothing changes."""
+    """The operations that a pasted table adds to a draft.
+
+    version: of the draft. before, after: the draft without and with them; after is None if nothing changes.
+    """
 
     operations: list[Operation]
-    outcome: Outcome | None
+    version: int
+    before: CheckedOperations
+    after: CheckedOperations | None
 
 
 def plan_paste(draft: ChangeSet, text: str, *, at: datetime, actor: Actor) -> PastePlan:
@@ -58,23 +63,38 @@ def plan_paste(draft: ChangeSet, text: str, *, at: datetime, actor: Actor) -> Pa
     if is_document(draft):
         raise Invalid("This draft replaces the whole tree: import the file again with the change in it.", code="whole")
     headed, added = _with_head(text.replace("\r\n", "\n").replace("\r", "\n"))
-    before = check(draft, draft.operations, actor, at)
     try:
         declared = read_file(csv_table.FORMAT, headed.encode())
-        fitted = csv_table.FORMAT.fit(before.tree)
-        tree = merge_document(declared, before.tree, fitted=fitted, keep_missing=True, was_here=lambda uids: set())
-        refuse_new_names(declared, before.tree, tree)
+        checked = check_operations(draft, draft.operations, actor, at)
+        before = checked.outcome.tree
+        fitted = csv_table.FORMAT.fit(before)
+        tree = merge_document(declared, before, fitted=fitted, keep_missing=True, was_here=lambda uids: set())
+        refuse_new_names(declared, before, tree)
     except Invalid as error:
         raise _with_pasted_lines(error, added) from None
-    operations = operations_between(
-        before.tree, tree, archived=lambda uid: load_archived(draft.policy, uid, draft.base_number)
-    )
+    changed, _gone = changed_entries(before, tree)
+    _require_room(len(draft.operations) + int(np.count_nonzero(changed)))  # each takes one edit or more
+    archived = archived_lookup(draft.policy, draft.base_number, new_uids=new_uids(before, tree))
+    operations = operations_between(before, tree, archived=archived)
     if not operations:
-        return PastePlan([], None)
-    if len(draft.operations) + len(operations) > MOST_OPERATIONS:
+        return PastePlan([], draft.version, checked, None)
+    _require_room(len(draft.operations) + len(operations))
+    after = check_operations(draft, [*draft.operations, *operations], actor, at)
+    return PastePlan(after.outcome.operations[len(draft.operations) :], draft.version, checked, after)
+
+
+def paste_table(*, id: int, version: int, text: str, at: datetime, actor: Actor) -> PastePlan:
+    """Add the changes of a pasted table to a draft: all of them, or none."""
+    plan = plan_paste(get_change_set(id=id, actor=actor, at=at), text, at=at, actor=actor)
+    if plan.after is not None:
+        checked = plan.after if plan.version == version else None
+        write_operations(id=id, version=version, operations=plan.operations, at=at, actor=actor, checked=checked)
+    return plan
+
+
+def _require_room(n_edits: int) -> None:
+    if n_edits > MOST_OPERATIONS:
         raise TooLarge(f"A draft holds at most {MOST_OPERATIONS:,} edits: import the table as a file.")
-    outcome = check(draft, [*draft.operations, *operations], actor, at)
-    return PastePlan(outcome.operations[len(draft.operations) :], outcome)
 
 
 def _with_head(text: str) -> tuple[str, int]:
@@ -299,7 +319,7 @@ def _operations(
     changed, _ = changed_entries(head, tree)
     if int(np.count_nonzero(changed)) > MOST_OPERATIONS:
         return None
-    operations = operations_between(head, tree, archived=lambda uid: load_archived(policy, uid))
+    operations = operations_between(head, tree, archived=archived_lookup(policy, new_uids=new_uids(head, tree)))
     if settings:
         operations.append({"op": "set_policy", "settings": settings})
     return None if len(operations) > MOST_OPERATIONS else operations

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -50,6 +51,14 @@ class Outcome:
     @cached_property
     def tree(self) -> TreeColumns:
         return apply_changes(self.base, self.changes) if self.changes else self.base
+
+
+def added_uids(operations: Iterable[Mapping[str, Any]]) -> Iterator[UUID]:
+    """Yield the uids that operations give to new entries; of requests, those that can be read."""
+    for operation in operations:
+        if operation.get("op") == "add" and operation.get("uid") is not None:
+            with suppress(ValueError):
+                yield UUID(str(operation["uid"]))
 
 
 def tree_after(tree: TreeColumns, operations: Sequence[Mapping[str, Any]]) -> TreeColumns:

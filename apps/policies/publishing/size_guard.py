@@ -15,13 +15,13 @@ from apps.policies.access.scope import Verb, visible_entries
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Approval, ChangeSet, Policy
 from apps.policies.operations.adjustment_edits import AdjustmentChange
-from apps.policies.operations.apply import Outcome, apply_operations
+from apps.policies.operations.apply import Outcome, added_uids, apply_operations
 from apps.policies.operations.dated_shares import future_trees
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.revision_diff import TargetChanges, compare_targets
-from apps.policies.tree.stored import load_archived, load_tree
+from apps.policies.tree.stored import archived_lookup, load_tree
 from apps.policies.tree.working_tree import Changes
 
 
@@ -181,7 +181,7 @@ def require_approver(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
         change_set.operations,
         settings=settings_of(policy, change_set.base_number),
         guard=guard,
-        archived=lambda uid: load_archived(policy, uid, change_set.base_number),
+        archived=archived_lookup(policy, change_set.base_number, new_uids=added_uids(change_set.operations)),
     )
 
 

@@ -38,6 +38,11 @@ def changed_entries(before: TreeColumns, after: TreeColumns) -> tuple[Mask, Mask
     return (in_before < 0) | differs(after, before, in_before), gone
 
 
+def new_uids(before: TreeColumns, after: TreeColumns) -> list[UUID]:
+    """List the entries of `after` that `before` lacks."""
+    return [after.uuid(i) for i in np.flatnonzero(indexes_of(after.uid, before) < 0).tolist()]
+
+
 class _OperationFinder:
     """Applies each operation to a tree as soon as it is found, so that every operation is valid when its turn comes.
 

@@ -142,7 +142,13 @@ def _refuse_unknown_ancestors(met: _MatchedDocument) -> None:
     if met.declared.says is None:
         return
     lost = np.flatnonzero(~met.declared.says & ~met.known).tolist()
-    _refuse(met.declared, lost, "is in neither the file nor the policy; give it a row of its own")
+    paths = [(i, met.declared.tree.path(i)) for i in lost[:MOST_PROBLEMS]]
+    _raise(
+        [
+            FieldProblem(met.declared.where(i) or path, f"parent {path} doesn't exist. Add a row for it")
+            for i, path in paths
+        ]
+    )
 
 
 def refuse_new_names(declared: ParsedDocument, head: TreeColumns, tree: TreeColumns) -> None:

@@ -72,7 +72,7 @@ def read_name(value: object) -> str:
     if not name:
         raise ValueError("a name must not be empty")
     if len(name) > LONGEST_NAME:
-        raise ValueError(f"a name has at most {LONGEST_NAME} characters, this one has {len(name)}")
+        raise ValueError(f"name too long ({len(name)} of {LONGEST_NAME} characters)")
     if "/" in name:
         raise ValueError(f"{name!r} contains '/', which separates the parts of a path")
     for character in name:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from uuid import UUID
 
 from cachetools import LRUCache
@@ -19,12 +20,13 @@ from apps.policies.tree.columns import Node, TreeColumns, unpack_tree
 from apps.policies.tree.terms import read_dates, read_members, read_mounted
 from apps.policies.tree.working_tree import columns_of
 
-__all__ = ["Node", "TreeColumns", "load_archived", "load_tree", "load_tree_from_rows", "node_of"]
+__all__ = ["Node", "TreeColumns", "archived_lookup", "load_archived", "load_tree", "load_tree_from_rows", "node_of"]
 
 log = logging.getLogger(__name__)
 
 # Total number of entries in the cache: about 400 MB.
 _MOST_ENTRIES = 3_000_000
+_UIDS_AT_ONCE = 10_000
 
 
 def _cache_size(tree: TreeColumns) -> int:
@@ -120,6 +122,29 @@ def load_archived(policy: Policy, uid: UUID, number: int | None = None) -> Seque
         entries += nodes
         level = [node.uid for node in nodes]
     return entries
+
+
+def archived_lookup(
+    policy: Policy, number: int | None = None, *, new_uids: Iterable[UUID] = ()
+) -> Callable[[UUID], Sequence[Node]]:
+    """Return `load_archived` of one policy as a function of the uid.
+
+    new_uids: entries that are to be added, thousands perhaps, and most likely never existed: one query finds those
+    that did.
+    """
+    new = frozenset(new_uids)
+
+    @cache
+    def existing() -> frozenset[UUID]:
+        uids = list(new)
+        parts = (uids[start : start + _UIDS_AT_ONCE] for start in range(0, len(uids), _UIDS_AT_ONCE))
+        rows = (Entry.objects.filter(policy=policy, uid__in=part).values_list("uid", flat=True) for part in parts)
+        return frozenset(uid for part in rows for uid in part)
+
+    def archived(uid: UUID) -> Sequence[Node]:
+        return [] if uid in new and uid not in existing() else load_archived(policy, uid, number)
+
+    return archived
 
 
 def node_of(entry: Entry) -> Node:

@@ -23,6 +23,8 @@ class WorkingTree:
         self.changed: dict[UUID, Node | None] = {}
         # By uid of the parent, name to uid; only of parents whose children were added, removed or renamed.
         self._children: dict[UUID, dict[str, UUID]] = {}
+        # Entries of the revision that were asked for: thousands of edits ask for the same parents.
+        self._read: dict[UUID, Node | None] = {}
 
     @property
     def root(self) -> Node:
@@ -33,8 +35,10 @@ class WorkingTree:
     def get(self, uid: UUID) -> Node | None:
         if uid in self.changed:
             return self.changed[uid]
-        i = self.base.index_of_uid(uid)
-        return None if i is None else self.base.node(i)
+        if uid not in self._read:
+            i = self.base.index_of_uid(uid)
+            self._read[uid] = None if i is None else self.base.node(i)
+        return self._read[uid]
 
     def children(self, uid: UUID) -> list[Node]:
         """List the children, sorted by name."""

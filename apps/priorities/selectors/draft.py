@@ -55,6 +55,11 @@ class DraftRow:
         """Whether its target changes only because siblings change."""
         return not self.status and not _same(self.target, self.target_before)
 
+    @property
+    def stays(self) -> bool:
+        """Whether it was below the same entry in the revision."""
+        return self.before is not None and self.before.parent_uid == self.node.parent_uid
+
 
 @dataclass(frozen=True)
 class DraftPage:
@@ -122,7 +127,7 @@ class DraftView:
         return newest_or_none(self.policy.slug)
 
     @cached_property
-    def _shows_numbers(self) -> Mask:
+    def shows_numbers(self) -> Mask:
         """Mask of entries of the snapshot whose numbers the actor may see."""
         if self.snapshot is None:
             return np.zeros(0, dtype=np.bool_)
@@ -223,7 +228,7 @@ class DraftView:
         at = self.snapshot.tree.index_of_uid(node.uid)
         if at is None:
             return (1.0, True) if node.parent_uid is None else (None, False)
-        if not self._shows_numbers[at]:
+        if not self.shows_numbers[at]:
             return None, False
         values = self.snapshot.values
         if node.parent_uid is None:
@@ -288,11 +293,12 @@ def get_draft_page(
     view: DraftView,
     *,
     open_uids: Sequence[UUID] = (),
+    shown_uids: Sequence[UUID] = (),
     query: str = "",
     parent_uid: UUID | None = None,
     cursor: str | None = None,
 ) -> DraftPage:
-    """The draft page. A new page expands the upper levels. parent_uid: only children of this entry."""
+    """The draft page. A new page expands the upper levels, and shown_uids. parent_uid: only children of this entry."""
     n_matches = 0
     if parent_uid is not None:
         parent = view.require(parent_uid)
@@ -307,7 +313,7 @@ def get_draft_page(
             only = frozenset(step.uid for path in paths for step in path)
             opened = frozenset(step.uid for path in paths for step in path[:-1])
         else:
-            opened = _opened(view, open_uids) if open_uids else _opened_by_level(view)
+            opened = (_opened(view, open_uids) if open_uids else _opened_by_level(view)) | frozenset(shown_uids)
         page = _Rows(view, opened, only)
         page.add_root()
     return DraftPage(
@@ -388,9 +394,3 @@ def _same(left: float | None, right: float | None) -> bool:
     if left is None or right is None:
         return left is right
     return abs(left - right) <= _SAME
-
-
-def trial(view: DraftView, operation: dict[str, Any]) -> DraftView:
-    """Preview of the draft with one more edit; nothing is stored."""
-    tried = check_operations(view.draft, [*view.draft.operations, operation], view.actor, view.at)
-    return DraftView(view.draft, view.actor, view.at, *tried)

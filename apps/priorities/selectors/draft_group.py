@@ -38,12 +38,8 @@ class DraftGroup:
     def rest_before(self) -> float:
         return _rest(self.pool_before, [self._shares_before(row) for row in self.rows])
 
-    def had_before(self, row: DraftRow) -> bool:
-        """Whether the row was a child of this entry in the revision, too."""
-        return row.before is not None and row.before.parent_uid == self.parent.uid
-
     def _shares_before(self, row: DraftRow) -> float:
-        return (row.before.shares or 0.0) if row.before is not None and self.had_before(row) else 0.0
+        return (row.before.shares or 0.0) if row.before is not None and row.stays else 0.0
 
 
 def get_draft_group(view: DraftView, parent: Node) -> DraftGroup:

@@ -31,6 +31,7 @@ def percent(fraction: float | None, decimals: int = 1) -> str:
 
 _MOST_DECIMALS = 3
 _LEAST_DIFFERENCE = 10.0**-_MOST_DECIMALS / 2  # in points; what is closer is shown as equal
+_ROUNDING = 1e-12  # of fractions: a smaller difference is an error of rounding
 
 
 def decimals_beside(*fractions: float | None) -> int:
@@ -102,7 +103,8 @@ def compare_shares(actual: float | None, target: float | None, *, decimals: int 
 class ChangedShares:
     """A share in percent before and after, and its signed change in points, as they are shown beside each other.
 
-    change: +7.4, −3.3, ±0: that of the two numbers as shown; what is unknown counts as 0.
+    change: +7.4, −3.3, ±0: that of the two numbers as shown; what is unknown counts as 0. A change that vanishes is
+    "<0.1".
     """
 
     before: str
@@ -114,13 +116,17 @@ class ChangedShares:
 def change_shares(before: float | None, after: float | None, *, decimals: int | None = None) -> ChangedShares:
     """Round a share before and after for each other: what has changed looks changed, and by the number beside it.
 
-    decimals: of the column in which they are shown; by default what these two need.
+    decimals: of the column in which they are shown; by default what these two need. `move` of numbers.js is the same.
     """
     decimals = decimals or decimals_beside(before, after)
     was, is_now = (round((share or 0.0) * 100, decimals) for share in (before, after))
-    sign = "±" if was == is_now else "+" if is_now > was else MINUS
-    size = "0" if was == is_now else number(abs(is_now - was), decimals)
-    return ChangedShares(percent(before, decimals), percent(after, decimals), f"{sign}{size}", decimals)
+    if was != is_now:
+        change = ("+" if is_now > was else MINUS) + number(abs(is_now - was), decimals)
+    elif abs((after or 0.0) - (before or 0.0)) > _ROUNDING:
+        change = f"<{number(10.0**-decimals, decimals)}"
+    else:
+        change = "±0"
+    return ChangedShares(percent(before, decimals), percent(after, decimals), change, decimals)
 
 
 def points(fraction: float, decimals: int = 1) -> str:

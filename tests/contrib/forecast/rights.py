@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.rights_world import API, EDIT, HTMX, POLICY, Row
+from tests.rights_world import API, HTMX, POLICY, Row
 
 ROWS = [
     # REST: priorities
@@ -23,9 +23,6 @@ ROWS = [
     # Operators and resolution (alice sees herself and the way there)
     Row(API + "me/submit", "/api/v1/me/submit?policy=grid&core_h=100", "401 200 200 200 200 200 403 403 403 401 401",
         word="/physics/alice", readers="alice"),
-    # The editor: shares of one group by dragging
-    Row(EDIT + "/_outlook", "/changes/{change_set}/edit/_outlook?group={physics}",
-        "302 404 404 200 404 200 302 302 302 302 302", word='"on_target"', readers="pia admin", headers=HTMX),
     # Goals: a day that is over is refused to those who see the entry; others get what doesn't exist
     Row(POLICY + "/goal", "/api/v1/policies/grid/goal?entry={bob}&by=2036-01-01",
         "401 404 404 400 404 400 403 400 404 401 401", besides="dora 400"),

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.contrib.forecast import draft_forecast
+from apps.contrib.forecast import cached_forecasts
 from apps.contrib.forecast.selectors import get_forecasts
 from apps.core import clock
 from apps.policies.models import Policy
@@ -68,7 +68,7 @@ def test_all_children_are_projected_with_as_many_queries_as_one(
     _ = view.shows_numbers
     with CaptureQueriesContext(connection) as alone:
         projections_of(view, [weeks.uid("/atlas")])
-    draft_forecast._forecasts.cache_clear()
+    cached_forecasts._forecasts.cache_clear()
     with django_assert_max_num_queries(len(alone)):
         projections_of(view, [weeks.uid(path) for path in USERS])
 

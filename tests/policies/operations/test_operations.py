@@ -209,7 +209,7 @@ def test_settings_are_changed_part_by_part(tree: TreeColumns) -> None:
         ({"op": "add", "parent": "/", "name": "physics"}, "operations[0].name", "/ has a child 'physics' already"),
         ({"op": "add", "parent": "/", "name": "a/b"}, "operations[0].name", "separates the parts"),
         ({"op": "add", "parent": "/", "name": "a\u202eb"}, "operations[0].name", "U+202E"),
-        ({"op": "add", "parent": "/", "name": "x" * 129}, "operations[0].name", "at most 128"),
+        ({"op": "add", "parent": "/", "name": "x" * 129}, "operations[0].name", "of 128 characters"),
         ({"op": "add", "parent": "/", "name": ""}, "operations[0].name", "empty"),
         ({"op": "add", "parent": "/", "name": " x"}, "operations[0].name", "space"),
         ({"op": "add", "parent": "/", "name": 7}, "operations[0].name", "in quotes"),

@@ -25,10 +25,9 @@ from apps.core.typed_numbers import read_whole
 from apps.pages.changes.drafts import pages
 from apps.pages.changes.drafts import presenters as draft_text
 from apps.pages.changes.drafts.forms import read_operation
-from apps.pages.changes.drafts.group_views import group_parts
 from apps.pages.changes.drafts.pages import EditorState
 from apps.pages.changes.drafts.presenters import PERCENT
-from apps.pages.changes.drafts.views import show, words_of_refusal
+from apps.pages.changes.drafts.views import group_parts, show, words_of_refusal
 from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict
@@ -182,7 +181,7 @@ def _written(
 
 def _parts(request: HttpRequest, view: DraftView, editor: EditorState, *, inherited: bool) -> HttpResponse:
     """Fragments with the bar, the panel, and the rows that changed. inherited: the entry did before this edit."""
-    if editor.group:
+    if editor.shows_group:
         return group_parts(request, view, editor, announcement=_announcement(view, request.POST.get("op", "")))
     kind, context = request.POST.get("op", ""), pages.bar_context(view) | pages.panel_context(view, editor)
     changed = _in_place(view, request) if kind in _IN_PLACE and not inherited else None
@@ -250,9 +249,12 @@ def _announcement(view: DraftView, kind: str) -> str:
 
 
 def _show_refused(request: HttpRequest, change_set: int, editor: EditorState, error: DomainError) -> HttpResponse:
-    """The page with a refusal and the typed values."""
+    """The page in the same view, with a refusal and the typed values; a missing reason is said below its field."""
     view = pages.open_view(request, change_set)
-    return show(request, view, editor, status=status_of(error), **_refusal(request, view, editor, error))
+    context = _refusal(request, view, editor, error)
+    if error.code == "reason_missing":
+        context |= {"reason_problem": context["problem"], "problem": ""}
+    return show(request, view, editor, status=status_of(error), **context)
 
 
 def _refusal(request: HttpRequest, view: DraftView, editor: EditorState, error: DomainError) -> dict[str, Any]:

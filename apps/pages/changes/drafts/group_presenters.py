@@ -1,4 +1,4 @@
-"""One group of a draft as the bar shows it: rows, the script's initial data, and its words."""
+"""One group of a draft as bars show it: rows and the scripts' initial data; and the words of the editor's scripts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from apps.pages.changes.drafts.presenters import DraftLine, draw_draft
+from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow
 from apps.priorities.selectors.draft_group import DraftGroup
-from apps.web.shell import presentation
 from apps.web.svg.bars import Tolerance
+from apps.web.templatetags.marks import kind_label
 
-BULLET_WIDTH = 96
 _BAR_PX = 800  # about as wide as the script draws the bar
 _SMALL_PX, _FEWEST_SMALL = 26, 3  # the same constants as in static/js/shares_layout.js
 
@@ -25,13 +24,12 @@ class GroupLine:
     """One child in the table; a script keeps its numbers up to date."""
 
     draft: DraftLine
-    balance: presentation.Balance
     why_fixed: str  # empty if its shares may be changed
 
 
 def group_lines(group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> list[GroupLine]:
-    drawn = draw_draft(group.rows, tolerance=tolerance, width=BULLET_WIDTH)
-    return [GroupLine(line, _balance(line.row, tolerance), _why_fixed(line.row, is_open=is_open)) for line in drawn]
+    drawn = draw_draft(group.rows, tolerance=tolerance)
+    return [GroupLine(line, why_fixed(line.row, is_open=is_open)) for line in drawn]
 
 
 def has_small(group: DraftGroup) -> bool:
@@ -54,10 +52,11 @@ def group_json(group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> dic
 
 
 def words() -> Mapping[str, str]:
-    """Translated texts of the script, which fills in placeholders such as {name}."""
+    """Translated texts of the editor's scripts, which fill in placeholders such as {name}."""
     return {
         "share_one": _("{n} share"),
         "share_many": _("{n} shares"),
+        "inherit": _("inherit"),
         "was": _("was {target}, {shares}"),
         "used": _("used {part}"),
         "target_of": _("Target: {name}"),
@@ -73,28 +72,17 @@ def words() -> Mapping[str, str]:
         "previous": _("Previous"),
         "next": _("Next"),
         "restored": _("Restored: {name}, {target}"),
-        "escape": _("Esc restores it"),
-        "diluted": _("{n} diluted"),
-        "diluted_each": _("{n}, each by {part}"),
-        "nobody": _("None."),
-        "who": _("Diluted"),
-        "gain": _("None. Entries that gain:"),
-        "more": ngettext("%(n)s more", "%(n)s more", 2) % {"n": "{n}"},
+        "more": _("Show {n} smaller entries"),
+        "nobody_moves": _("No rank changes."),
         "saving": _("Saving…"),
+        "waiting": _("{n} not saved."),
         "offline": _("No connection to the server. The bar shows the draft."),
         "server": _("The server could not save it. The bar shows the draft."),
         "again": _("Try again"),
-        "signed_out": _("You are signed out. Sign in in another tab, then save again."),
+        "signed_out": _("You’ve been signed out. Sign in in another tab, then save again."),
         "number": _("Enter a number (20 or 0.5) or a percentage."),
         "hundred": _("Enter less than 100 %."),
-        "reload": _("Reload the page and try again."),
-        "picked": _("Used {part}. {when}"),
-        "only_own": _("Its siblings keep their shares."),
-        "gives": _("{name} gives or takes the difference."),
-        "when_now": _("On target."),
-        "when_day": _("On target on {day} at present demand."),
-        "when_not": _("On target: {why}."),
-        "when_idle": _("No demand."),
+        "reason": _("Enter a reason to publish."),
         "take": _("Take {n} points"),
         "give": _("Give {n} points"),
         "over": _("over"),
@@ -102,15 +90,20 @@ def words() -> Mapping[str, str]:
         "on": _("on target"),
         "idle": _("no demand"),
         "nodata": _("no data"),
-        "late": _("The prediction uses earlier numbers."),
+        "names": _("Siblings are sorted by name."),
+        "into": _("Into"),
+        "inside": _("is inside it"),
+        "not_yours": _("outside your rights"),
     }
 
 
-def _balance(row: DraftRow, tolerance: Tolerance) -> presentation.Balance:
-    return presentation.balance(row.actual, row.target, has_usage=row.has_usage, tolerance=tolerance)
+def place_text(node: Node, parent: Node) -> str:
+    """VO in Nordgrid."""
+    return _("%(kind)s in %(group)s") % {"kind": kind_label(node.kind), "group": parent.name}
 
 
-def _why_fixed(row: DraftRow, *, is_open: bool) -> str:
+def why_fixed(row: DraftRow, *, is_open: bool) -> str:
+    """Why the shares of an entry can't be changed; empty if they can."""
     if not is_open:
         return _("This draft is closed and read-only.")
     if row.may_change:
@@ -119,16 +112,16 @@ def _why_fixed(row: DraftRow, *, is_open: bool) -> str:
 
 
 def _row(row: DraftRow, group: DraftGroup, *, is_open: bool) -> dict[str, Any]:
-    was_here = group.had_before(row)
     return {
         "uid": str(row.node.uid),
         "name": row.node.name,
         "shares": row.node.shares,
-        "shares_before": row.before.shares if row.before is not None and was_here else None,
+        "shares_before": row.before.shares if row.before is not None and row.stays else None,
         "target": row.target,
-        "target_before": row.target_before if was_here else None,
+        "target_before": row.target_before if row.stays else None,
         "actual": row.actual,
         "has_usage": row.has_usage,
-        "is_fixed": bool(_why_fixed(row, is_open=is_open)),
-        "is_reserve": row.node.kind == "reserve",
+        "is_fixed": bool(why_fixed(row, is_open=is_open)),
+        "why_fixed": why_fixed(row, is_open=is_open),
+        "place": place_text(row.node, group.parent),
     }

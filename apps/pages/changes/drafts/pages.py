@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -16,12 +16,14 @@ from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.pages.changes.drafts import presenters as draft_text
-from apps.pages.changes.drafts.presenters import PERCENT, SHARES, DraftLine, draw_draft, percent_value, sum_text
+from apps.pages.changes.drafts.group_presenters import group_json, group_lines, has_small, place_text, why_fixed, words
+from apps.pages.changes.drafts.presenters import PERCENT, SHARES, DraftLine, draw_draft, percent_value, typed_value
 from apps.policies.changesets import drafts
 from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_change_set
 from apps.policies.tree.columns import Node
+from apps.priorities.projections import projects_drafts
 from apps.priorities.selectors.draft import (
     DraftPage,
     DraftRow,
@@ -30,28 +32,31 @@ from apps.priorities.selectors.draft import (
     get_draft_page,
     open_draft_view,
 )
+from apps.priorities.selectors.draft_group import get_draft_group
 from apps.web.links import draft_url, review_url
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import actor_of
-from apps.web.svg import bars
 
 ACTIONS = ("menu", "shares", "add", "rename", "move", "archive", "lock", "scope", "dates", "kind", "restore")
 MAX_QUERY = 128
+TREE, BARS, TREEMAP = VIEWS = ("tree", "bars", "treemap")
 # Parameters that a URL may carry; other form fields, such as the CSRF token, must not reach histories and logs.
-_STATE = ("open", "entry", "q", "mode", "group")
+_STATE = ("view", "open", "entry", "q", "mode", "group")
 _NEIGHBOURS_FOR = timedelta(days=14)
 _MOST_GOALS = 20
-_STRIP = 12
 
 
 @dataclass(frozen=True, slots=True)
 class EditorState:
     """State of the editor that its URL carries.
 
-    entry: the chosen entry. query: filter of the tree. mode: shares or percent. opened: expanded entries. back: the
-    state as a query. group: the entry whose children are shown as a bar. Not of the page but of its dialog are action,
-    the form that is shown for the entry, and goal, the search text for the new parent of a move.
+    view: tree, bars or treemap. entry: the chosen entry. query: filter of the tree. mode: shares or percent. opened:
+    expanded entries. back: the state as a query. group: the entry whose children are shown as bars. Not of the page but
+    of its dialog are action, the form that is shown for the entry, and goal, the search text for the new parent of a
+    move.
     """
+
+    view: str
 
     entry: UUID | None
     action: str
@@ -74,8 +79,9 @@ class EditorState:
         for name in _STATE:
             if name in data:
                 state.setlist(name, data.getlist(name))
-        action = data.get("do", "")
+        action, view = data.get("do", ""), data.get("view", "")
         return cls(
+            view=view if view in VIEWS else BARS if data.get("group") else TREE,
             entry=uid_of(data.get("entry", "")) if data.get("entry") else None,
             action=action if action in ACTIONS else "",
             query=data.get("q", "").strip().replace("\0", "")[:MAX_QUERY],
@@ -85,6 +91,11 @@ class EditorState:
             back=state.urlencode(),
             group=uid_of(data.get("group", "")) if data.get("group") else None,
         )
+
+    @property
+    def shows_group(self) -> bool:
+        """Whether the page shows one group, as bars or as a treemap."""
+        return self.view != TREE
 
 
 def uid_of(text: str) -> UUID:
@@ -104,20 +115,79 @@ def draft_of(request: HttpRequest, change_set_id: int) -> ChangeSet:
 
 
 def page_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
-    """Context of the whole page."""
-    page = get_draft_page(view, open_uids=editor.opened, query=editor.query)
+    """Context of the whole page, in the view that its state names."""
+    policy_url = reverse("dashboard:policy", kwargs={"policy": view.policy.slug})
+    changes_url = reverse("dashboard:changes", kwargs={"policy": view.policy.slug})
+    return {
+        **(group_context(view, editor) if editor.shows_group else tree_context(view, editor)),
+        "words": words(),
+        "crumbs": [
+            {"label": view.policy.name, "url": policy_url},
+            {"label": _("Changes"), "url": changes_url},
+            {"label": presentation.title_of(view.draft)},
+        ],
+    }
+
+
+def tree_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
+    """Context of the tree, with what is beside it. A chosen entry is among the rows: its ancestors are open."""
+    chosen = view.tree.get(editor.entry) if editor.entry is not None else None
+    lineage = view.tree.lineage(chosen)[:-1] if chosen is not None and view.sees(chosen) else []
+    page = get_draft_page(view, open_uids=editor.opened, query=editor.query, shown_uids=[step.uid for step in lineage])
+    parent = lineage[-1] if lineage else view.tree.root
     return {
         **bar_context(view),
         **rows_context(view, page, editor),
         **panel_context(view, editor),
         "editor": editor,
+        "parent": parent,
+        "heading": view.tree.root.name,
         "neighbours": neighbours(view),
-        "crumbs": [
-            {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
-            {"label": _("Changes"), "url": reverse("dashboard:changes", kwargs={"policy": view.policy.slug})},
-            {"label": presentation.title_of(view.draft)},
-        ],
     }
+
+
+def group_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
+    """Context of one group as bars or as a treemap, with what is beside it."""
+    parent = parent_of(view, editor)
+    draft_group = get_draft_group(view, parent)
+    editor = _in_group(editor, parent, draft_group.rows)
+    tolerance = lines.tolerance_of(view.outcome.settings)
+    is_open = view.draft.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN)
+    return {
+        **bar_context(view),
+        **panel_context(view, editor),
+        "editor": editor,
+        "parent": parent,
+        "heading": parent.name,
+        "picked_uid": editor.entry,
+        "way": view.tree.lineage(parent)[:-1],
+        "group": draft_group,
+        "lines": group_lines(draft_group, tolerance, is_open=is_open),
+        "has_bar": any(row.target for row in draft_group.rows),
+        "has_small": has_small(draft_group),
+        "numbers": group_json(draft_group, tolerance, is_open=is_open),
+        "neighbours": neighbours(view),
+    }
+
+
+def parent_of(view: DraftView, editor: EditorState) -> Node:
+    """The entry whose children are shown: `group`, the parent of `entry`, or the root."""
+    if editor.group is not None:
+        return view.require(editor.group)
+    entry = view.require(editor.entry) if editor.entry is not None else None
+    return view.tree.root if entry is None or entry.parent_uid is None else view.require(entry.parent_uid)
+
+
+def _in_group(editor: EditorState, parent: Node, rows: Sequence[DraftRow]) -> EditorState:
+    """The state with this group, so that forms of the page lead back to it; one of its rows is chosen."""
+    uids = [row.node.uid for row in rows]
+    entry = editor.entry if editor.entry in uids else next(iter(uids), None)
+    state = QueryDict(mutable=True)
+    state["view"] = editor.view
+    if entry is not None:
+        state["entry"] = str(entry)
+    state["group"] = str(parent.uid)
+    return replace(editor, entry=entry, group=parent.uid, back=state.urlencode())
 
 
 def bar_context(view: DraftView) -> dict[str, Any]:
@@ -143,6 +213,7 @@ def rows_context(view: DraftView, page: DraftPage, editor: EditorState) -> dict[
         "lines": list(_with_more(drawn, page)),
         "n_lines": len(drawn) + 1,
         "focus_uid": drawn[0].row.node.uid if drawn else None,
+        "has_dates": projects_drafts(),
         "mode": editor.mode,
         "chosen_uid": editor.entry,
         "draft": view.draft,
@@ -157,6 +228,7 @@ def some_rows_context(view: DraftView, rows: Sequence[DraftRow], editor: EditorS
     drawn = draw_draft(rows, tolerance=lines.tolerance_of(settings), mode=editor.mode)
     return {
         "lines": drawn,
+        "has_dates": projects_drafts(),
         "opened": opened,
         "mode": editor.mode,
         "chosen_uid": editor.entry,
@@ -167,9 +239,10 @@ def some_rows_context(view: DraftView, rows: Sequence[DraftRow], editor: EditorS
 
 
 def panel_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
-    """Context of the panel: the chosen entry's siblings before and after, its actions, and the log of edits."""
+    """Context of the panel: the chosen entry, the log of edits, and the form that publishes."""
     node = view.tree.get(editor.entry) if editor.entry else None
     node = node if node is not None and view.sees(node) else None
+    is_open = view.draft.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN)
     context: dict[str, Any] = {
         "chosen": None,
         "draft": view.draft,
@@ -178,30 +251,24 @@ def panel_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
         "archived": archived_lines(view),
         "editor": editor,
         "back": editor.back,
-        "is_open": view.draft.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
+        "is_open": is_open,
         "may_publish": view.may_publish,
+        "has_dates": projects_drafts(),
     }
-    return context if node is None else context | siblings_context(view, node, editor)
+    return context if node is None else context | chosen_context(view, node, is_open=is_open)
 
 
-def siblings_context(view: DraftView, node: Node, editor: EditorState) -> dict[str, Any]:
-    """Context of the entry and its siblings; of many siblings, those whose targets change most."""
-    rows = view.siblings(node)
-    shown = {row.node.uid for row in sorted(rows, key=lambda row: (row.node.uid != node.uid, -_change(row)))[:_STRIP]}
-    drawn = draw_draft(
-        [row for row in rows if row.node.uid in shown],
-        tolerance=lines.tolerance_of(view.outcome.settings),
-        mode=editor.mode,
-        width=bars.PANEL_WIDTH,
-    )
-    size = rows[0].set_size if rows else 0
+def chosen_context(view: DraftView, node: Node, *, is_open: bool) -> dict[str, Any]:
+    """Context of the chosen entry, with the text of its field."""
+    row = view.row(node, position=(1, 1))
+    (line,) = draw_draft([row], tolerance=lines.tolerance_of(view.outcome.settings))
+    parent = view.tree.get(node.parent_uid) if node.parent_uid else None
     return {
-        "chosen": next((line for line in drawn if line.row.node.uid == node.uid), None),
-        "chosen_parent": view.tree.get(node.parent_uid) if node.parent_uid else None,
-        "strip": drawn,
-        "n_left_out": max(size - len(drawn), 0),
-        "strip_sum": sum_text(rows) if size <= len(rows) else "",
-        "draft": view.draft,
+        "chosen": line,
+        "chosen_typed": typed_value(row, SHARES),
+        "chosen_parent": parent,
+        "chosen_place": _("Whole policy") if parent is None else place_text(node, parent),
+        "chosen_why_fixed": why_fixed(row, is_open=is_open),
     }
 
 
@@ -291,10 +358,6 @@ def neighbours(view: DraftView) -> list[str]:
         words = {"who": display_name(other.author_name), "entry": what}
         sentences.append(_("%(who)s is also changing %(entry)s.") % words)
     return sentences
-
-
-def _change(row: DraftRow) -> float:
-    return abs((row.target or 0.0) - (row.target_before or 0.0))
 
 
 def _with_more(drawn: Sequence[DraftLine], page: DraftPage) -> Any:

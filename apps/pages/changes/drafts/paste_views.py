@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.contrib import messages
@@ -16,8 +17,7 @@ from apps.core.errors import Conflict, Invalid, Stale, TooLarge, problem_sentenc
 from apps.pages.changes.drafts import pages
 from apps.pages.changes.drafts import presenters as draft_text
 from apps.pages.changes.drafts.edit_views import unconditional, version_of
-from apps.policies.changesets import drafts
-from apps.policies.files.import_export import PastePlan, plan_paste
+from apps.policies.files.import_export import PastePlan, paste_table, plan_paste
 from apps.priorities.selectors.draft import DraftView
 from apps.web.links import draft_url
 from apps.web.shell import presentation
@@ -25,29 +25,31 @@ from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of
 
 _SHOWN = 200
+_LINE = re.compile(r"line (\d+)(?:, ([^:]*))?(?:: (.*))?")
 SAMPLE = "path\tshares\n/physics\t30\n/physics/alice\t2\n/physics/bob\tinherit\n"
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def paste(request: HttpRequest, change_set: int) -> HttpResponse:
     """Preview the changes of a pasted table line by line, then add all of them to the draft, or none."""
-    view = pages.open_view(request, change_set)
     if request.method != "POST":
-        return _show_paste(request, view)
+        return _show_paste(request, pages.open_view(request, change_set))
+    draft = pages.draft_of(request, change_set)  # raises NotFound before anything else is checked
     version, text = version_of(request), request.POST.get("table", "")
     if version is None:
         return unconditional(request)
+    at, actor = clock.now(), actor_of(request)
     try:
-        plan = plan_paste(view.draft, text, at=clock.now(), actor=actor_of(request))
-        if read_action(request).step != "apply" or not plan.operations:
-            return _show_paste(request, view, text=text, plan=plan)
-        drafts.add_operations(
-            id=change_set, version=version, operations=plan.operations, at=clock.now(), actor=actor_of(request)
-        )
+        if read_action(request).step == "apply":
+            plan = paste_table(id=change_set, version=version, text=text, at=at, actor=actor)
+        else:
+            plan = plan_paste(draft, text, at=at, actor=actor)
     except (Invalid, TooLarge, Stale, Conflict) as error:
-        status = status_of(error)
-        return _show_paste(request, view, text=text, status=status, error=error)
+        view = pages.open_view(request, change_set)
+        return _show_paste(request, view, text=text, status=status_of(error), error=error)
     n = len(plan.operations)
+    if not n or read_action(request).step != "apply":
+        return _show_paste(request, DraftView(draft, actor, at, *plan.before), text=text, plan=plan)
     messages.success(request, ngettext("%(n)s edit from the table.", "%(n)s edits from the table.", n) % {"n": n})
     return SeeOther(f"{draft_url(change_set)}?pasted={n}")
 
@@ -71,20 +73,25 @@ def _show_paste(
         "n_operations": len(plan.operations) if plan else 0,
         "preview": [],
     }
-    if plan is not None and plan.outcome is not None:
-        context["preview"] = _preview(view, plan)
+    if plan is not None and plan.after is not None:
+        after = DraftView(view.draft, view.actor, view.at, *plan.after)
+        context["preview"] = _preview(view, after, plan)
         context["n_left_out"] = max(len(plan.operations) - len(context["preview"]), 0)
     return render(request, "pages/changes/drafts/paste.html", context, status=status)
 
 
 def _problem_row(where: str, message: str) -> dict[str, str]:
-    return {"where": where.replace("operations", _("Edit")), "message": problem_sentence(message)}
+    """Line 3: name too long (180 of 128 characters). A column other than the path is named with the line."""
+    match = _LINE.fullmatch(where)
+    if match is None:
+        return {"where": where.replace("operations", _("Edit")), "message": problem_sentence(message)}
+    line, column = match[1], match[3] if match[3] not in (None, "path") else ""
+    place = _("Line %(n)s, %(column)s") if column else _("Line %(n)s")
+    return {"where": place % {"n": line, "column": column}, "message": problem_sentence(message)}
 
 
-def _preview(view: DraftView, plan: PastePlan) -> list[dict[str, Any]]:
+def _preview(view: DraftView, after: DraftView, plan: PastePlan) -> list[dict[str, Any]]:
     """Rows of the first edits of the table: the edit in words, and the entry's target before and after."""
-    assert plan.outcome is not None, "callers check that the plan has an outcome"  # noqa: S101 - an invariant
-    after = DraftView(view.draft, view.actor, view.at, plan.outcome, view.granted)
     lines = []
     for operation in plan.operations[:_SHOWN]:
         uid = operation.get("uid") or operation.get("entry")
@@ -98,11 +105,9 @@ def _preview(view: DraftView, plan: PastePlan) -> list[dict[str, Any]]:
         }
         line["css"], line["icon"] = draft_text.ICONS.get(operation["op"], ("chg", "pencil"))
         if node is not None and after.sees(node):
-            row = after.row(node, position=(1, 1))
+            old = view.tree.get(node.uid)
+            shares = presentation.change_shares(view.tree.target(old) if old else None, after.tree.target(node))
             line["path"] = after.tree.path(node)
-            line["target"] = presentation.percent(row.target)
-            line["before"] = (
-                presentation.percent(view.tree.target(old)) if (old := view.tree.get(node.uid)) else _("none")
-            )
+            line["target"], line["before"] = shares.after, shares.before if old else _("none")
         lines.append(line)
     return lines

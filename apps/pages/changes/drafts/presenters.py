@@ -129,7 +129,7 @@ def _name(uid: object, tree: DraftTree) -> str:
     return node.name if node is not None else _("an archived entry")
 
 
-DRAFT_WIDTH = 136
+BULLET_WIDTH = 96
 SHARES, PERCENT = "shares", "percent"
 
 
@@ -143,9 +143,9 @@ class DraftLine:
     exact: str
     target: str
     target_before: str
-    change: str
     actual: str
     bar: Bullet | None
+    balance: presentation.Balance
     is_zero: bool
 
     @property
@@ -161,17 +161,11 @@ class DraftLine:
         return "edited" if self.row.status else "shifted" if self.row.is_shifted else ""
 
 
-def draw_draft(
-    rows: Sequence[DraftRow],
-    *,
-    tolerance: Tolerance,
-    mode: str = SHARES,
-    width: int = DRAFT_WIDTH,
-) -> list[DraftLine]:
+def draw_draft(rows: Sequence[DraftRow], *, tolerance: Tolerance, mode: str = SHARES) -> list[DraftLine]:
     """Draw rows of entries; the bars of siblings have one scale."""
     scales = _scales(rows, tolerance)
     rows_below_header = enumerate(rows, start=2)
-    return [_line(row, index, scales, tolerance, mode, width) for index, row in rows_below_header]
+    return [_line(row, index, scales, tolerance, mode) for index, row in rows_below_header]
 
 
 def typed_value(row: DraftRow, mode: str) -> str:
@@ -186,18 +180,7 @@ def percent_value(target: float) -> str:
     return presentation.shares_short(round(target * 100, 2) or float(f"{target * 100:.2g}"))
 
 
-def sum_text(rows: Iterable[DraftRow]) -> str:
-    """Sum of the targets; empty if an entry has no target of its own, or if the sum is 0."""
-    targets = [row.target for row in rows]
-    if not targets or any(target is None for target in targets):
-        return ""
-    total = sum(target or 0.0 for target in targets)
-    return presentation.percent(total) if total else ""
-
-
-def _line(
-    row: DraftRow, index: int, scales: dict[UUID | None, float], tolerance: Tolerance, mode: str, width: int
-) -> DraftLine:
+def _line(row: DraftRow, index: int, scales: dict[UUID | None, float], tolerance: Tolerance, mode: str) -> DraftLine:
     is_root, tolerance = row.node.parent_uid is None, tolerance.at(not row.n_children)
     moved = not is_root and _differs(row)
     bar = None
@@ -208,24 +191,23 @@ def _line(
             target=row.target,
             maximum=scales.get(row.node.parent_uid, 1.0),
             state=state,
-            width=width,
+            width=BULLET_WIDTH,
             tolerance=tolerance,
             before=row.target_before if moved else None,
         )
     beside = (row.target_before, row.target) if moved else ()
     shares = presentation.compare_shares(row.actual, row.target, decimals=presentation.decimals_beside(*beside))
-    changed = presentation.change_shares(row.target_before, row.target, decimals=shares.decimals)
-    before = changed.before if row.target_before is not None else _("none")
+    before = presentation.percent(row.target_before, shares.decimals) if row.target_before is not None else _("none")
     return DraftLine(
         row=row,
         index=index,
         typed="" if is_root else typed_value(row, mode),
         exact=presentation.shares(row.node.shares),
         target=presentation.percent(1.0) if is_root else shares.target,
-        target_before=before.replace("\u00a0%", "") if moved else "",
-        change=changed.change if moved and row.target_before is not None and row.target is not None else "",
+        target_before=before.replace("\u00a0%", "") if moved and before != shares.target else "",
         actual=shares.actual,
         bar=bar,
+        balance=presentation.balance(row.actual, row.target, has_usage=row.has_usage, tolerance=tolerance),
         is_zero=row.node.shares == 0,
     )
 

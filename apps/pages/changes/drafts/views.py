@@ -7,8 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.forms import ValidationError
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -19,13 +18,12 @@ from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
 from apps.core.typed_numbers import read_whole
 from apps.pages.changes.drafts import pages
-from apps.pages.changes.drafts.forms import OWN, read_amount
 from apps.pages.changes.drafts.pages import EditorState
 from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.publishing import revert
 from apps.policies.selectors import get_policy
-from apps.priorities.selectors.draft import DraftView, get_draft_page, trial
+from apps.priorities.selectors.draft import DraftView, get_draft_page
 from apps.web.edit_refusals import message_of
 from apps.web.links import draft_url
 from apps.web.shell import presentation
@@ -102,20 +100,49 @@ def edit(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_safe
 def draft(request: HttpRequest, change_set: int) -> HttpResponse:
-    """The editor; its URL carries the whole state (`open`, `entry`, `q`, `mode`)."""
+    """The editor; its URL carries the whole state (`view`, `group`, `open`, `entry`, `q`, `mode`)."""
     return show(request, pages.open_view(request, change_set), EditorState.of(request.GET))
+
+
+@require_safe
+def former_shares(request: HttpRequest, change_set: int) -> HttpResponse:
+    """Redirect the former address of the bars."""
+    state = request.GET.copy()
+    state.setdefault("view", pages.BARS)
+    return HttpResponsePermanentRedirect(draft_url(change_set, state.urlencode()))
 
 
 def show(request: HttpRequest, view: DraftView, editor: EditorState, *, status: int = 200, **more: Any) -> HttpResponse:
     """Render the editor. more: further context, such as a refusal."""
-    # Links to the same view with shares and with percentages.
-    links = {}
-    for mode in ("shares", "percent"):
-        state = request.GET.copy()
-        state["mode"] = mode
-        links[mode] = f"?{state.urlencode()}"
-    context = pages.page_context(view, editor) | {"links": links, **more}
+    context = pages.page_context(view, editor)
+    state = QueryDict(context["editor"].back)
+    links = {mode: _with_state(state, mode=mode) for mode in (pages.SHARES, pages.PERCENT)}
+    views = {name: _with_state(state, view=name) for name in pages.VIEWS}
+    context |= {"links": links, "views": views, "page_url": draft_url(view.draft.pk), **more}
     return render(request, "pages/changes/drafts/draft.html", context, status=status)
+
+
+def _with_state(state: QueryDict, **changed: str) -> str:
+    """The query of the same page with another state."""
+    link = state.copy()
+    for name, value in changed.items():
+        link[name] = value
+    return f"?{link.urlencode()}"
+
+
+def group_parts(request: HttpRequest, view: DraftView, editor: EditorState, *, announcement: str = "") -> HttpResponse:
+    """Fragments with the draft's bar, the panel, and the numbers of the group."""
+    context = pages.group_context(view, editor) | {"announcement": announcement}
+    response = render(request, "pages/changes/drafts/_group.html", context)
+    response["ETag"] = f'"{view.draft.version}"'
+    return response
+
+
+@require_safe
+@fragment(page_url)
+def group(request: HttpRequest, change_set: int) -> HttpResponse:
+    """Fragment with the current state of a group, which the script fetches after a refusal."""
+    return group_parts(request, pages.open_view(request, change_set), EditorState.of(request.GET))
 
 
 @require_safe
@@ -143,29 +170,6 @@ def rows(request: HttpRequest, change_set: int) -> HttpResponse:
 def panel(request: HttpRequest, change_set: int) -> HttpResponse:
     view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
     return render(request, "pages/changes/drafts/_panel.html", pages.panel_context(view, editor))
-
-
-@require_safe
-@fragment(page_url)
-def siblings(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Fragment with the targets of an entry and its siblings for the shares that are being typed."""
-    view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
-    node = view.require(_entry(editor))
-    typed = request.GET.get("typed", "").strip()
-    context: dict[str, Any] = {"typed": typed}
-    if typed:
-        source: Any = request.GET.get("from", OWN)
-        source = request.GET.getlist("giver") if source == "chosen" else source
-        try:
-            amount = read_amount(typed, mode=editor.mode, source=source)
-            view = trial(view, {"op": "set_shares", "entry": str(node.uid), "shares": amount})
-            node = view.require(node.uid)
-        except ValidationError as error:
-            context["problem"], context["problem_code"] = error.messages[0], error.error_list[0].code
-        except Invalid as error:
-            context["problem"], context["problem_code"] = message_of(error), error.code
-    context |= pages.siblings_context(view, node, editor)
-    return render(request, "pages/changes/drafts/_siblings.html", context, status=422 if "problem" in context else 200)
 
 
 @require_safe

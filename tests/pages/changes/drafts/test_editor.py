@@ -126,7 +126,7 @@ def test_the_page_shows_every_number_in_a_field_and_the_dialogs_are_fragments(
     assert admin.get(url(draft, "?entry=nonsense")).status_code == 422
 
 
-@pytest.mark.parametrize("place", ["", "shares/"])
+@pytest.mark.parametrize("place", ["", "?view=bars"])
 def test_the_page_states_that_it_needs_scripts_and_links_to_what_does_not(
     admin: Client, draft: ChangeSet, place: str
 ) -> None:
@@ -251,18 +251,8 @@ def test_undo_redo_and_exclude_are_forms(admin: Client, draft: ChangeSet, grid: 
     assert "<title>Autumn shares" in text(admin.get(url(draft)))
 
 
-def test_the_strip_previews_typed_values(admin: Client, draft: ChangeSet, grid: Grid) -> None:
-    address = url(draft, f"_siblings?entry={grid.uid('/cms')}&typed=")
-    found = read(admin.get(address + "100", headers=HTMX))
-    assert "52.6" in found.text(f"#sib-{grid.uid('/cms')}")  # 100 of 190
-    assert "100.0" in found.text(".sumline")
-    assert read(admin.get(address + "-3", headers=HTMX), 422).error_codes() == ["negative"]
-    draft.refresh_from_db()
-    assert draft.version == 1
-
-
 def test_fragments_opened_directly_lead_to_the_page(admin: Client, draft: ChangeSet, grid: Grid) -> None:
-    for name in ("_rows", "_panel", "_siblings", "_action", "_operation", "_log", "_update", "_finish"):
+    for name in ("_rows", "_panel", "_effect", "_group", "_action", "_operation", "_log", "_update", "_finish"):
         answer = admin.get(url(draft, name))
         assert (answer.status_code, answer["Location"]) == (303, url(draft)), name
 

@@ -1,7 +1,7 @@
 // Making and moving nodes: geometry goes into SVG attributes, so that no style has to be set.
 const SVG = "http://www.w3.org/2000/svg";
 const SHAPES = new Set(["svg", "g", "rect", "path", "circle", "text", "use", "title"]);
-const sprite = document.querySelector("svg use[href*='icons.svg']")?.getAttribute("href").split("#")[0] ?? "";
+const sprite = document.querySelector("svg use[href*='icons']")?.getAttribute("href").split("#")[0] ?? "";
 
 export function el(name, attributes = {}, ...children) {
   const node = SHAPES.has(name) ? document.createElementNS(SVG, name) : document.createElement(name);

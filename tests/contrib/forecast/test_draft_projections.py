@@ -1,7 +1,8 @@
-"""What a draft's group is predicted while shares are dragged: the forecast of each level."""
+"""The day on target of entries whose shares are edited: that of the forecast of each level."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from apps.core import clock
 from apps.policies.models import ChangeSet
 from apps.priorities.serving.lookup import AccountQuery
 from tests.grants import make_grant
-from tests.pages.changes.drafts.test_draft_shares import HTMX, draft_of, numbers, url
+from tests.pages.changes.drafts.test_draft_shares import BARS, HTMX, draft_of, numbers, url
 from tests.pages.grid import SLUG, Grid, send_mixed_days
 from tests.sign_in import sign_in
 from tests.worlds import fresh_process  # noqa: F401 - fixture
@@ -34,8 +35,8 @@ def weeks(grid: Grid) -> Grid:
     return grid
 
 
-def outlook(client: Client, draft: ChangeSet, **asked: str) -> dict[str, dict[str, Any]]:
-    answer = client.get(url(draft, "_outlook"), asked, headers=HTMX)
+def effect_on(client: Client, draft: ChangeSet, **asked: str) -> dict[str, dict[str, Any]]:
+    answer = client.get(url(draft, "_effect"), asked, headers=HTMX)
     assert answer.status_code == 200, answer.content
     return {row["uid"]: row for row in answer.json()["rows"]}
 
@@ -47,58 +48,66 @@ def forecast_of(path: str) -> Any:
     return next(level for level in found.levels if level.path == path), found.as_of
 
 
+def instant_of(recovery: Any, as_of: datetime) -> str | None:
+    return (as_of + timedelta(seconds=recovery.in_s)).isoformat() if recovery.in_s else None
+
+
 def test_the_prediction_is_the_forecast_of_each_level(weeks: Grid, client: Client) -> None:
     sign_in(client, weeks.admin)
-    rows = outlook(client, draft_of(weeks.admin), group=str(weeks.uid("/")), lines="1")
+    rows = effect_on(client, draft_of(weeks.admin), group=str(weeks.uid("/")))
     assert len(rows) == 3
     for path in ("/atlas", "/biomed", "/cms"):
         level, as_of = forecast_of(path)
         row = rows[str(weeks.uid(path))]
         wanted = level.outlook.to_target.middle
         assert row["target"] == pytest.approx(level.target, abs=1e-15)
-        assert row["in_s"] == wanted.in_s, path
+        assert row["on_target_at"] == instant_of(wanted, as_of), path
         assert row["outcome"] == wanted.outcome
-        assert row["ahead"] == [round(point.likely, 6) for point in level.curve(as_of, 30, 31)]
-        assert [part for _day, part in row["so_far"]] == [round(part, 6) for _at, part in level.past_shares[-14:]]
-    assert len({row["in_s"] for row in rows.values()}) > 1
+    assert len({row["on_target"] for row in rows.values()}) > 1
 
 
 def test_the_prediction_of_a_drop_equals_the_forecast_after_publishing(weeks: Grid, client: Client) -> None:
     sign_in(client, weeks.admin)
     draft, root, uid = draft_of(weeks.admin), str(weeks.uid("/")), str(weeks.uid("/biomed"))
     dropped = {"op": "set_shares", "entry": uid, "shares": "65", "mode": "shares"}
-    tried = outlook(client, draft, group=root, **dropped)
+    tried = effect_on(client, draft, group=root, **dropped)
     assert tried[uid]["target"] == pytest.approx(65 / 135)
     draft.refresh_from_db()
     assert (draft.operations, draft.version) == ([], 1), "asking changes nothing"
-    unchanged = outlook(client, draft, group=root)
+    unchanged = effect_on(client, draft, group=root)
     assert unchanged[uid]["target"] == pytest.approx(0.3)
     assert (unchanged[uid]["outcome"], tried[uid]["outcome"]) == ("not_at_this_pace", "on_target")
     client.post(url(draft, "_operation"), {**dropped, "version": "1"}, headers=HTMX)
-    assert outlook(client, draft, group=root) == tried
+    assert effect_on(client, draft, group=root) == tried
     client.post(url(draft, "_finish"), {"version": "2", "step": "publish", "reason": "More for biomed."})
     weeks.recompute()
     for path in ("/atlas", "/biomed", "/cms"):
-        level, _as_of = forecast_of(path)
+        level, level_as_of = forecast_of(path)
         wanted = level.outlook.to_target.middle
-        assert tried[str(weeks.uid(path))]["in_s"] == pytest.approx(wanted.in_s)
+        row = tried[str(weeks.uid(path))]
+        assert row["outcome"] == wanted.outcome
+        at = row["on_target_at"]
+        in_s = (datetime.fromisoformat(at) - level_as_of).total_seconds() if at else wanted.in_s
+        assert in_s == pytest.approx(wanted.in_s)
 
 
 def test_an_impossible_operation_is_refused_without_a_prediction(grid: Grid, client: Client) -> None:
     sign_in(client, grid.admin)
     draft = draft_of(grid.admin)
     answer = client.get(
-        url(draft, "_outlook"), {"op": "set_shares", "entry": str(grid.uid("/cms")), "shares": "-1"}, headers=HTMX
+        url(draft, "_effect"), {"op": "set_shares", "entry": str(grid.uid("/cms")), "shares": "-1"}, headers=HTMX
     )
     assert (answer.status_code, answer.json()["code"]) == (422, "negative")
-    assert client.get(url(draft, "_outlook")).status_code == 303
+    assert client.get(url(draft, "_effect")).status_code == 303
 
 
 def test_the_prediction_names_no_invisible_entries(closed_grid: Grid, client: Client) -> None:
     lead = User.objects.create_user("lead")
     make_grant(lead, closed_grid.uid("/atlas"), at=clock.now())
     sign_in(client, lead)
-    text = client.get(url(draft_of(lead), "_outlook"), {"lines": "1"}, headers=HTMX).content.decode()
+    text = client.get(
+        url(draft_of(lead), "_effect"), {"group": str(closed_grid.uid("/"))}, headers=HTMX
+    ).content.decode()
     assert [
         name for name in ("biomed", str(closed_grid.uid("/biomed")), str(closed_grid.uid("/cms"))) if name in text
     ] == []
@@ -109,6 +118,6 @@ def test_an_added_entry_has_no_prediction(weeks: Grid, client: Client) -> None:
     draft = draft_of(weeks.admin)
     fields = {"op": "add", "parent": str(weeks.uid("/")), "name": "dune", "kind": "vo", "shares": "50", "version": "1"}
     client.post(url(draft, "_operation"), fields)
-    added = next(row for row in numbers(client.get(url(draft, "shares/")))["rows"] if row["name"] == "dune")
-    row = outlook(client, draft, lines="1")[added["uid"]]
-    assert (row["outcome"], row["on_target"], "ahead" in row) == (None, "–", False)
+    added = next(row for row in numbers(client.get(url(draft), BARS))["rows"] if row["name"] == "dune")
+    row = effect_on(client, draft, rows=added["uid"])[added["uid"]]
+    assert (row["outcome"], row["on_target_at"], row["on_target"]) == (None, None, "–")

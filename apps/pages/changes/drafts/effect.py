@@ -1,0 +1,129 @@
+"""What a draft does to entries that its page shows: targets, ranks, and the day on target, as JSON for the scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_safe
+
+from apps.core.errors import Invalid
+from apps.pages.changes.drafts import pages
+from apps.pages.changes.drafts.forms import read_operation
+from apps.pages.changes.drafts.pages import EditorState
+from apps.pages.changes.drafts.presenters import DraftLine, draw_draft
+from apps.priorities.projections import DraftProjection, Projection, draft_projections_of
+from apps.priorities.rank_effect import RankEffect, rank_effect_of_draft
+from apps.priorities.selectors.draft import DraftRow, DraftView
+from apps.priorities.selectors.draft_group import get_draft_group
+from apps.web.day_on_target import when_text
+from apps.web.edit_refusals import message_of
+from apps.web.links import draft_url
+from apps.web.rank_moves import Places, change_text, places_of
+from apps.web.shell import lines, presentation
+from apps.web.shell.requests import fragment
+
+_MOST_ROWS = 200
+_MOST_LISTED = 4
+
+
+def page_url(change_set: int, **_kwargs: Any) -> str:
+    return draft_url(change_set)
+
+
+@require_safe
+@fragment(page_url)
+def effect(request: HttpRequest, change_set: int) -> HttpResponse:
+    """The effect on the children of `group` and on the entries of `rows`; an operation in the query is tried on top.
+
+    Entries that aren't visible are left out.
+    """
+    try:
+        editor = EditorState.of(request.GET)
+        more = [read_operation(request.GET)] if "op" in request.GET else []
+        view = pages.open_view(request, change_set, more=more)
+        group = [] if editor.group is None else get_draft_group(view, view.require(editor.group)).rows
+        others = _others(view, group, request.GET.get("rows", ""))
+    except Invalid as error:
+        return JsonResponse({"problem": message_of(error), "code": error.code}, status=422)
+    return JsonResponse(effect_json(view, group, others))
+
+
+def _others(view: DraftView, group: Sequence[DraftRow], wanted: str) -> list[DraftRow]:
+    """Rows of the uids that aren't in the group."""
+    uids = [pages.uid_of(text) for text in wanted.split(",")[:_MOST_ROWS] if text]
+    known = {row.node.uid for row in group}
+    nodes = (view.tree.get(uid) for uid in uids if uid not in known)
+    return [view.row(node, position=(1, 1)) for node in nodes if node is not None and view.sees(node)]
+
+
+def effect_json(view: DraftView, group: Sequence[DraftRow], others: Sequence[DraftRow]) -> dict[str, Any]:
+    """The effect as the page shows it: texts, and fractions from 0 to 1. Sums and largest moves are of the group."""
+    ranks = rank_effect_of_draft(view)
+    rows = [*group, *others]
+    projections = draft_projections_of(view, rows)
+    drawn = draw_draft(rows, tolerance=lines.tolerance_of(view.outcome.settings))
+    return {
+        "as_of": None if view.snapshot is None else view.snapshot.as_of.isoformat(),
+        "n_moved": None if ranks is None else ranks.n_moved,
+        "change": change_text(ranks),
+        "lead": lead_text(group, ranks),
+        "most": _moved_most(drawn[: len(group)], ranks),
+        "rows": [_row(line, ranks, projections.get(line.row.node.uid)) for line in drawn],
+    }
+
+
+def _moved_most(drawn: Sequence[DraftLine], ranks: RankEffect | None) -> list[dict[str, Any]]:
+    """Entries whose people move furthest, by name."""
+    moves = [(line, None if ranks is None else ranks.of_entry(line.row.node.uid)) for line in drawn]
+    moved = [(line, each) for line, each in moves if each is not None and each.n_moved]
+    moved.sort(key=lambda pair: -abs(pair[1].furthest))
+    return [
+        {"name": line.row.node.name, "target_text": line.target, "places": places_of(each)._asdict()}
+        for line, each in moved[:_MOST_LISTED]
+    ]
+
+
+def lead_text(rows: Sequence[DraftRow], ranks: RankEffect | None) -> str:
+    """76 people change rank. 26 other targets drop by 5.0 %: of their value, by as much as each drops at most."""
+    parts = []
+    if ranks is not None and ranks.n_moved:
+        n = presentation.count(ranks.n_moved)
+        parts.append(ngettext("%(n)s person changes rank.", "%(n)s people change rank.", ranks.n_moved) % {"n": n})
+    drops = [1 - row.target / row.target_before for row in rows if row.is_shifted and row.target and row.target_before]
+    drops = [drop for drop in drops if drop > 0]
+    if drops:
+        text = ngettext("%(n)s other target drops by %(part)s.", "%(n)s other targets drop by %(part)s.", len(drops))
+        part = presentation.percent(max(drops), presentation.decimals_beside(0.0, max(drops)))
+        parts.append(text % {"n": presentation.count(len(drops)), "part": part})
+    return " ".join(parts)
+
+
+def _row(line: DraftLine, ranks: RankEffect | None, projected: DraftProjection | None) -> dict[str, Any]:
+    row = line.row
+    places = Places("", "", "") if ranks is None else places_of(ranks.of_entry(row.node.uid))
+    after = projected.after if projected is not None else None
+    return {
+        "uid": str(row.node.uid),
+        "target": row.target,
+        "target_text": line.target,
+        "before_text": line.target_before,
+        "balance": line.balance.text,
+        "state": line.balance.state.value,
+        "places": places._asdict(),
+        "outcome": None if after is None else after.outcome,
+        "on_target_at": None if after is None or after.on_target_at is None else after.on_target_at.isoformat(),
+        "on_target": _when(row, after),
+        "on_target_before": _when(row, projected.before if projected is not None else None),
+    }
+
+
+def _when(row: DraftRow, projection: Projection | None) -> str:
+    if row.actual is None or row.node.shares is None:
+        return presentation.UNKNOWN
+    if not row.has_usage:
+        return _("no demand")
+    return presentation.UNKNOWN if projection is None else when_text(projection.outcome, projection.on_target_at)
