@@ -59,7 +59,7 @@ BESIDES = (
     "exa",  # manager of /physics in the past, with a draft that is still open
 )
 REFUSALS = (302, 401, 403, 404)  # 302: redirect to the sign-in form
-UIDS = {"physics": "/physics", "bob": "/physics/bob", "alice": "/physics/alice"}
+UIDS = {"root": "/", "physics": "/physics", "bob": "/physics/bob", "alice": "/physics/alice"}
 SHARES = {"op": "set_shares", "entry": "/physics/bob", "shares": 3}
 # Addresses and answers that rows of several features share.
 OPEN = "200 200 200 200 200 200 200 200 200 200 200"

@@ -399,14 +399,21 @@ ROWS = [
     Row(API + "tokens/<int:token>/revoke", "/api/v1/tokens/{token}/revoke",
         "401 404 404 204 404 204 403 403 403 401 401", "post", remakes="token"),
     # --- Pages: a token opens none of them
-    Row("", "/", "302 200 200 200 200 200 302 302 302 302 302", besides="rex 200"),  # the own role has ended
+    # Without a policy to see it says so; a user without a role is sent to their own priority.
+    Row("", "/", "302 200 302 200 200 200 302 302 302 302 302", besides="rex 302"),  # the own role has ended
     *(
         Row(f"_{card}", f"/_{card}", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX)
-        for card in ("mine", "verdict", "sources", "recent")
+        for card in ("mine", "verdict", "attention", "recent")
     ),
-    Row("_attention", "/_attention", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, besides="rex 200"),
-    Row("_top", "/_top", "302 200 200 200 200 200 302 302 302 302 302", word=">physics<",
-        readers="alice pia admin vera dora", headers=HTMX),
+    Row("_ends", "/_ends", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, besides="rex 200"),
+    Row("_children", "/_children?level={root}", "302 404 200 200 200 200 302 302 302 302 302", word=">physics<",
+        readers="alice pia admin vera dora", headers=HTMX, besides="vera 200 dora 200"),
+    Row("_children", "/_children?level={physics}", "302 404 200 200 404 200 302 302 302 302 302", word=">bob<",
+        readers="pia admin dora", headers=HTMX, besides="vera 200 dora 200"),
+    Row("overview/decide/", "/overview/decide/?policy=grid", "302 404 404 403 404 303 302 302 302 302 302", "post",
+        {"step": "grant", "request": "{request}:2"}, besides="dora 403", remakes="request"),
+    Row("overview/decide/", "/overview/decide/?policy=grid", "302 404 404 403 404 303 302 302 302 302 302", "post",
+        {"step": "decline", "request": "{request}:2", "text": "no"}, besides="dora 403", remakes="request"),
     Row("_deviation", "/_deviation", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
     Row("overview/figures/deviation", "/overview/figures/deviation", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("overview/figures/deviation.<str:form>", "/overview/figures/deviation.csv",

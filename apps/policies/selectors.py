@@ -141,9 +141,16 @@ _MOST_SEARCHED = 2_000
 
 
 def list_revisions(
-    *, policy: Policy, sees: Visibility, before: int | None = None, query: str = "", limit: int
+    *,
+    policy: Policy,
+    sees: Visibility,
+    before: int | None = None,
+    query: str = "",
+    at: UUID | None = None,
+    limit: int,
 ) -> list[Revision]:
     """List revisions, newest first, without trees and settings. before: cursor. query: part of the reason or author.
+    at: an entry; only revisions that changed it or one of its children.
 
     sees: what the reader sees of the present tree; what only others see is cleared, and not found by a query.
     """
@@ -152,8 +159,15 @@ def list_revisions(
         by_name = Q(author_name__icontains=query) | Q(author_name__in=usernames_like(query))
         revisions = revisions.filter(Q(reason__icontains=query) | by_name)
     revisions = revisions if before is None else revisions.filter(number__lt=before)
+    if at is not None:
+        revisions = revisions.filter(number__in=_numbers_at(policy, at))
     rows = hide_outside(revisions.select_related("change_set")[: _MOST_SEARCHED if query else limit], sees)
     return [revision for revision in rows if not (query and revision.is_outside_view)][:limit]
+
+
+def _numbers_at(policy: Policy, uid: UUID) -> set[int]:
+    versions = Entry.objects.filter(Q(uid=uid) | Q(parent_uid=uid), policy=policy).values_list("since", "until")
+    return {number for span in versions.iterator() for number in span if number is not None}
 
 
 def entry_history(*, policy: Policy, uid: UUID, limit: int = 20, until: int | None = None) -> list[EntryChange]:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from apps.core import clock
-from apps.pages.overview import presenters
+from apps.pages.overview import cards, presenters
 from apps.policies.models import Pin, Policy
 from apps.runs.services import work_run_now
 from apps.series.runs import enqueue_series_build
@@ -83,16 +83,16 @@ def test_a_failed_card_is_retried_alone(grid: Grid, visit: Open, monkeypatch: py
         raise RuntimeError("broken")
 
     with monkeypatch.context() as patch:
-        presenters.last_good.clear()
-        patch.setattr(presenters, "_sources", fail)
+        cards.last_good.clear()
+        patch.setattr(presenters, "_recent", fail)
         page = window.go("/")
-        expect(page.locator("#sources .broken")).to_be_visible()
-        expect(page.locator("#top")).to_contain_text("biomed")
+        expect(page.locator("#recent .broken")).to_be_visible()
+        expect(page.locator("#children")).to_contain_text("biomed")
         assert window.axe() == []
         if SHOTS:
             page.screenshot(path=f"{SHOTS}/overview-broken.png", full_page=True)
-    page.locator("#sources .broken a").click()
-    expect(page.locator("#sources")).to_contain_text("Cluster A")
+    page.locator("#recent .broken a").click()
+    expect(page.locator("#recent")).to_contain_text("First division.")
     expect(page.locator(".broken")).to_have_count(0)
 
 

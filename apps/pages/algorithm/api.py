@@ -35,6 +35,13 @@ class AnyValueField(serializers.Field[Any, Any, Any, Any]):
         return value
 
 
+class BoundField(serializers.FloatField):
+    """A bound as declared: whole for a parameter that takes whole numbers."""
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
 ParameterSerializer = record_serializer(
     Parameter,
     only="name label default unit allowed condition minimum maximum choices",
@@ -45,6 +52,8 @@ ParameterSerializer = record_serializer(
         "choices": "Empty: any value that `allowed` describes",
     },
     default=AnyValueField(),
+    minimum=BoundField(allow_null=True),
+    maximum=BoundField(allow_null=True),
 )
 
 

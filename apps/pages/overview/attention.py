@@ -1,10 +1,10 @@
-"""What needs attention on the overview, each with an action and its URL."""
+"""What needs attention, by kind, each with an action and its URL; and what ends soon."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 import numpy as np
 from django.urls import reverse
@@ -21,10 +21,11 @@ from apps.mapping.attachments import key_of
 from apps.mapping.claims import list_claims
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rule_set
-from apps.pages.overview.verdict import compared, distance
 from apps.policies.access.role_holders import GrantState, name_of
-from apps.policies.requests.inbox import Inbox, get_inbox
-from apps.priorities import selectors
+from apps.policies.models import ChangeSet
+from apps.policies.operations.dated_shares import is_boost
+from apps.policies.requests.inbox import Inbox
+from apps.priorities.request_evidence import get_request_evidence
 from apps.priorities.selectors import Overview
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.selectors.visible_snapshot import list_local_only
@@ -32,10 +33,9 @@ from apps.runs.models import Run
 from apps.usage import selectors as usage
 from apps.usage.quality import findings as quality
 from apps.web import conditions
+from apps.web.links import review_url
+from apps.web.request_texts import request_title
 from apps.web.shell import lines, presentation
-from apps.web.shell.lines import Line
-from apps.web.shell.presentation import long_day
-from apps.web.svg.bars import State
 
 _RECENT = timedelta(days=7)
 MOST_EACH = 3
@@ -49,8 +49,9 @@ _OUTDATED = {
 
 @dataclass(frozen=True, slots=True)
 class AttentionItem:
-    """One matter, with its action and URL."""
+    """One matter of a kind, with its action and URL. day: when something ends."""
 
+    kind: str
     key: str
     icon: str
     title: str
@@ -58,53 +59,114 @@ class AttentionItem:
     url: str
     action: str
     classes: str = ""
+    day: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedItem:
+    """A request for shares that waits for the reader. target, target_after: of the entry, as texts."""
+
+    change_set: ChangeSet
+    title: str
+    target: str
+    target_after: str
+    used: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class AttentionKind:
+    """All matters of one kind. n: how many there are, also those that aren't listed, which are at `url`."""
+
+    kind: str
+    title: str
+    items: Sequence[AttentionItem]
+    n: int
+    url: str = ""
+    asked: Sequence[AskedItem] = ()
+
+
+ENDS = "ends"
+# In the order of the page. What isn't named here comes last.
+_TITLES = {
+    "requests": gettext_lazy("Requests for shares"),
+    "reviews": gettext_lazy("Reviews"),
+    "claims": gettext_lazy("Account claims"),
+    "data": gettext_lazy("Usage data"),
+    "sites": gettext_lazy("Other sites"),
+    "notices": gettext_lazy("Notices"),
+}
 
 
 def list_attention_items(
-    view: PolicyView, overview: Overview, drawn: list[Line], *, at: datetime, actor: Actor
+    view: PolicyView, overview: Overview, inbox: Inbox, *, at: datetime, actor: Actor
 ) -> list[AttentionItem]:
-    """Concerns in order: decisions, failures, what ends soon, then entries outside their tolerance."""
-    inbox = get_inbox(at=at, actor=actor)
+    """All matters except requests; those of kind ENDS are dates, which another card lists."""
     return [
-        *_decisions(inbox),
+        *_reviews(inbox),
         *_claims(view, at, actor),
-        *_late(view, actor),
-        *_peer_items(view, at, actor),
         *_failed(at, actor),
         *_unmapped(overview, actor),
         *_held(actor),
+        *_peer_items(view, at, actor),
         *_ending_items(inbox),
         *(item for plugin in plugins() for item in plugin.attention_items(view=view, at=at, actor=actor)),
-        *_outside(drawn),
     ]
 
 
-def _decisions(inbox: Inbox) -> Iterator[AttentionItem]:
-    url = reverse("dashboard:inbox")
+def list_kinds(items: Sequence[AttentionItem], inbox: Inbox, actor: Actor) -> list[AttentionKind]:
+    """Matters by kind; of each kind the first three."""
+    by_kind: dict[str, list[AttentionItem]] = {kind: [] for kind in _TITLES}
+    for item in items:
+        if item.kind != ENDS:
+            by_kind.setdefault(item.kind, []).append(item)
+    inbox_url = reverse("dashboard:inbox")
+    kinds = []
     if inbox.requests:
-        n = len(inbox.requests)
-        title = ngettext("%(n)s request for shares", "%(n)s requests for shares", n) % {"n": n}
-        names = list(dict.fromkeys(display_name(each.author_name) for each in inbox.requests))
-        yield AttentionItem(
-            "requests",
-            "message",
-            title,
-            ", ".join(names[:3]) + (", …" if len(names) > 3 else ""),
-            url,
-            _("Answer"),
-            "warn",
-        )
+        asked = [_asked(each, actor) for each in inbox.requests[:MOST_EACH]]
+        kinds.append(AttentionKind("requests", str(_TITLES["requests"]), (), len(inbox.requests), inbox_url, asked))
+    for kind, same in by_kind.items():
+        if same:
+            n = len(inbox.reviews) if kind == "reviews" else len(same)
+            url = inbox_url if kind == "reviews" else ""
+            kinds.append(AttentionKind(kind, str(_TITLES.get(kind, kind)), same[:MOST_EACH], n, url))
+    return kinds
+
+
+def list_ends(items: Sequence[AttentionItem]) -> list[AttentionItem]:
+    """What ends soon, the next first."""
+    return sorted((item for item in items if item.kind == ENDS), key=lambda item: item.day or date.max)
+
+
+def _asked(change_set: ChangeSet, actor: Actor) -> AskedItem:
+    evidence = get_request_evidence(change_set, actor=actor, with_ranks=False)
+    entry = evidence.entry
+    shares = presentation.change_shares(entry.target if entry else None, evidence.target_after)
+    return AskedItem(
+        change_set=change_set,
+        title=request_title(evidence, entry.name if entry else _("an entry that is archived")),
+        target=shares.before if entry else "",
+        target_after=shares.after if evidence.target_after is not None else "",
+        used=presentation.percent(entry.actual, shares.decimals) if entry else "",
+        problem=evidence.problem,
+    )
+
+
+def _reviews(inbox: Inbox) -> Iterator[AttentionItem]:
     for change_set in inbox.reviews[:MOST_EACH]:
-        title = _("Review: %(title)s") % {"title": presentation.title_of(change_set)}
         n = len(change_set.operations)
         text = ngettext("%(policy)s: %(n)s edit, %(author)s", "%(policy)s: %(n)s edits, %(author)s", n)
         text %= {"policy": change_set.policy.name, "n": n, "author": display_name(change_set.author_name)}
-        where = reverse("dashboard:change", kwargs={"change_set": change_set.pk})
-        yield AttentionItem("review", "git-pull-request", title, text, where, _("Review"), "warn")
-    more = len(inbox.reviews) - MOST_EACH
-    if more > 0:
-        title = ngettext("%(n)s more", "%(n)s more", more) % {"n": more}
-        yield AttentionItem("more_reviews", "git-pull-request", title, "", url, _("Review"), "warn")
+        yield AttentionItem(
+            "reviews",
+            "review",
+            "git-pull-request",
+            presentation.title_of(change_set),
+            text,
+            review_url(change_set.pk),
+            _("Review"),
+            "warn",
+        )
 
 
 def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionItem]:
@@ -122,14 +184,7 @@ def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionI
         "who": first.claim.user,
         "account": f"{first.claim.namespace}:{first.claim.user_name}",
     }
-    yield AttentionItem("claims", "id-badge-2", title, text, url, _("Decide"), "warn")
-
-
-def _late(view: PolicyView, actor: Actor) -> Iterator[AttentionItem]:
-    fresh = selectors.freshness(policy_slug=view.policy.slug, actor=actor)
-    for problem in fresh.problems:
-        title, url = problem, reverse("dashboard:sources")
-        yield AttentionItem("late", "clock", title, "", url, _("View"), "warn")
+    yield AttentionItem("claims", "claims", "id-badge-2", title, text, url, _("Decide"), "warn")
 
 
 def _peer_items(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionItem]:
@@ -137,7 +192,7 @@ def _peer_items(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Attent
     fallen = list_local_only(view)
     for each in fallen[:MOST_EACH]:
         url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
-        yield AttentionItem("local_only", "world", each.title.text, each.reason, url, _("View"), "warn")
+        yield AttentionItem("sites", "local_only", "world", each.title.text, each.reason, url, _("View"), "warn")
     reported = {each.uid for each in fallen}
     place = MountablePolicy(view.policy, at, actor)
     outdated = [_outdated(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in reported]
@@ -168,7 +223,9 @@ def _outdated(
         age = _("Last contact %(age)s ago.") % {"age": presentation.age(age_s)}
     acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
     acting = conditions.meanwhile(acts)
-    return AttentionItem(f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("View"), "warn")
+    return AttentionItem(
+        "sites", f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("View"), "warn"
+    )
 
 
 def _failed(at: datetime, actor: Actor) -> Iterator[AttentionItem]:
@@ -179,7 +236,7 @@ def _failed(at: datetime, actor: Actor) -> Iterator[AttentionItem]:
             title = _("Import of %(file)s failed") % {"file": usage_import.file_name}
             url = reverse("dashboard:import", kwargs={"import_id": usage_import.pk})
             yield AttentionItem(
-                "import_failed", "alert-octagon", title, usage_import.run.error[:200], url, _("Why"), "bad"
+                "data", "import_failed", "alert-octagon", title, usage_import.run.error[:200], url, _("Why"), "bad"
             )
 
 
@@ -191,7 +248,7 @@ def _unmapped(overview: Overview, actor: Actor) -> Iterator[AttentionItem]:
     url = reverse("dashboard:mappings", kwargs={"policy": overview.policy_slug})
     hours = presentation.core_hours(overview.unmapped_core_s)
     title, text = title % {"n": presentation.count(n)}, _("%(hours)s core-h") % {"hours": hours}
-    yield AttentionItem("unmapped", "user-question", title, text, url, _("Decide"), "warn")
+    yield AttentionItem("data", "unmapped", "user-question", title, text, url, _("Decide"), "warn")
 
 
 def _held(actor: Actor) -> Iterator[AttentionItem]:
@@ -203,34 +260,23 @@ def _held(actor: Actor) -> Iterator[AttentionItem]:
         text = _(
             "Two sources reported the same hours of a site. The later report is held until an administrator decides."
         )
-        yield AttentionItem("held", "stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
+        yield AttentionItem("data", "held", "stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
 
 
 def _ending_items(inbox: Inbox) -> Iterator[AttentionItem]:
     """Shares, boosts and roles of the inbox that end soon."""
     for shares in inbox.shares[:MOST_EACH]:
-        day = long_day(shares.dates.ends_on) if shares.dates.ends_on else ""
         url = lines.entry_url(shares.policy.slug, shares.uid, shares.name)
-        title = _("%(name)s: shares end %(day)s") % {"name": shares.name, "day": day}
-        yield AttentionItem("shares_end", "calendar", title, shares.path, url, _("View"))
+        title = _("Boost of %(name)s") if is_boost(shares.dates) else _("Shares of %(name)s")
+        title %= {"name": shares.name}
+        yield AttentionItem(ENDS, "shares_end", "clock", title, shares.path, url, _("View"), day=shares.dates.ends_on)
     for ending in inbox.grants[:MOST_EACH]:
         grant = ending.line.grant
         who = _("You") if ending.line.is_own else name_of(grant)
-        day = long_day(grant.expires_at.date()) if grant.expires_at else ""
         is_over = ending.line.state is GrantState.EXPIRED
-        text = _("%(entry)s, expired %(day)s") if is_over else _("%(entry)s, until %(day)s")
-        text %= {"entry": ending.line.entry_name, "day": day}
+        text = _("%(entry)s, expired") if is_over else _("%(entry)s")
+        text %= {"entry": ending.line.entry_name}
         url = reverse("dashboard:access", kwargs={"policy": ending.policy.slug})
         title = _("%(who)s: %(role)s") % {"who": who, "role": grant.get_role_display()}
-        yield AttentionItem("role_ends", "key", title, text, url, _("View"))
-
-
-def _outside(drawn: list[Line]) -> Iterator[AttentionItem]:
-    out = [line for line in compared(drawn) if line.balance and line.balance.state in {State.OVER, State.UNDER}]
-    for line in sorted(out, key=distance, reverse=True)[:MOST_EACH]:
-        if line.balance is None:
-            continue
-        text = _("%(actual)s, target %(target)s") % {"actual": line.actual, "target": line.target}
-        title = f"{line.entry.name}: {line.balance.text}"
-        state, icon = line.balance.state, line.balance.icon
-        yield AttentionItem(state.value, icon, title, text, line.url, _("Why"), f"{state} solid")
+        day = grant.expires_at.date() if grant.expires_at else None
+        yield AttentionItem(ENDS, "role_ends", "key", title, text, url, _("View"), day=day)

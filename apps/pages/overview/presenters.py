@@ -1,135 +1,71 @@
-"""The cards of the overview, built one by one: a card that fails shows an error and the page stays."""
+"""The home of a level as cards: what is said of it, its children, what needs attention, what ends, what changed."""
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from math import nan
 from typing import Any
+from uuid import UUID
 
-import numpy as np
-import numpy.typing as npt
-from cachetools import LRUCache
 from django.http import HttpRequest
-from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.core import clock
-from apps.core.errors import DomainError
 from apps.engine import convergence
 from apps.explain.my_priority import get_my_priority
-from apps.pages.overview import verdict
-from apps.pages.overview.attention import list_attention_items
-from apps.policies.requests.group_division import list_managed_groups
-from apps.priorities.pins import list_pinned, pinned_among
+from apps.pages.overview import children, verdict
+from apps.pages.overview.attention import AttentionItem, list_attention_items, list_ends, list_kinds
+from apps.pages.overview.cards import Card
+from apps.policies.access.own_levels import list_own_levels
+from apps.policies.requests.inbox import Inbox, get_inbox
+from apps.priorities.pins import list_pinned
+from apps.priorities.projections import Projection, projections_of
 from apps.priorities.selectors import Overview
 from apps.priorities.selectors.overview import overview_of
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.series.daily_series import DailySeries, SeriesState, site_zone
+from apps.series.convergence.recent_days import RecentDays
+from apps.series.daily_series import SeriesState, site_zone
 from apps.series.stored_series import load_children, series_state
 from apps.series.visible_days import as_visible
 from apps.web.account_explanation import AccountExplanation, build_account_explanation
 from apps.web.figures import Figure
 from apps.web.figures.deviation import DeviationDay, deviation_figure
-from apps.web.links import group_url
 from apps.web.shell import lines, presentation
 from apps.web.shell.figure_frames import framed
 from apps.web.shell.lines import Line
 from apps.web.shell.requests import actor_of
-from apps.web.source_lines import lines_of
-from apps.web.svg import bars, sparkline
-from apps.web.svg.sparkline import Sparkline, draw_sparkline
-
-logger = logging.getLogger(__name__)
-
-KEPT_FOR = timedelta(minutes=15)  # longest age of the last good content, shown to the same user only
-_MOST_KEPT = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """One part of a page: its element id, its URL and how it is filled.
-
-    build: returns the template context; None if there is nothing to show, and then no card. label: id of the title in
-    the template, by default made of the name.
-    """
-
-    name: str
-    title: str
-    template: str
-    url: str
-    build: Callable[[], Mapping[str, Any] | None]
-    css: str = "card"
-    label: str = ""
-
-
-class _LastGood:
-    """The last complete content of each card, by user and URL, in this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: LRUCache[tuple[Any, ...], tuple[datetime, str]] = LRUCache(_MOST_KEPT)
-
-    def keep(self, key: tuple[Any, ...], at: datetime, inside: str) -> None:
-        with self._lock:
-            self._known[key] = at, inside
-
-    def find(self, key: tuple[Any, ...], at: datetime) -> tuple[datetime, str] | None:
-        with self._lock:
-            cached = self._known.get(key)
-        return cached if cached is not None and at - cached[0] <= KEPT_FOR else None
-
-    def clear(self) -> None:
-        with self._lock:
-            self._known.clear()
-
-
-last_good = _LastGood()
-
-
-def draw_card(request: HttpRequest, card: Card, page_url: str) -> str:
-    """HTML of a card, "" if there is nothing to show. Never raises: errors are shown in the card."""
-    key = (request.user.pk, card.url, get_language())
-    now = clock.now()
-    problem, inside, since = "", "", None
-    try:
-        context = card.build()
-        if context is None:
-            return ""
-        inside = render_to_string(card.template, {"card": card, **context}, request)
-        last_good.keep(key, now, inside)
-    except DomainError as error:
-        problem = error.message
-    except Exception:  # any failure is limited to its card
-        logger.exception("Card %s", card.name)
-        problem = _("This part could not be loaded.")
-        kept = last_good.find(key, now)
-        if kept is not None:
-            since, inside = kept
-    shown = {"card": card, "inside": inside, "problem": problem, "since": since, "page_url": page_url}
-    return render_to_string("web/_card.html", shown, request)
-
+from apps.web.svg import bars
 
 SHOWN = 12
-WIDTH = 200
+WIDTH = 88
 DAYS = 30
-MOST_LED = 5
-MOST_SOURCES = 5
 
 
 @dataclass(frozen=True)
-class OverviewData:
-    """Data that the cards of one response share; each part is loaded on first use."""
+class LevelChoice:
+    """A level that the reader may choose."""
+
+    uid: UUID
+    name: str
+    is_current: bool
+
+
+@dataclass(frozen=True)
+class HomeData:
+    """Data that the cards of one response share; each part is loaded on first use. level: its uid; None: the reader's.
+
+    refusal, refused_text: why chosen requests weren't answered, and the comment that was typed.
+    """
 
     request: HttpRequest
     policy_slug: str
+    level: UUID | None = None
+    refusal: str = ""
+    refused_text: str = ""
 
     @cached_property
     def actor(self) -> Actor:
@@ -144,14 +80,47 @@ class OverviewData:
         return open_view(policy_slug=self.policy_slug, actor=self.actor)
 
     @cached_property
-    def overview(self) -> Overview:
-        return overview_of(self.view)
+    def own_levels(self) -> list[int]:
+        view = self.view
+        return list_own_levels(policy=view.policy, tree=view.tree, actor=self.actor, at=self.now)
 
     @cached_property
-    def ranked(self) -> list[Line]:
-        """Entries at the top of the tree, the largest target first."""
+    def at(self) -> int:
+        """Index of the level's entry; NotFound for one that the reader may not see."""
+        if self.level is not None:
+            return self.view.require(self.level)
+        return next(iter(self.own_levels), 0)
+
+    @cached_property
+    def choices(self) -> list[LevelChoice]:
+        """Own levels and the whole, by path; empty if there is only one."""
+        tree = self.view.tree
+        found = sorted({0, self.at, *self.own_levels}, key=tree.path)
+        if len(found) < 2:
+            return []
+        whole = _("All of %(name)s") % {"name": self.view.policy.name}
+        return [LevelChoice(tree.uuid(i), tree.name[i] if i else whole, i == self.at) for i in found]
+
+    @property
+    def query(self) -> str:
+        """Query string of the level's addresses."""
+        level = f"&level={self.view.tree.uuid(self.at)}" if self.at else ""
+        return f"?policy={self.policy_slug}{level}"
+
+    @property
+    def level_url(self) -> str:
+        tree = self.view.tree
+        return lines.entry_url(self.policy_slug, tree.uuid(self.at), tree.name[self.at])
+
+    @cached_property
+    def overview(self) -> Overview:
+        return overview_of(self.view, self.at)
+
+    @cached_property
+    def drawn(self) -> list[Line]:
+        """Children of the level, the largest target first."""
         overview = self.overview
-        rows = sorted(overview.top, key=lambda row: (-(row.target or 0.0), row.name))
+        rows = sorted(overview.children, key=lambda row: (-(row.target or 0.0), row.name))
         return lines.draw_lines(
             rows,
             lines.LineContext(
@@ -164,39 +133,41 @@ class OverviewData:
 
     @cached_property
     def against_target(self) -> bool:
-        return bars.differ_tenfold(row.target or 0.0 for row in self.overview.top)
+        return bars.differ_tenfold(row.target or 0.0 for row in self.overview.children)
+
+    @cached_property
+    def shown(self) -> list[Line]:
+        """The children that are listed, the furthest from its target first."""
+        return children.by_distance(self.drawn)[:SHOWN]
+
+    @cached_property
+    def projections(self) -> Mapping[UUID, Projection]:
+        return projections_of(self.view, [line.entry.uid for line in self.shown])
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        return get_inbox(at=self.now, actor=self.actor)
+
+    @cached_property
+    def attention_items(self) -> list[AttentionItem]:
+        return list_attention_items(self.view, self.overview, self.inbox, at=self.now, actor=self.actor)
 
     @cached_property
     def state(self) -> SeriesState:
         return series_state(self.view.policy)
 
     @cached_property
-    def series(self) -> DailySeries:
-        """Daily series of the root's children over the last 30 complete days."""
+    def days(self) -> RecentDays:
+        """The last 30 complete days of the level's children, as the reader may see them."""
         to_on = self.now.astimezone(site_zone()).date()
-        root = self.view.tree.uuid(0)
-        return load_children(self.view.policy, root, from_on=to_on - timedelta(days=DAYS), to_on=to_on)
-
-    @cached_property
-    def visible_series(self) -> tuple[DailySeries, npt.NDArray[np.bool_]]:
-        """The daily series with a mask of the numbers that the actor may see."""
-        return as_visible(self.series, view=self.view)
-
-    def trend(self, line: Line) -> Sparkline | None:
-        """Sparkline of an entry over the last days, in the colour of its present state."""
-        series, visible = self.visible_series
-        at = {uid: place for place, uid in enumerate(series.uids)}.get(line.entry.uid)
-        if at is None or line.balance is None:
-            return None
-        known = (visible & series.competes & (series.peers_decayed > 0))[at, -sparkline.DAYS :]
-        actual = convergence.actual_share(series.decayed[at], series.peers_decayed[at])[-sparkline.DAYS :]
-        return draw_sparkline(np.where(known, actual, nan).tolist(), line.entry.target, state=line.balance.state.value)
+        uid = self.view.tree.uuid(self.at)
+        series = load_children(self.view.policy, uid, from_on=to_on - timedelta(days=DAYS), to_on=to_on)
+        return RecentDays(self.view, *as_visible(series, view=self.view))
 
     @cached_property
     def deviation(self) -> list[DeviationDay]:
         """Share-weighted |actual − target| by day, over entries whose numbers the actor may see."""
-        series, visible = self.visible_series
-        counts = visible & series.competes & (series.peers_decayed > 0)
+        series, counts = self.days.series, self.days.counts
         actual = convergence.actual_share(series.decayed, series.peers_decayed)
         mean, there = convergence.mean_deviation(actual, series.target, counts)
         n_compared = counts.sum(axis=0)
@@ -206,25 +177,24 @@ class OverviewData:
         ]
 
 
-def cards_of(data: OverviewData) -> dict[str, Card]:
+def cards_of(data: HomeData) -> dict[str, Card]:
     """Cards by name; each has a URL of its own."""
     made = (
-        ("mine", _("Your priority"), _mine, "card verdict mb"),
         ("verdict", _("Verdict"), _verdict, "card verdict"),
-        ("top", _("Top-level shares"), _top, "card"),
+        ("children", _("Shares"), _children, "card"),
         ("deviation", _("Deviation, last 30 days"), _deviation, ""),
-        ("pins", _("Pinned"), _pins, "card"),
+        ("recent", _("Changes"), _recent, "card"),
         ("attention", _("Needs attention"), _attention, "card"),
-        ("sources", _("Usage sources"), _sources, "card"),
-        ("recent", _("Published changes"), _recent, "card"),
+        ("ends", _("Ends soon"), _ends, "card"),
+        ("pins", _("Pinned"), _pins, "card"),
+        ("mine", _("Your own jobs"), _mine, "card"),
     )
-    query = f"?policy={data.policy_slug}" + ("" if _by_balance(data) else "&sort=target")
     return {
         name: Card(
             name=name,
             title=title,
             template=f"pages/overview/_{name}.html",
-            url=reverse(f"dashboard:overview-{name}") + query,
+            url=reverse(f"dashboard:overview-{name}") + data.query,
             build=_bound(build, data),
             css=css,
             label="fig-deviation-title" if name == "deviation" else "",
@@ -233,70 +203,78 @@ def cards_of(data: OverviewData) -> dict[str, Card]:
     }
 
 
-def _bound(
-    build: Callable[[OverviewData], Mapping[str, Any] | None], data: OverviewData
-) -> Callable[[], Mapping[str, Any] | None]:
+def _bound(build: Callable[[HomeData], Mapping[str, Any] | None], data: HomeData) -> Callable[[], Any]:
     return lambda: build(data)
 
 
-def _mine(data: OverviewData) -> Mapping[str, Any] | None:
-    """The best account of the actor; None for administrators and for users without an account."""
-    story = own_priority_summary(data.actor)
-    return None if story is None else {"mine": story}
-
-
-def own_priority_summary(actor: Actor) -> AccountExplanation | None:
-    if actor.is_admin:
-        return None
-    ranked = [explanation for explanation in get_my_priority(actor=actor) if not explanation.error]
-    return build_account_explanation(ranked[0]) if ranked else None
-
-
-def managed_groups(actor: Actor, at: datetime) -> list[dict[str, str]]:
-    """Groups that the actor leads, as links."""
-    led = list_managed_groups(at=at, actor=actor)
-    return [{"name": each.name, "url": group_url(each.policy_slug, each.uid)} for each in led[:MOST_LED]]
-
-
-def _verdict(data: OverviewData) -> Mapping[str, Any]:
-    overview = data.overview
+def _verdict(data: HomeData) -> Mapping[str, Any]:
+    overview, drawn = data.overview, data.drawn
     return {
         "overview": overview,
-        "verdict": verdict.verdict(data.ranked, sees_all=not overview.n_hidden),
-        "within_band": verdict.within_band(data.ranked),
-        "furthest": verdict.furthest(data.ranked, overview),
-        "idle": verdict.idle_text(data.ranked),
-        "deviation": verdict.deviation_now(data.ranked),
-        "is_end_user": not data.actor.is_admin,
+        "choices": data.choices,
+        "verdict": verdict.verdict(drawn, overview),
+        "within_band": verdict.within_band(drawn),
+        "whole": verdict.whole_text(overview),
+        "furthest": verdict.furthest(drawn, overview),
+        "idle": verdict.idle_text(drawn),
+        "next": verdict.on_target_next(data.shown, data.projections),
+        "longest": verdict.off_longest(drawn, data.days),
+        "deviation": verdict.deviation_now(drawn),
+        "n_to_decide": data.inbox.n_waiting,
+        "is_admin": data.actor.is_admin,
     }
 
 
-def _top(data: OverviewData) -> Mapping[str, Any]:
-    ranked = list(data.ranked)
-    if _by_balance(data):
-        ranked.sort(key=lambda line: -verdict.distance(line))
-    rest = ranked[SHOWN:]
-    pinned = pinned_among(
-        policy_slug=data.policy_slug, uids=[line.entry.uid for line in ranked[:SHOWN]], actor=data.actor
+def _children(data: HomeData) -> Mapping[str, Any]:
+    overview = data.overview
+    facts = children.ChildFacts(
+        view=data.view,
+        overview=overview,
+        days=data.days,
+        projections=data.projections,
+        asking=frozenset(
+            each.asks_entry_uid
+            for each in (*data.inbox.requests, *data.inbox.sent)
+            if each.asks_entry_uid is not None and each.state == "proposed"
+        ),
+        level_url=data.level_url,
     )
+    rest = children.by_distance(data.drawn)[SHOWN:]
     return {
-        "overview": data.overview,
-        "lines": [(line, line.entry.uid in pinned, data.trend(line)) for line in ranked[:SHOWN]],
-        "n_trend_days": sparkline.DAYS,
+        "overview": overview,
+        "rows": facts.rows(data.shown),
         "against_target": data.against_target,
-        "by_balance": _by_balance(data),
-        "n_rest": len(rest),
+        "scale": "" if data.against_target else _scale(overview),
+        "n_rest": overview.n_children - len(data.shown),
         "rest_target": presentation.percent(sum(line.entry.target or 0.0 for line in rest)),
-        "tree_url": reverse("dashboard:policy", kwargs={"policy": data.policy_slug}),
+        "may_divide": data.view.visibility.may_divide(data.at),
+        "level_url": data.level_url,
+        "convergence_url": convergence_url(data),
     }
 
 
-def _deviation(data: OverviewData) -> Mapping[str, Any]:
-    source = reverse("dashboard:overview-figure") + f"?policy={data.policy_slug}"
+def _scale(overview: Overview) -> str:
+    """End of the scale that the bars have in common."""
+    scales = lines.sibling_scales(
+        overview.children, of=lines.OF_PARENT, tolerance=lines.tolerance_of(overview.settings)
+    )
+    return presentation.percent(next(iter(scales.values()), None), 0)
+
+
+def convergence_url(data: HomeData) -> str:
+    """Address of the level's convergence."""
+    url = reverse("dashboard:convergence", kwargs={"policy": data.policy_slug})
+    return f"{url}?level={data.view.tree.uuid(data.at)}" if data.at else url
+
+
+def _deviation(data: HomeData) -> Mapping[str, Any] | None:
+    if not data.overview.children:
+        return None
+    source = reverse("dashboard:overview-figure") + data.query
     return {"frame": framed(data.request, source, lambda: draw_deviation(data))}
 
 
-def draw_deviation(data: OverviewData) -> Figure:
+def draw_deviation(data: HomeData) -> Figure:
     diff = reverse("dashboard:diff", kwargs={"policy": data.policy_slug})
     return deviation_figure(
         data.deviation,
@@ -315,34 +293,50 @@ def _why_no_deviation(state: SeriesState) -> str:
     return _("No daily data yet.")
 
 
-def _pins(data: OverviewData) -> Mapping[str, Any] | None:
-    """Pinned entries of any policy; None without pins for a user who sees no policy."""
+def _recent(data: HomeData) -> Mapping[str, Any] | None:
+    if not data.overview.publishes:
+        return None
+    if data.at:
+        uid = data.view.tree.uuid(data.at)
+        url = reverse("dashboard:entry-history", kwargs={"policy": data.policy_slug, "uid": uid})
+    else:
+        url = reverse("dashboard:history", kwargs={"policy": data.policy_slug})
+    return {"overview": data.overview, "history_url": url}
+
+
+def _attention(data: HomeData) -> Mapping[str, Any]:
+    kinds = list_kinds(data.attention_items, data.inbox, data.actor)
+    return {
+        "kinds": kinds,
+        "n": sum(kind.n for kind in kinds),
+        "decide_url": reverse("dashboard:overview-decide") + data.query,
+        "refusal": data.refusal,
+        "refused_text": data.refused_text,
+    }
+
+
+def _ends(data: HomeData) -> Mapping[str, Any]:
+    return {"ends": list_ends(data.attention_items)}
+
+
+def _pins(data: HomeData) -> Mapping[str, Any] | None:
+    """Pinned entries of any policy; None without pins."""
     drawn = []
     for view, row in list_pinned(actor=data.actor):
         tolerance = lines.tolerance_of(view.settings)
         line = lines.draw_lines([row], lines.LineContext(policy_slug=view.policy.slug, tolerance=tolerance))[0]
         drawn.append({"line": line, "policy": view.policy, "path": row.path})
-    return {"pins": drawn, "next": reverse("dashboard:overview") + f"?policy={data.policy_slug}"}
+    return {"pins": drawn, "next": reverse("dashboard:overview") + data.query} if drawn else None
 
 
-def _attention(data: OverviewData) -> Mapping[str, Any]:
-    items = list_attention_items(data.view, data.overview, data.ranked, at=data.now, actor=data.actor)
-    return {"attention_items": items, "overview": data.overview}
+def _mine(data: HomeData) -> Mapping[str, Any] | None:
+    """The best account of the actor; None for administrators and for users without an account."""
+    story = own_priority_summary(data.actor)
+    return None if story is None else {"mine": story}
 
 
-def _sources(data: OverviewData) -> Mapping[str, Any]:
-    source_lines = lines_of(data.actor)
-    behind_first = sorted(source_lines, key=lambda line: (not line.is_behind, line.source.name))
-    return {"sources": behind_first[:MOST_SOURCES], "n_sources": len(source_lines), "may_import": data.actor.is_admin}
-
-
-def _recent(data: OverviewData) -> Mapping[str, Any]:
-    return {
-        "overview": data.overview,
-        "history_url": reverse("dashboard:history", kwargs={"policy": data.policy_slug}),
-    }
-
-
-def _by_balance(data: OverviewData) -> bool:
-    """Whether entries are ordered by distance from their target, the default, so that the furthest are never cut."""
-    return data.request.GET.get("sort") != "target"
+def own_priority_summary(actor: Actor) -> AccountExplanation | None:
+    if actor.is_admin:
+        return None
+    ranked = [explanation for explanation in get_my_priority(actor=actor) if not explanation.error]
+    return build_account_explanation(ranked[0]) if ranked else None

@@ -1,15 +1,19 @@
-"""The overview's verdict: how many entries are on target, and which are furthest from it."""
+"""What is said of a level: how many children are off target, which the furthest, which longest, which is next."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.priorities.projections import Projection
 from apps.priorities.selectors import Overview
-from apps.web.shell import presentation
+from apps.series.convergence.recent_days import RecentDays
+from apps.web.day_on_target import day_on_target
+from apps.web.shell import lines, presentation
 from apps.web.shell.lines import Line
 from apps.web.svg.bars import State
 
@@ -22,50 +26,117 @@ class Furthest:
     waiting_hours: str
 
 
-def compared(lines: Sequence[Line]) -> list[Line]:
-    return [line for line in lines if line.balance and line.balance.state is not State.NO_DATA]
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An entry and what is said of it, such as sea-ice, around 8 Dec."""
+
+    line: Line
+    text: str
 
 
-def within_band(lines: Sequence[Line]) -> tuple[int, int]:
-    """(number of compared entries within tolerance, number of compared entries)."""
-    rows = compared(lines)
-    return sum(line.balance is not None and line.balance.state in {State.ON, State.IDLE} for line in rows), len(rows)
+def compared(drawn: Sequence[Line]) -> list[Line]:
+    return [line for line in drawn if line.balance and line.balance.state is not State.NO_DATA]
 
 
-def verdict(lines: Sequence[Line], *, sees_all: bool) -> str:
-    """Sentence such as 26 of 28 VOs are within their band."""
-    rows = compared(lines)
+def off_target(drawn: Sequence[Line]) -> list[Line]:
+    return [line for line in compared(drawn) if line.balance and line.balance.is_off_target]
+
+
+def within_band(drawn: Sequence[Line]) -> tuple[int, int]:
+    """(number of compared entries within tolerance or idle, number of compared entries)."""
+    n = len(compared(drawn))
+    return n - len(off_target(drawn)), n
+
+
+def verdict(drawn: Sequence[Line], overview: Overview) -> str:
+    """Sentence such as 26 of 28 top-level entries are on target, or 3 of 4 groups in climate are off target."""
+    rows = compared(drawn)
     if not rows:
-        return _("No usage yet: nothing to compare")
-    good, n = within_band(lines)
+        if overview.n_children:
+            return _("No usage yet: nothing to compare")
+        return _("%(name)s has no entries yet") % {"name": overview.entry.name}
+    good, n = within_band(drawn)
+    if overview.entry.parent_uid is not None:
+        return _verdict_of_group(n - good, rows, overview)
     words = {"good": presentation.count(good), "all": presentation.count(n)}
     if n == 1:
         words["name"] = rows[0].entry.name
         return (_("%(name)s is on target") if good else _("%(name)s is off target")) % words
-    if not sees_all:
-        return (
-            ngettext(
-                "%(good)s of the %(all)s top-level entries you see is on target",
-                "%(good)s of the %(all)s top-level entries you see are on target",
-                good,
-            )
-            % words
+    if overview.n_hidden:
+        text = ngettext(
+            "%(good)s of the %(all)s top-level entries you see is on target",
+            "%(good)s of the %(all)s top-level entries you see are on target",
+            good,
         )
-    return (
-        ngettext(
+    else:
+        text = ngettext(
             "%(good)s of %(all)s top-level entries is on target",
             "%(good)s of %(all)s top-level entries are on target",
             good,
         )
-        % words
-    )
+    return text % words
 
 
-def furthest(lines: Sequence[Line], overview: Overview) -> dict[str, Furthest | None]:
+def _verdict_of_group(n_off: int, rows: Sequence[Line], overview: Overview) -> str:
+    users = sum(line.entry.kind == "user" for line in rows)
+    words = {
+        "n": presentation.count(n_off),
+        "all": presentation.count(len(rows)),
+        "what": _("users") if users == len(rows) else _("entries") if users else _("groups"),
+        "name": overview.entry.name,
+        "only": rows[0].entry.name,
+    }
+    if len(rows) == 1:
+        text = _("%(only)s in %(name)s is off target") if n_off else _("%(only)s in %(name)s is on target")
+    elif n_off == len(rows):
+        text = _("All %(all)s %(what)s in %(name)s are off target")
+    elif not n_off:
+        text = _("All %(all)s %(what)s in %(name)s are on target")
+    else:
+        text = ngettext(
+            "%(n)s of %(all)s %(what)s in %(name)s is off target",
+            "%(n)s of %(all)s %(what)s in %(name)s are off target",
+            n_off,
+        )
+    return text % words
+
+
+def whole_text(overview: Overview) -> str:
+    """Sentence about the group itself among its siblings; empty for the root, and where its numbers are unknown."""
+    entry = overview.entry
+    if not overview.whole_name or entry.actual is None or entry.target is None:
+        return ""
+    own = lines.draw_lines(
+        [entry],
+        lines.LineContext(policy_slug=overview.policy_slug, tolerance=lines.tolerance_of(overview.settings)),
+    )[0]
+    if own.balance is None or own.balance.state is State.NO_DATA:
+        return ""
+    words = {
+        "name": entry.name,
+        "whole": overview.whole_name,
+        "actual": own.actual,
+        "target": own.target,
+        "n": own.balance.amount,
+    }
+    texts = {
+        State.ON: _("%(name)s as a whole is on target: it used %(actual)s of %(whole)s, target %(target)s."),
+        State.OVER: _(
+            "%(name)s as a whole is %(n)s points over target: it used %(actual)s of %(whole)s, target %(target)s."
+        ),
+        State.UNDER: _(
+            "%(name)s as a whole is %(n)s points under target: it used %(actual)s of %(whole)s, target %(target)s."
+        ),
+        State.IDLE: _("%(name)s as a whole has no demand; its target is %(target)s of %(whole)s."),
+    }
+    return texts[own.balance.state] % words
+
+
+def furthest(drawn: Sequence[Line], overview: Overview) -> dict[str, Furthest | None]:
     """The entries furthest over and furthest under their target, by "over" and "under"."""
     furthest_by_state: dict[str, Furthest | None] = {}
     for state in (State.OVER, State.UNDER):
-        these = [line for line in compared(lines) if line.balance and line.balance.state is state]
+        these = [line for line in compared(drawn) if line.balance and line.balance.state is state]
         line = max(these, key=distance, default=None)
         requested = 0.0 if line is None else overview.asked_core_s.get(line.entry.uid, 0.0)
         hours = presentation.core_hours(requested) if requested else ""
@@ -73,9 +144,36 @@ def furthest(lines: Sequence[Line], overview: Overview) -> dict[str, Furthest | 
     return furthest_by_state
 
 
-def idle_text(lines: Sequence[Line]) -> str:
+def off_longest(drawn: Sequence[Line], days: RecentDays) -> Named | None:
+    """The entry that has been off target for most days without a break; the furthest of several."""
+    known = [(days.by_uid[line.entry.uid], line) for line in off_target(drawn) if line.entry.uid in days.by_uid]
+    counted = [(entry_days.n_off, distance(line), line) for entry_days, line in known if entry_days.n_off]
+    if not counted:
+        return None
+    n, _distance, line = max(counted, key=lambda each: each[:2])
+    if n == len(days.by_uid[line.entry.uid].on):
+        text = ngettext("at least %(n)s day", "at least %(n)s days", n)
+    else:
+        text = ngettext("%(n)s day", "%(n)s days", n)
+    return Named(line, text % {"n": presentation.count(n)})
+
+
+def on_target_next(drawn: Sequence[Line], projections: Mapping[UUID, Projection]) -> Named | None:
+    """The entry off target that will be on it first; None if none will within the horizon."""
+    due = []
+    for line in off_target(drawn):
+        projection = projections.get(line.entry.uid)
+        if projection is not None and projection.on_target_at is not None:
+            due.append((projection.on_target_at, line, projection))
+    if not due:
+        return None
+    _at, line, projection = min(due, key=lambda each: each[0])
+    return Named(line, _("around %(day)s") % {"day": day_on_target(line.entry, projection)})
+
+
+def idle_text(drawn: Sequence[Line]) -> str:
     """Sentence about idle entries, whose share goes to the others."""
-    n = sum(line.balance is not None and line.balance.state is State.IDLE for line in lines)
+    n = sum(line.balance is not None and line.balance.state is State.IDLE for line in drawn)
     if not n:
         return ""
     text = ngettext("%(n)s is idle; its share goes to others.", "%(n)s are idle; their shares go to others.", n)
@@ -86,9 +184,9 @@ def distance(line: Line) -> float:
     return abs((line.entry.actual or 0.0) - (line.entry.target or 0.0))
 
 
-def deviation_now(lines: Sequence[Line]) -> str:
+def deviation_now(drawn: Sequence[Line]) -> str:
     """Share-weighted mean deviation of the compared entries, in points; "" without any."""
-    rows = compared(lines)
+    rows = compared(drawn)
     weight = sum(line.entry.target or 0.0 for line in rows)
     if not weight:
         return ""

@@ -1,27 +1,41 @@
-"""The overview page: whether usage follows the policy, as a sentence, then cards that load and fail one by one."""
+"""The home page: of users without a role *My priority*, of others their level as a sentence, then cards that load and
+fail one by one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.core import clock
-from apps.core.errors import NotFound
-from apps.pages.overview.presenters import OverviewData, cards_of, draw_card, draw_deviation, managed_groups
+from apps.core.errors import Conflict, Invalid, NotFound, Stale, status_of
+from apps.core.typed_numbers import read_whole
+from apps.pages.overview.cards import draw_card
+from apps.pages.overview.presenters import HomeData, cards_of, draw_deviation
+from apps.policies.access.scope import holds_a_role
+from apps.policies.requests.group_division import list_managed_groups
+from apps.policies.requests.share_requests import answer_requests
 from apps.policies.selectors import get_policy
 from apps.priorities.pins import pin_entry, unpin_entry
+from apps.priorities.selectors import freshness
+from apps.web.shell import presentation
 from apps.web.shell.figure_frames import answer_figure
 from apps.web.shell.navigation import current_policy_slug
 from apps.web.shell.requests import SeeOther, actor_of, fragment
+
+_MOST_LATE = 2
 
 
 def page_url(**_kwargs: Any) -> str:
@@ -30,23 +44,71 @@ def page_url(**_kwargs: Any) -> str:
 
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
-    """The page without its cards' data: it checks only whether there is a policy."""
-    slug, actor = current_policy_slug(request), actor_of(request)
+    slug, actor = _policy_slug(request), actor_of(request)
     if slug is None:
-        crumbs = [{"label": _("Overview")}]
+        crumbs = [{"label": _("Home")}]
         return render(request, "pages/overview/empty.html", {"crumbs": crumbs, "may_begin": actor.is_admin})
-    data = OverviewData(request, slug)
-    policy = get_policy(slug=slug, actor=actor)
-    here = f"{page_url()}?policy={slug}"
-    drawn = {name: draw_card(request, card, here) for name, card in cards_of(data).items()}
-    tree = {"label": policy.name, "url": reverse("dashboard:policy", kwargs={"policy": slug})}
+    if not holds_a_role(at=clock.now(), actor=actor):
+        return redirect("dashboard:my-priority")
+    return _show(request, _data(request, slug))
+
+
+def _show(request: HttpRequest, data: HomeData, status: int = 200) -> HttpResponse:
+    """The page without its cards' data: it checks only whether there is a policy with that level."""
+    policy = get_policy(slug=data.policy_slug, actor=data.actor)
+    here = page_url() + data.query
     context = {
-        "cards": drawn,
+        "cards": {name: draw_card(request, card, here) for name, card in cards_of(data).items()},
         "policy": policy,
-        "led": managed_groups(actor, clock.now()),
-        "crumbs": [tree, {"label": _("Overview")}],
+        "level_name": data.view.tree.name[data.at] if data.at else policy.name,
+        "late": _late_sentences(data),
+        "crumbs": [{"label": _("Home")}],
     }
-    return render(request, "pages/overview/overview.html", context)
+    return render(request, "pages/overview/overview.html", context, status=status)
+
+
+def _late_sentences(data: HomeData) -> list[str]:
+    """What is late among what the numbers are made of, and since when. Empty before the first numbers."""
+    fresh = freshness(policy_slug=data.policy_slug, actor=data.actor)
+    priorities, *sources = fresh.inputs
+    if priorities.at is None:
+        return []
+    late = [source for source in sources if source.state != "ok"]
+    sentences = [] if priorities.state == "ok" else [_("Priorities are from %(at)s.") % {"at": _time(priorities.at)}]
+    for source in late[:_MOST_LATE]:
+        words = {"source": source.label, "age": "" if source.age_s is None else presentation.age(source.age_s)}
+        text = _("%(source)s has not reported for %(age)s.") if words["age"] else _("%(source)s has never reported.")
+        sentences.append(text % words)
+    n = len(late) - _MOST_LATE
+    if n > 0:
+        sentences.append(ngettext("%(n)s more source is late.", "%(n)s more sources are late.", n) % {"n": n})
+    return sentences
+
+
+def _time(at: datetime) -> str:
+    return presentation.clock_time(at, clock.now())
+
+
+def _policy_slug(request: HttpRequest) -> str | None:
+    """The policy of the address, else the first one with a group of the reader, else the first visible one."""
+    slug = current_policy_slug(request)
+    if slug is not None and slug != request.GET.get("policy"):
+        led = [group.policy_slug for group in list_managed_groups(at=clock.now(), actor=actor_of(request))]
+        slug = slug if slug in led else next(iter(led), slug)
+    request.policy_slug = slug  # type: ignore[attr-defined]  # for the frame
+    return slug
+
+
+def _data(request: HttpRequest, slug: str, **more: Any) -> HomeData:
+    return HomeData(request, slug, _level(request), **more)
+
+
+def _level(request: HttpRequest) -> UUID | None:
+    text = request.GET.get("level", "")
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        raise NotFound(_("There is no such entry in this policy.")) from None
 
 
 def _card(name: str) -> Callable[..., HttpResponse]:
@@ -55,26 +117,68 @@ def _card(name: str) -> Callable[..., HttpResponse]:
     @fragment(page_url)
     @require_safe
     def answer(request: HttpRequest) -> HttpResponse:
-        slug = current_policy_slug(request)
-        if slug is None:
-            raise NotFound(_("No policy is visible to you yet"))
-        card = cards_of(OverviewData(request, slug))[name]
-        return HttpResponse(draw_card(request, card, f"{page_url()}?policy={slug}"))
+        data = _data(request, _require_policy(request))
+        return HttpResponse(draw_card(request, cards_of(data)[name], page_url() + data.query))
 
     return answer
 
 
-mine, verdict, top, deviation = (_card(name) for name in ("mine", "verdict", "top", "deviation"))
-pins, attention, sources, recent = (_card(name) for name in ("pins", "attention", "sources", "recent"))
+def _require_policy(request: HttpRequest) -> str:
+    slug = _policy_slug(request)
+    if slug is None:
+        raise NotFound(_("No policy is visible to you yet"))
+    return slug
+
+
+verdict, children, deviation, recent = (_card(name) for name in ("verdict", "children", "deviation", "recent"))
+attention, ends, pins, mine = (_card(name) for name in ("attention", "ends", "pins", "mine"))
 
 
 @require_safe
 def figure(request: HttpRequest, form: str = "json") -> HttpResponseBase:
     """The deviation by day."""
-    slug = current_policy_slug(request)
-    if slug is None:
-        raise NotFound(_("No policy is visible to you yet"))
-    return answer_figure(request, draw_deviation(OverviewData(request, slug)), form)
+    return answer_figure(request, draw_deviation(_data(request, _require_policy(request))), form)
+
+
+@require_POST
+def decide(request: HttpRequest) -> HttpResponse:
+    """Grant or decline the chosen requests. `request`: number and version of each, 12:3; `step`: grant or decline."""
+    slug = _require_policy(request)
+    text = request.POST.get("text", "")[:4_000]
+    try:
+        versions = _chosen(request)
+        step = request.POST.get("step", "")
+        if step not in ("grant", "decline"):
+            raise Invalid(_("Choose an action."))
+        if step == "decline" and not text.strip():
+            raise Invalid(_("Enter a reason to decline."))
+        answered = answer_requests(
+            versions=versions, grants=step == "grant", text=text, at=clock.now(), actor=actor_of(request)
+        )
+    except (Invalid, Conflict, Stale) as error:
+        data = _data(request, slug, refusal=error.message, refused_text=text)
+        return _show(request, data, status=status_of(error))
+    n = len(answered)
+    if step == "grant":
+        said = ngettext("%(n)s request granted.", "%(n)s requests granted.", n)
+    else:
+        said = ngettext("%(n)s request declined.", "%(n)s requests declined.", n)
+    messages.success(request, said % {"n": n})
+    return SeeOther(page_url() + _data(request, slug).query)
+
+
+def _chosen(request: HttpRequest) -> dict[int, int]:
+    """Versions by request."""
+    versions = {}
+    for text in request.POST.getlist("request"):
+        number, _colon, version = text.partition(":")
+        pair = read_whole(number, 9), read_whole(version, 9)
+        if pair[0] is None or pair[1] is None:
+            raise Invalid(_("Choose at least one request."))
+        versions[pair[0]] = pair[1]
+    if not versions:
+        raise Invalid(_("Choose at least one request."))
+    return versions
 
 
 @require_POST

@@ -157,6 +157,33 @@ def decline_request(*, id: int, version: int, text: str, at: datetime, actor: Ac
         return move_on(change_set, State.WITHDRAWN, actor, at, "changeset.declined", text)
 
 
+def answer_requests(
+    *, versions: Mapping[int, int], grants: bool, text: str = "", at: datetime, actor: Actor
+) -> list[ChangeSet]:
+    """Grant requests unchanged, or decline them with a comment: all of them, or none.
+
+    versions: the version that the actor has read, by request. Each is published or declined, and recorded, by itself.
+
+    Raises:
+        Invalid: without a request, or to decline without a comment.
+        DomainError: of the first request that can't be answered so, as `grant_request` and `decline_request`.
+    """
+    if not versions:
+        raise Invalid(
+            "Choose at least one request.", code="none_chosen", fields=[FieldProblem("request", "is missing")]
+        )
+    policy_ids = ChangeSet.objects.filter(pk__in=versions).order_by("policy_id").values_list("policy_id", flat=True)
+    with transaction.atomic():
+        for policy_id in policy_ids.distinct():
+            lock_policy(policy_id)
+        for id, version in sorted(versions.items()):
+            if grants:
+                grant_request(id=id, version=version, at=at, actor=actor)
+            else:
+                decline_request(id=id, version=version, text=text, at=at, actor=actor)
+    return list(ChangeSet.objects.filter(pk__in=versions).select_related("policy", "revision").order_by("pk"))
+
+
 def state_of_request(change_set: ChangeSet) -> RequestState:
     if change_set.state == State.PUBLISHED:
         return RequestState.GRANTED if change_set.asked is None else RequestState.GRANTED_OTHER

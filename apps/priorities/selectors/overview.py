@@ -1,19 +1,20 @@
-"""The overview of a policy: whether targets are met, and recent publications."""
+"""One level of a policy at a glance: an entry, its children with their numbers, and recent publications."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
+import numpy as np
+
 from apps.policies.selectors import list_revisions
 from apps.policies.settings import PolicySettings
-from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView
 
 _MOST_PUBLISHES = 5
-_MOST_TOP = 100
+_MOST_CHILDREN = 100
 
 
 @dataclass(frozen=True)
@@ -27,66 +28,94 @@ class Publish:
     n_changed: int
 
 
+@dataclass(frozen=True, slots=True)
+class LargestUser:
+    """The entry without children that used most below another. part: its fraction of that usage, 0..1."""
+
+    name: str
+    part: float
+
+
 @dataclass(frozen=True)
 class Overview:
-    """The overview of one policy."""
+    """One level: `entry` and its visible children. whole_name: of the entry above it; empty for the root."""
 
     policy_slug: str
     policy_name: str
     revision: int
     as_of: datetime | None
-    n_entries: int
-    n_ranked: int  # users among the visible entries
-    n_out_of_tolerance: int
+    settings: PolicySettings
+    entry: EntryRow
+    whole_name: str
     n_unmapped: int
     unmapped_core_s: float | None  # for readers of the whole tree
-    usage: float | None  # None where it is hidden
-    computed_at: datetime | None
-    duration_s: float | None
-    settings: PolicySettings
-    top: list[EntryRow]
-    n_hidden: int  # top-level entries that the actor may not see
+    usage: float | None  # of the entry; None where it is hidden
+    children: list[EntryRow]
+    n_children: int  # that the actor may see, also those beyond the first hundred
+    n_hidden: int  # children that the actor may not see
+    n_people: int  # visible users at and below the entry
     publishes: list[Publish]
-    asked_core_s: dict[UUID, float] = field(default_factory=dict)  # requested by waiting jobs, by entry
+    asked_core_s: Mapping[UUID, float] = field(default_factory=dict)  # requested by waiting jobs, by child
 
 
-def _count_ranked(view: PolicyView) -> int:
-    """Ranked users among the visible entries."""
-    mask = view.visibility.mask
-    if view.snapshot is None:
-        return int((view.tree.engine_tree().is_ranked & mask).sum())
-    places = view.snapshot_index[mask]
-    return int(view.snapshot.values.is_ranked[places[places >= 0]].sum())
-
-
-def overview_of(view: PolicyView) -> Overview:
-    """The overview of an open view."""
-    children = view.visible_children(0)
+def overview_of(view: PolicyView, at: int = 0) -> Overview:
+    """The overview of entry `at` of an open view. The caller checks that it may be seen."""
+    seen = view.visible_children(at)
+    shown = seen[:_MOST_CHILDREN]
     snapshot = view.snapshot
-    revisions = list_revisions(policy=view.policy, sees=view.visibility, limit=_MOST_PUBLISHES)
+    place = int(view.snapshot_index[at]) if snapshot else -1
     return Overview(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
         revision=view.revision,
         as_of=view.as_of,
-        n_entries=int(view.visibility.mask.sum()),
-        n_ranked=_count_ranked(view),
-        n_out_of_tolerance=view.count_out_of_tolerance(),
+        settings=view.settings,
+        entry=view.row(at),
+        whole_name=view.tree.name[int(view.tree.parent[at])] if at else "",
         n_unmapped=int(snapshot.meta["n_unmapped"]) if snapshot else 0,
         unmapped_core_s=_unmapped(view),
-        usage=float(snapshot.values.usage[0]) if snapshot and view.shows_numbers[0] else None if snapshot else 0.0,
-        computed_at=snapshot.computed_at if snapshot else None,
-        duration_s=_duration(snapshot.snapshot_id) if snapshot else None,
-        settings=view.settings,
-        top=[view.row(i, position=(at, len(children))) for at, i in enumerate(children[:_MOST_TOP], start=1)],
-        n_hidden=int(view.tree.n_children[0]) - len(children),
-        publishes=[
-            Publish(revision.number, revision.published_at, revision.author_name, revision.reason, revision.n_changed)
-            for revision in revisions
-            if not revision.is_outside_view
-        ],
-        asked_core_s=_demand_of(view, children[:_MOST_TOP]),
+        usage=float(snapshot.values.usage[place]) if snapshot and place >= 0 else None if snapshot else 0.0,
+        children=[view.row(i, position=(n, len(seen))) for n, i in enumerate(shown, start=1)],
+        n_children=len(seen),
+        n_hidden=int(view.tree.n_children[at]) - len(seen),
+        n_people=_count_people(view, at),
+        publishes=_publishes(view, at),
+        asked_core_s=_demand_of(view, shown),
     )
+
+
+def largest_user_below(view: PolicyView, i: int) -> LargestUser | None:
+    """The user below entry i with the most usage; None unless the actor sees all of them and two have usage."""
+    if view.snapshot is None:
+        return None
+    below = view.tree.subtree_mask(i) & (view.tree.n_children == 0)
+    below[i] = False
+    at = np.flatnonzero(below)
+    place = view.snapshot_index[at]
+    sees_all = bool((view.visibility.mask[at] & view.visibility.outright[at] & (place >= 0)).all())
+    if not len(at) or not sees_all:
+        return None
+    usage = view.snapshot.values.usage[place]
+    largest, whole = int(np.argmax(usage)), float(usage.sum())
+    if whole <= 0 or int((usage > 0).sum()) < 2:
+        return None
+    return LargestUser(view.tree.name[int(at[largest])], float(usage[largest]) / whole)
+
+
+def _count_people(view: PolicyView, at: int) -> int:
+    tree = view.tree
+    return int((tree.subtree_mask(at) & view.visibility.mask & tree.engine_tree().is_ranked).sum())
+
+
+def _publishes(view: PolicyView, at: int) -> list[Publish]:
+    """The latest revisions; below the root, those that changed the entry or its children."""
+    uid = view.tree.uuid(at) if at else None
+    revisions = list_revisions(policy=view.policy, sees=view.visibility, at=uid, limit=_MOST_PUBLISHES)
+    return [
+        Publish(revision.number, revision.published_at, revision.author_name, revision.reason, revision.n_changed)
+        for revision in revisions
+        if not revision.is_outside_view
+    ]
 
 
 def _demand_of(view: PolicyView, entries: Sequence[int]) -> dict[UUID, float]:
@@ -103,7 +132,3 @@ def _unmapped(view: PolicyView) -> float | None:
     if view.snapshot is None:
         return 0.0
     return float(view.snapshot.meta["unmapped_usage"]) if view.visibility.outright.all() else None
-
-
-def _duration(snapshot_id: int) -> float | None:
-    return Snapshot.objects.filter(pk=snapshot_id).values_list("duration_s", flat=True).first()

@@ -17,7 +17,7 @@ WEBHOOK = "notices/webhooks/<int:webhook>/"
 ROWS = [
     # REST: notices and statements
     Row(API + "notices", "/api/v1/notices", "401 200 200 200 200 200 403 200 200 401 401",
-        word="/physics/bob: 10 core-hours", readers="pia admin reader"),
+        word="/physics/bob: 10 core-hours", readers="pia admin reader dora"),
     Row(API + "notices/kinds", "/api/v1/notices/kinds", "401 200 200 200 200 200 403 200 200 401 401"),
     Row(API + "notices/<int:notice>", "/api/v1/notices/{notice}", "401 404 404 200 404 200 403 200 404 401 401",
         besides="dora 200"),

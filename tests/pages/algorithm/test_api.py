@@ -59,6 +59,7 @@ def test_the_algorithm_registry_is_returned(admin: Client) -> None:
         assert [parameter["name"] for parameter in one["parameters"]] == [p.name for p in algorithm.parameters]
     resolution = next(p for p in found["aequus"]["parameters"] if p["name"] == "resolution")
     assert (resolution["default"], resolution["minimum"], resolution["maximum"]) == (10000, 2, 2**31)
+    assert isinstance(resolution["minimum"], int), "whole as declared"
     part = next(p for p in found["aequus"]["parameters"] if p["name"] == "k")
     assert part["condition"] == "to the operator 'combined'"
     assert found["slurm-classic"]["properties"]["isolation"] is False

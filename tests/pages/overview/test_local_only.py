@@ -10,7 +10,7 @@ from django.test import Client
 
 from apps.accounts.actor import SYSTEM
 from apps.federation.models import Mount, Remote
-from apps.pages.overview import presenters
+from apps.pages.overview import cards
 from apps.policies.publishing.direct import publish_operations
 from apps.priorities.local_only import fall_back, recover
 from apps.runs.services import work_run_now
@@ -38,7 +38,7 @@ ATTENTION = "/_attention?policy=grid"
 @pytest.fixture
 def alone(computed: Site) -> Site:  # noqa: F811
     """Global usage counts below /physics, and the last contact with any peer was at noon."""
-    presenters.last_good.clear()
+    cards.last_good.clear()
     make_global(computed, "/physics")
     fall_back(computed.policy, computed.uid("/physics"), reason=REASON, at=AT)
     computed.recompute()
@@ -216,7 +216,7 @@ def test_the_state_of_days_equals_the_state_they_were_built_with(alone: Site, mo
 
 
 def test_stale_data_is_listed_once_with_the_current_behaviour(mount: Mount, place: Site) -> None:  # noqa: F811
-    presenters.last_good.clear()
+    cards.last_good.clear()
     rows = Mount.objects.filter(pk=mount.pk)
     administrator = signed_in(place.admin)
 
@@ -250,7 +250,7 @@ def test_stale_data_is_listed_once_with_the_current_behaviour(mount: Mount, plac
 
 
 def test_viewers_are_linked_to_the_entry_instead_of_the_mount(mount: Mount, place: Site) -> None:  # noqa: F811
-    presenters.last_good.clear()
+    cards.last_good.clear()
     Mount.objects.filter(pk=mount.pk).update(good_at=AT - 30 * HOUR)
     type(place.policy).objects.filter(slug="grid").update(visibility="tree")
     card = signed_in(place.alice).get(ATTENTION, headers=HTMX).content.decode()

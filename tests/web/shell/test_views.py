@@ -208,11 +208,6 @@ def test_my_priority_shows_the_path_and_the_deciding_level(alice: Client) -> Non
     assert page.has('[data-testid="scheduler-number"]')
 
 
-def test_the_overview_shows_a_user_their_own_priority_first(alice: Client) -> None:
-    ids = read(alice.get("/")).values("id", "main")
-    assert ids.index("mine") < ids.index("verdict")
-
-
 def test_a_site_without_a_policy_says_so_to_a_guest(db: None, client: Client) -> None:
     sign_in(client, User.objects.create_user("guest", "", PASSWORD))
     answer = client.get("/")

@@ -11,9 +11,8 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.contrib.allocations.usage import get_ending_soon
-from apps.pages.overview.attention import MOST_EACH, AttentionItem
+from apps.pages.overview.attention import ENDS, MOST_EACH, AttentionItem
 from apps.priorities.selectors.rows import PolicyView
-from apps.web.shell.presentation import long_day
 
 ENDING_DAYS = 60
 
@@ -24,8 +23,7 @@ def ending_items(view: PolicyView, actor: Actor) -> Iterator[AttentionItem]:
     soon = get_ending_soon(policy_slug=slug, zone=zone, days=ENDING_DAYS, actor=actor)
     allocations = [e for e in soon.events if e.allocation is not None and not e.is_covered and soon.may_allocate(e.uid)]
     for event in allocations[:MOST_EACH]:
-        title = _("%(name)s: allocation ends %(day)s") % {"name": event.name, "day": long_day(event.on)}
+        title = _("Core-hours of %(name)s") % {"name": event.name}
         url = reverse("dashboard:allocations", kwargs={"policy": slug})
-        yield AttentionItem(
-            "core_hours_end", "calendar", title, _("No renewal is planned."), url, _("Renew allocation")
-        )
+        text, action = _("No renewal is planned."), _("Renew allocation")
+        yield AttentionItem(ENDS, "core_hours_end", "calendar", title, text, url, action, day=event.on)

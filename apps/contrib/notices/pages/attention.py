@@ -24,5 +24,12 @@ def notice_items(at: datetime, actor: Actor) -> Iterator[AttentionItem]:
         notice = line.notice
         icon, css = ("alert-octagon", "bad") if notice.level == "bad" else ("alert-triangle", "warn")
         yield AttentionItem(
-            f"notice.{notice.kind}", icon, line.sentence.text, str(line.kind.title), url_of(line), _("View"), css
+            "notices",
+            f"notice.{notice.kind}",
+            icon,
+            line.sentence.text,
+            str(line.kind.title),
+            url_of(line),
+            _("View"),
+            css,
         )

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.policies.models import ChangeSet, Comment
-from apps.policies.requests.share_requests import RequestedShares, RequestState
+from apps.policies.requests.share_requests import RequestState
 from apps.priorities.request_evidence import Giver, RequestEvidence, Week
 from apps.web.links import group_url, review_url
+from apps.web.request_texts import request_title, shares_text, wish_text
 from apps.web.shell import lines, presentation
-from apps.web.shell.presentation import Balance, long_day
+from apps.web.shell.presentation import Balance
 from apps.web.svg.bars import Tolerance
 
 _STATES = {
@@ -86,7 +86,7 @@ def draw_request(story: RequestEvidence, comments: Sequence[Comment], weeks: Seq
     weeks_key, weeks_sentence = _weeks_sentence(weeks)
     return RequestCard(
         change_set=change_set,
-        title=_title(story, name),
+        title=request_title(story, name),
         entry_name=name,
         entry_url=lines.entry_url(slug, entry.uid, entry.name) if entry else "",
         parent_name=story.parent_name,
@@ -135,21 +135,6 @@ def state_label(state: RequestState) -> str:
     }[state]
 
 
-def wish_text(wish: RequestedShares) -> str:
-    """Requested shares and end, such as “36 shares until 30 June 2027”."""
-    amount = shares_text(wish.shares)
-    if not amount:
-        return _("until %(day)s") % {"day": long_day(wish.until)} if wish.until else ""
-    words = amount if amount.endswith("%") else ngettext("%(n)s share", "%(n)s shares", 2) % {"n": amount}
-    return _("%(shares)s until %(day)s") % {"shares": words, "day": long_day(wish.until)} if wish.until else words
-
-
-def shares_text(shares: Any) -> str:
-    if isinstance(shares, dict):
-        return presentation.percent(float(shares.get("percent", 0)) / 100)
-    return presentation.shares(float(shares)) if isinstance(shares, int | float) else ""
-
-
 def ranks_text(story: RequestEvidence) -> tuple[str, str]:
     """Key and text with the numbers of visible entries whose rank would rise and fall."""
     if story.n_sooner is None or story.n_later is None:
@@ -159,14 +144,6 @@ def ranks_text(story: RequestEvidence) -> tuple[str, str]:
     sooner = ngettext("%(n)s up", "%(n)s up", story.n_sooner) % {"n": story.n_sooner}
     later = ngettext("%(n)s down", "%(n)s down", story.n_later) % {"n": story.n_later}
     return "moved", f"{sooner}, {later}"
-
-
-def _title(story: RequestEvidence, name: str) -> str:
-    now = story.entry.shares if story.entry else None
-    words = {"name": name, "wish": wish_text(story.wish)}
-    if story.state is RequestState.OPEN and now is not None and shares_text(story.wish.shares):
-        return _("%(name)s requests %(wish)s (now: %(now)s)") % {**words, "now": presentation.shares(now)}
-    return _("%(name)s requests %(wish)s") % words
 
 
 def _points(giver: Giver) -> str:

@@ -21,7 +21,7 @@ from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotFound, Stale, status_of
 from apps.pages.group.inbox.forms import AnswerForm
-from apps.pages.group.inbox.presenters import RequestCard, draw_request, ranks_text, state_label, wish_text
+from apps.pages.group.inbox.presenters import RequestCard, draw_request, ranks_text, state_label
 from apps.policies.access.role_holders import GrantState, name_of
 from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.lifecycle import comment_on
@@ -41,6 +41,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.request_evidence import get_request_evidence
 from apps.series.convergence.selectors import list_weeks
 from apps.web.links import group_url, review_url
+from apps.web.request_texts import wish_text
 from apps.web.shell import lines, presentation
 from apps.web.shell.forms import read_action
 from apps.web.shell.presentation import long_day, short_day

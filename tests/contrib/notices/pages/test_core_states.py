@@ -14,7 +14,7 @@ from apps.contrib.notices.models import Notice
 from apps.contrib.notices.selectors import list_open_notices
 from apps.federation.models import Mount, Remote
 from apps.mapping import removal
-from apps.pages.overview import presenters
+from apps.pages.overview import cards
 from apps.usage.models import Source
 from tests.instants import AT
 from tests.mapping.test_archiving import WHY
@@ -79,7 +79,7 @@ def test_an_open_page_follows_new_notices(open_grid: Grid, client: Client) -> No
 
 
 def test_a_blocked_peer_is_listed_for_users_who_decide(mount: Mount, place: Site) -> None:  # noqa: F811
-    presenters.last_good.clear()
+    cards.last_good.clear()
     Mount.objects.filter(pk=mount.pk).update(state=Remote.State.BLOCKED, error_code="forked")
     evaluate(at=AT)
     page = read(signed_in(place.admin).get(ATTENTION, headers=HTMX))

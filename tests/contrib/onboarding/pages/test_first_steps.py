@@ -292,7 +292,7 @@ def test_an_unmapped_account_is_listed_with_its_usage_and_mapped_manually(admin:
     work_run_now(request_recompute(policy_slug="demo", at=clock.now(), actor=COMMAND).pk)
     found = overview_of(open_view(policy_slug="demo", actor=SYSTEM))
     assert found.n_unmapped == 1
-    biology = next(row for row in found.top if row.name == "biology")
+    biology = next(row for row in found.children if row.name == "biology")
     assert biology.has_usage
     assert MappingRule.objects.filter(kind="exact", user_pattern="Carol").count() == 1
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from apps.pages.group.inbox.forms import AnswerForm
-from apps.pages.group.inbox.presenters import wish_text
 from apps.policies.requests.share_requests import RequestedShares
+from apps.web.request_texts import wish_text
 from tests.pages.page import names_in
 
 UNTIL = date(2027, 6, 30)
