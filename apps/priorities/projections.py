@@ -34,6 +34,7 @@ class Projection:
 
     on_target_at: when it is within its tolerance at the usual pace; None unless the outcome is `recovers`. earliest_at,
     latest_at: the same at the quartiles of the pace; None where that pace doesn't lead there within HORIZON_DAYS.
+    usual_share: its fraction, 0..1, of the group's usage in the last days, which is the assumed one.
     curve: takes whole days, 1..HORIZON_DAYS; its points are one day apart, the first at `as_of`.
     """
 
@@ -42,6 +43,7 @@ class Projection:
     on_target_at: datetime | None
     earliest_at: datetime | None
     latest_at: datetime | None
+    usual_share: float
     curve: Callable[[int], Sequence[CurvePoint]]
 
 

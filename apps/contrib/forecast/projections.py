@@ -66,5 +66,6 @@ def _projection(outlook: Outlook, as_of: datetime) -> Projection:
         on_target_at=instant_of(as_of, recoveries.middle),
         earliest_at=instant_of(as_of, recoveries.soonest),
         latest_at=instant_of(as_of, recoveries.latest),
+        usual_share=outlook.share,
         curve=curve,
     )

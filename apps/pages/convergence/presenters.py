@@ -1,110 +1,41 @@
-"""Convergence as a page shows it: one panel a member, in groups with a common scale, and tables of the same numbers."""
+"""Convergence as a page shows it: heading, facts of the selected entry, tiles, and tables of the same numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
-from math import isfinite
+from datetime import datetime
+from math import isfinite, isinf
 from typing import Any
+from uuid import UUID
 
 import numpy as np
+from django.http import QueryDict
 from django.urls import reverse
-from django.utils import formats
+from django.utils import formats, timezone
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.pages.convergence.figures.panels import PAGE, Heading, balance_text, heading_of, sections_of, state_text
-from apps.pages.convergence.page_query import PageQuery
+from apps.pages.convergence.figures.course import GroupNumbers
+from apps.pages.convergence.figures.sections import OFF_STATES, ON_STATES, Section, off_target
+from apps.pages.convergence.figures.tiles import balance_text, heading_of, pictures_of, scale_text
+from apps.priorities.projections import Projection
 from apps.series.convergence.query import Member
 from apps.series.convergence.records import Convergence
+from apps.web.day_on_target import when_text
+from apps.web.figures.figure import with_changes
+from apps.web.figures.scales import day_text
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import Balance
 from apps.web.svg.bars import State
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Number of days of each kind in a panel."""
-
-    idle: int
-    starved: int
-    missing: int
-
-
-@dataclass(frozen=True)
-class PanelLine:
-    """One member. reason: why its numbers can't be shown.
-
-    state: of the last point, as in the CSV; "hidden" if no day may be shown.
-    """
-
-    member: Member
-    row: int
-    url: str
-    entry_url: str
-    state: str
-    counts: Counts
-    balance: Balance | None
-    heading: Heading
-    label: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Group:
-    title: str
-    note_key: str
-    note: str
-    lines: list[PanelLine]
-
-
 def member_url(policy: str, member: Member) -> str:
-    """URL of a member's convergence; of its history if it has left the tree."""
+    """URL of an entry; of its history if it has left the tree."""
     if not member.is_here:
         return reverse("dashboard:entry-history", kwargs={"policy": policy, "uid": member.uid})
-    return f"{lines.entry_url(policy, member.uid, member.name)}convergence/"
-
-
-def groups_of(convergence: Convergence, requested: PageQuery, *, page: int = 1) -> list[Group]:
-    """The panels of one page, by section."""
-    return [
-        Group(
-            _("Below 5 %") if section.is_small else _("5 % and more"),
-            *_scale_text(convergence, section.rows, section.scales, section.common),
-            [panel_line(convergence, requested, row) for row, _maximum in section.shown],
-        )
-        for section in sections_of(convergence, page)
-    ]
-
-
-def n_pages(convergence: Convergence) -> int:
-    return max(1, -(-len(convergence.members) // PAGE))
-
-
-def own_panel_line(convergence: Convergence, requested: PageQuery) -> PanelLine | None:
-    """The panel of a single entry."""
-    return panel_line(convergence, requested, 0) if convergence.members else None
-
-
-def panel_line(convergence: Convergence, requested: PageQuery, row: int) -> PanelLine:
-    member = convergence.members[row]
-    shown = balance_of(convergence, row)
-    reason = "" if convergence.visible[row].any() else _("not shown: fewer than five active members")
-    query, counts = requested.query(), counts_of(convergence, row)
-    url = member_url(convergence.policy_slug, member)
-    return PanelLine(
-        member=member,
-        row=row,
-        url=f"{url}?{query}" if query and member.is_here else url,
-        entry_url=lines.entry_url(convergence.policy_slug, member.uid, member.name),
-        state="hidden" if reason else str(convergence.states[row, -1]) if len(convergence.on) else "",
-        counts=counts,
-        balance=None if reason else shown,
-        heading=heading_of(convergence, row),
-        label=label_of(convergence, row, counts, reason),
-        reason=reason,
-    )
+    return lines.entry_url(policy, member.uid, member.name)
 
 
 def last(values: Any) -> float | None:
@@ -124,61 +55,393 @@ def balance_of(convergence: Convergence, row: int, decimals: int | None = None) 
     return Balance(State(shape), amount, word)
 
 
-def counts_of(convergence: Convergence, row: int) -> Counts:
-    """Counts over complete days."""
-    over = slice(convergence.n_finished)
-    idle, starved = (
-        (convergence.idle[row] | convergence.idle_inferred[row])[over],
-        convergence.states[row, over] == "starved",
+# --- The heading of the page
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """title: how many entries are on target; sentences: who is farthest off, and who is next on target."""
+
+    title: str
+    sentences: list[str]
+
+
+def heading(numbers: GroupNumbers) -> Heading:
+    """All from the last point, which the tiles show."""
+    convergence = numbers.convergence
+    name = convergence.entry.name
+    states = [state for state in (convergence.states[:, -1].tolist() if convergence.on else []) if state]
+    known = [state for state in states if state in (*OFF_STATES, *ON_STATES)]
+    if not known:
+        return Heading(_("Convergence: %(name)s") % {"name": name}, [])
+    n_on = sum(state in ON_STATES for state in known)
+    title = ngettext(
+        "%(n)s of %(of)s entries in %(name)s is on target or has no demand",
+        "%(n)s of %(of)s entries in %(name)s are on target or have no demand",
+        n_on,
     )
-    return Counts(int(idle.sum()), int(starved.sum()), int(_gap_mask(convergence).sum()))
+    values = {"n": presentation.count(n_on), "of": presentation.count(len(known)), "name": name}
+    return Heading(title % values, [each for each in (_farthest_off(numbers), _next_on_target(numbers)) if each])
 
 
-def label_of(convergence: Convergence, row: int, counts: Counts, reason: str) -> str:
-    """Text alternative of a panel."""
-    name = convergence.members[row].name
-    if reason:
-        return f"{name}: {reason}"
+def _farthest_off(numbers: GroupNumbers) -> str:
+    convergence, rows = numbers.convergence, off_target(numbers.convergence)
+    if not rows:
+        return ""
+    row = rows[0]
+    away, n_days, is_whole = points_of(convergence, row), *days_off(convergence, row)
+    is_over = convergence.states[row, -1] == "over"
+    if convergence.is_by_hour or not n_days:
+        text = (
+            _("Farthest off: %(name)s, %(points)s percentage points over.")
+            if is_over
+            else _("Farthest off: %(name)s, %(points)s percentage points under.")
+        )
+    elif is_whole:
+        text = (
+            _("Farthest off: %(name)s, %(points)s percentage points over for at least %(n)s days.")
+            if is_over
+            else _("Farthest off: %(name)s, %(points)s percentage points under for at least %(n)s days.")
+        )
+    else:
+        text = (
+            ngettext(
+                "Farthest off: %(name)s, %(points)s percentage points over for %(n)s day.",
+                "Farthest off: %(name)s, %(points)s percentage points over for %(n)s days.",
+                n_days,
+            )
+            if is_over
+            else ngettext(
+                "Farthest off: %(name)s, %(points)s percentage points under for %(n)s day.",
+                "Farthest off: %(name)s, %(points)s percentage points under for %(n)s days.",
+                n_days,
+            )
+        )
+    return text % {"name": convergence.members[row].name, "points": away, "n": presentation.count(n_days)}
+
+
+def _next_on_target(numbers: GroupNumbers) -> str:
+    convergence = numbers.convergence
+    uids = {convergence.members[row].uid: convergence.members[row].name for row in off_target(convergence)}
+    known = [
+        (projection.on_target_at, uids[uid])
+        for uid, projection in numbers.projections.items()
+        if uid in uids and projection.on_target_at is not None
+    ]
+    if not known:
+        return ""
+    at, name = min(known)
+    return _("Next on target: %(name)s, around %(day)s.") % {"name": name, "day": _day(at)}
+
+
+def points_of(convergence: Convergence, row: int) -> str:
     shares = presentation.compare_shares(last(convergence.actual[row]), last(convergence.target[row]))
-    values = {"name": name, "actual": shares.actual, "target": shares.target}
-    steps = _("hours") if convergence.is_by_hour else _("days")
-    text = _("%(name)s: actual %(actual)s, target %(target)s") % values
-    for n, words in (
-        (counts.idle, _("no demand on %(n)s of %(of)s %(steps)s")),
-        (counts.starved, _("jobs waited below target on %(n)s of %(of)s %(steps)s")),
-        (counts.missing, _("data is missing on %(n)s of %(of)s %(steps)s")),
-        (
-            int(convergence.before_entry[row, : convergence.n_finished].sum()),
-            _("%(n)s of %(of)s %(steps)s are from before the entry"),
+    return shares.points
+
+
+def days_off(convergence: Convergence, row: int) -> tuple[int, bool]:
+    """Since how many days the entry has been off target on its side, and whether that is the whole period."""
+    states, off = convergence.states[row], convergence.deviation[row]
+    if convergence.is_by_hour or not len(states) or states[-1] not in OFF_STATES:
+        return 0, False
+    is_same = np.isin(states, OFF_STATES) & (np.sign(off) == np.sign(off[-1]))
+    other = np.flatnonzero(~is_same)
+    first = int(other[-1]) + 1 if other.size else 0
+    return (convergence.on[-1] - convergence.on[first]).days, not other.size
+
+
+def _day(at: datetime) -> str:
+    return day_text(timezone.localtime(at).date())
+
+
+# --- Facts of the selected entry
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts beside the picture. sentence: the way to the target. target_before: "" unless it changed in the period.
+
+    off: since when it is off target; on_target: the day, on_target_range: its range; usual: its share of the group's
+    usage in the last days; before: its share at the end of the period before. Empty: left out.
+    """
+
+    name: str
+    sentence: str
+    used: str
+    target: str
+    target_before: str
+    balance: Balance | None
+    off: str
+    on_target: str
+    on_target_range: str
+    usual: str
+    before_label: str
+    before: str
+    entry_url: str
+    shares_url: str
+    group_url: str
+
+
+def facts_of(numbers: GroupNumbers, row: int, *, may_change: bool, convergence_url: str) -> Facts:
+    """may_change: whether the reader may set its shares. convergence_url: of the page."""
+    convergence = numbers.convergence
+    member, head = convergence.members[row], heading_of(numbers.convergence, row)
+    projection = numbers.projections.get(member.uid)
+    is_off = convergence.states[row, -1] in OFF_STATES if convergence.on else False
+    url = member_url(convergence.policy_slug, member)
+    n_days = numbers.query.period.n_days
+    before = numbers.before.get(member.uid, {})
+    return Facts(
+        name=member.name,
+        sentence=way_to_target(numbers, row),
+        used=head.used,
+        target=head.target,
+        target_before=_target_before(convergence, row, head.target),
+        balance=balance_of(convergence, row),
+        off=_off_text(convergence, row) if is_off else "",
+        on_target=when_text(projection.outcome, projection.on_target_at) if projection and is_off else "",
+        on_target_range=range_of(projection) if projection and is_off else "",
+        usual="" if projection is None else presentation.percent(projection.usual_share),
+        before_label=_("%(n)s days before") % {"n": n_days} if numbers.query.is_compared else "",
+        before=presentation.percent(before[max(before)]) if before else presentation.UNKNOWN,
+        entry_url=url,
+        shares_url=f"{url}#shares" if may_change else "",
+        group_url=with_level(convergence_url, member) if member.n_children else "",
+    )
+
+
+def with_level(convergence_url: str, member: Member) -> str:
+    return f"{convergence_url}?level={member.uid}"
+
+
+def way_to_target(numbers: GroupNumbers, row: int) -> str:
+    """One sentence about when the entry will be on target; the day is that of its projection."""
+    convergence = numbers.convergence
+    member, state = convergence.members[row], str(convergence.states[row, -1]) if convergence.on else ""
+    projection = numbers.projections.get(member.uid)
+    words = {"name": member.name, "parent": _group_name(convergence)}
+    if not convergence.visible[row].any():
+        return _("The usage of %(name)s is not shown: it has fewer than five active members.") % words
+    if state in ("no_demand", "met"):
+        return _("%(name)s has no demand.") % words
+    if state == "on":
+        return _("%(name)s is on target.") % words
+    if state not in OFF_STATES:
+        return _("The usage of %(name)s is not known.") % words
+    is_over = state == "over"
+    if projection is None or projection.outcome == "on_target":
+        return (_("%(name)s is over its target.") if is_over else _("%(name)s is under its target.")) % words
+    if projection.on_target_at is not None:
+        words["day"] = _day(projection.on_target_at)
+        return _("At its usual pace %(name)s is on target around %(day)s.") % words
+    if projection.outcome == "never_if_nobody_runs":
+        text = (
+            _("%(name)s stays over its target while nothing runs in %(parent)s.")
+            if is_over
+            else _("%(name)s stays under its target while nothing runs in %(parent)s.")
+        )
+        return text % words
+    text = (
+        _("At its usual pace %(name)s stays over its target for more than 90 days.")
+        if is_over
+        else _("At its usual pace %(name)s stays under its target for more than 90 days.")
+    )
+    return text % words
+
+
+def _group_name(convergence: Convergence) -> str:
+    if convergence.itself and convergence.ancestors:
+        return convergence.ancestors[-1].name
+    return convergence.entry.name
+
+
+def _target_before(convergence: Convergence, row: int, target: str) -> str:
+    """The target before its last change in the period, if it reads otherwise."""
+    known = convergence.target[row][np.isfinite(convergence.target[row])]
+    changes = np.flatnonzero(np.abs(np.diff(known)) > 1e-9)
+    if not changes.size:
+        return ""
+    before = presentation.percent(float(known[changes[-1]]))
+    return "" if before == target else before
+
+
+def _off_text(convergence: Convergence, row: int) -> str:
+    n_days, is_whole = days_off(convergence, row)
+    if not n_days:
+        return ""
+    text = (
+        ngettext("for at least %(n)s day", "for at least %(n)s days", n_days)
+        if is_whole
+        else ngettext("for %(n)s day", "for %(n)s days", n_days)
+    )
+    return text % {"n": presentation.count(n_days)}
+
+
+def range_of(projection: Projection) -> str:
+    """5 to 10 Dec; 28 Nov to 3 Dec; "" without two different days."""
+    if projection.on_target_at is None or projection.earliest_at is None:
+        return ""
+    if projection.latest_at is None:
+        return _("from %(day)s") % {"day": _day(projection.earliest_at)}
+    first, last_ = (timezone.localtime(at).date() for at in (projection.earliest_at, projection.latest_at))
+    if first == last_:
+        return ""
+    is_same_month = (first.year, first.month) == (last_.year, last_.month)
+    words = {"first": str(first.day) if is_same_month else day_text(first), "last": day_text(last_)}
+    return _("%(first)s to %(last)s") % words
+
+
+# --- Tiles
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One small picture. state: of the last point, as in the CSV; "hidden" if no day may be shown.
+
+    url: selects it on the page; entry_url, group_url: lead elsewhere; group_url is "" without children.
+    """
+
+    member: Member
+    state: str
+    balance: Balance | None
+    used: str
+    target: str
+    url: str
+    entry_url: str
+    group_url: str
+    is_selected: bool
+    svg: SafeString
+
+
+@dataclass(frozen=True, slots=True)
+class TileGroup:
+    """A section as the page shows it. more_query: of its next page, "" on the last; n_left: entries on later ones."""
+
+    key: str
+    title: str
+    scale: str
+    n: int
+    names: str
+    page: int
+    tiles: list[Tile]
+    more_query: str
+    n_left: int
+
+
+_MOST_NAMES = 6
+
+
+def tile_group(
+    section: Section, query: QueryDict, base: str, *, selected: UUID | None, page: int = 1, is_drawn: bool = True
+) -> TileGroup:
+    """base: address of the page. is_drawn: whether its tiles are part of the page."""
+    convergence = section.numbers.convergence
+    names = [convergence.members[row].name for row in section.rows[:_MOST_NAMES]]
+    n_others = len(section.rows) - len(names)
+    listed = ", ".join(names)
+    if n_others:
+        listed = ngettext("%(names)s and %(n)s more", "%(names)s and %(n)s more", n_others) % {
+            "names": listed,
+            "n": presentation.count(n_others),
+        }
+    return TileGroup(
+        key=section.key,
+        title=_section_title(section),
+        scale=scale_text(section),
+        n=len(section.rows),
+        names=listed,
+        page=page,
+        tiles=tiles_of(section, query, base, page, selected) if is_drawn else [],
+        more_query=with_changes(query, section=section.key, page=str(page + 1)) if section.has_more(page) else "",
+        n_left=max(len(section.rows) - len(section.shown(page)) * page, 0),
+    )
+
+
+def _section_title(section: Section) -> str:
+    n = {"n": presentation.count(len(section.rows))}
+    if section.key == "rest":
+        hidden = [row for row in section.rows if not section.numbers.convergence.visible[row].any()]
+        if hidden:
+            return _("On target, no demand or not shown: %(n)s") % n
+        return _("On target or no demand: %(n)s") % n
+    if not section.is_split:
+        return _("Off target: %(n)s") % n
+    return _("Off target, 5 %% and more: %(n)s") % n if section.key == "off" else _("Off target, below 5 %%: %(n)s") % n
+
+
+def tiles_of(section: Section, query: QueryDict, base: str, page: int, selected: UUID | None) -> list[Tile]:
+    convergence = section.numbers.convergence
+    tiles = []
+    for picture in pictures_of(section, page):
+        member, row = convergence.members[picture.row], picture.row
+        head, is_hidden = heading_of(convergence, row), not convergence.visible[row].any()
+        tiles.append(
+            Tile(
+                member=member,
+                state="hidden" if is_hidden else str(convergence.states[row, -1]),
+                balance=None if is_hidden else balance_of(convergence, row),
+                used=head.used,
+                target=head.target,
+                url=f"{base}?{with_changes(query, entry=str(member.uid), section=None, page=None)}",
+                entry_url=member_url(convergence.policy_slug, member),
+                group_url=with_level(base, member) if member.n_children and member.is_here else "",
+                is_selected=member.uid == selected,
+                svg=picture.svg,
+            )
+        )
+    return tiles
+
+
+# --- Numbers of the period
+
+
+@dataclass(frozen=True, slots=True)
+class Kpi:
+    label: str
+    value: str
+    note: str
+
+
+def kpis(convergence: Convergence) -> list[Kpi]:
+    """Mean deviation, time within tolerance, half-life of the deviation after the last change, redistributed share."""
+    figures = convergence.figures
+    mean = presentation.UNKNOWN if figures.mean_deviation is None else presentation.points(figures.mean_deviation)
+    n_days = convergence.n_finished
+    words = {"n": presentation.count(n_days)}
+    last_days = ngettext("of the last day", "of the last %(n)s days", n_days) % words
+    mean_note = ngettext(
+        "points, share-weighted, of the last day", "points, share-weighted, of the last %(n)s days", n_days
+    )
+    return [
+        Kpi(_("Mean deviation"), mean, mean_note % words),
+        Kpi(_("Time within tolerance"), presentation.percent(figures.inside, 0), last_days),
+        Kpi(_("Time to halve the deviation"), *_half_time(convergence)),
+        Kpi(
+            _("Unused share given to others"),
+            presentation.percent(figures.idle_redistributed),
+            _("of the policy") if not convergence.ancestors else _("of %(name)s") % {"name": convergence.entry.name},
         ),
-    ):
-        if n:
-            text += "; " + words % {
-                "n": presentation.count(n),
-                "of": presentation.count(convergence.n_finished),
-                "steps": steps,
-            }
-    return text
+    ]
 
 
-def short_day(day: date) -> str:
-    return formats.date_format(day, "j M, H:i" if isinstance(day, datetime) else "j M")
+def _half_time(convergence: Convergence) -> tuple[str, str]:
+    days, number = convergence.figures.half_time_days, convergence.figures.half_time_revision
+    if days is None:
+        return presentation.UNKNOWN, _("No changes in this period.")
+    after = _("after revision %(n)s") % {"n": number}
+    if isinf(days):
+        return _("not reached"), after
+    return ngettext("%(n)s day", "%(n)s days", 1 if days == 1 else 2) % {"n": f"{days:.3g}"}, after
 
 
-def _gap_mask(convergence: Convergence) -> Any:
-    return np.array([day in convergence.gaps for day in convergence.on], dtype=np.bool_)
-
-
-def _scale_text(
-    convergence: Convergence, rows: Sequence[int], scales: Sequence[float], common: float
-) -> tuple[str, str]:
-    """Key and sentence about the scale."""
-    giant = next((row for row, scale in zip(rows, scales, strict=True) if scale > common), None)
-    values: dict[str, Any] = {"to": presentation.percent(common, 0)}
-    if giant is None:
-        return "shared", _("shared scale 0 to %(to)s") % values
-    values |= {"name": convergence.members[giant].name, "most": presentation.percent(max(scales), 0)}
-    return "one_apart", _("%(name)s on 0 to %(most)s, the others share 0 to %(to)s") % values
+def newest_text(convergence: Convergence) -> str:
+    """Say of when the current values are; "" if the last point is a finished day or hour."""
+    if convergence.latest_at is None:
+        return ""
+    at = formats.date_format(timezone.localtime(convergence.latest_at), "H:i")
+    if convergence.is_by_hour:
+        return _("Current values %(at)s. Averages: complete hours.") % {"at": at}
+    return _("Current values %(at)s. Averages: complete days.") % {"at": at}
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,47 +492,6 @@ def _decimals_of(convergence: Convergence) -> int:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class DayRow:
-    """A day of one member. as_of: of the newest snapshot, None for a complete day or hour."""
-
-    on: date
-    as_of: datetime | None
-    revision: int
-    is_before_first: bool
-    actual: str
-    target: str
-    state: str
-    gap: str
-
-
-_OFF_TARGET = ("over", "starved", "inferred")  # states
-
-
-def day_rows(convergence: Convergence) -> list[DayRow]:
-    """Rows of the days of the first member, newest first."""
-    rows = []
-    pairs = zip(convergence.actual[0].tolist(), convergence.target[0].tolist(), strict=True)
-    off_target = [pair for pair, state in zip(pairs, convergence.states[0], strict=True) if str(state) in _OFF_TARGET]
-    decimals = presentation.decimals_of_column(off_target)
-    for at, day in reversed(list(enumerate(convergence.on))):
-        actual, target = _or_none(convergence.actual[0, at]), _or_none(convergence.target[0, at])
-        shares = presentation.compare_shares(actual, target, decimals=decimals)
-        rows.append(
-            DayRow(
-                day,
-                _as_of(convergence, at),
-                int(convergence.days.revision[at]),
-                bool(convergence.days.is_before_first[at]),
-                shares.actual,
-                shares.target,
-                state_text(str(convergence.states[0, at])),
-                ", ".join(convergence.gaps.get(day, ())),
-            )
-        )
-    return rows
-
-
 def _as_of(convergence: Convergence, at: int) -> datetime | None:
     return convergence.latest_at if at == convergence.n_finished else None
 
@@ -318,13 +540,3 @@ def csv_rows(convergence: Convergence) -> Iterator[tuple[Any, ...]]:
                 ", ".join(convergence.gaps.get(day, ())),
                 "" if as_of is None else as_of.isoformat(),
             )
-
-
-def scope_text(convergence: Convergence) -> str:
-    """Sentence about which entries the page shows."""
-    if convergence.itself or not convergence.n_all:  # nothing is computed yet, or the entry has no members
-        return _("Convergence: %(name)s") % {"name": convergence.entry.name}
-    text = ngettext(
-        "Convergence of %(n)s entry in %(name)s", "Convergence of %(n)s entries in %(name)s", convergence.n_all
-    )
-    return text % {"n": presentation.count(convergence.n_all), "name": convergence.entry.name}

@@ -14,16 +14,16 @@ _POLICY = "policies/<slug:policy>"
 
 urlpatterns: list[URLPattern] = [
     path("policy/<slug:policy>/convergence/", convergence.show, name="convergence"),
-    path("policy/<slug:policy>/convergence/_panels", convergence.panels, name="convergence-panels"),
+    path("policy/<slug:policy>/convergence/_tiles", convergence.tiles, name="convergence-tiles"),
+    path("policy/<slug:policy>/convergence/_more", convergence.more, name="convergence-more"),
     path("policy/<slug:policy>/convergence/_building", convergence.building, name="convergence-building"),
     path("policy/<slug:policy>/convergence/days.csv", convergence.days_csv, name="convergence-days"),
     path("policy/<slug:policy>/convergence/figures/<slug:figure>", convergence.figure, name="convergence-figure"),
     path("policy/<slug:policy>/convergence/figures/<slug:figure>.<str:form>", convergence.figure),
     path(f"{_CONVERGENCE}/figures/<slug:figure>", convergence.figure, name="entry-convergence-figure"),
     path(f"{_CONVERGENCE}/figures/<slug:figure>.<str:form>", convergence.figure),
-    path(f"{_CONVERGENCE}/", convergence.show, name="entry-convergence"),
+    path(f"{_CONVERGENCE}/", convergence.show_entry, name="entry-convergence"),
     path(f"{_CONVERGENCE}/_over-time", convergence.over_time, name="entry-over-time"),
-    path(f"{_CONVERGENCE}/_panels", convergence.panels, name="entry-convergence-panels"),
     path(f"{_CONVERGENCE}/days.csv", convergence.days_csv, name="entry-convergence-days"),
 ]
 rest: list[URLPattern] = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
@@ -10,11 +10,9 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 from django.conf import settings
-from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.request_cache import once_per_request
-from apps.core.errors import FieldProblem, Invalid
 from apps.policies.selectors import READ
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -27,21 +25,17 @@ from apps.series.convergence.query import (
     actual_share,
     days_before_entry,
     find_hourly_members,
-    find_hourly_selection,
-    find_selection,
     leaf_mask,
     reject_windowed,
     target_share,
     today_of,
 )
-from apps.series.convergence.records import ChildrenQuery, Convergence, Published, Selection, SelectionQuery
+from apps.series.convergence.records import ChildrenQuery, Convergence, Published
 from apps.series.convergence.selectors import (
     OpenedEntry,
     assemble_convergence,
-    build_convergence,
     load_convergence,
     open_entry,
-    order_children,
     published_in,
 )
 from apps.series.convergence.verdict import Shares, day_states, half_band
@@ -50,9 +44,28 @@ from apps.series.daily_series import F8, Mask, SeriesDays
 _BAND_FACTOR = 1 + 1e-9
 
 
-def get_convergence_until_now(
-    query: ChildrenQuery, *, policy_slug: str, uid: UUID | None, actor: Actor, scope: str = READ
-) -> Convergence:
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The children of an entry, or the entry alone, as their reader sees them. before: days of the period before."""
+
+    entry: OpenedEntry
+    convergence: Convergence
+    before: Convergence | None
+
+    @property
+    def view(self) -> PolicyView:
+        return self.entry.view
+
+
+def get_group(
+    query: ChildrenQuery,
+    *,
+    policy_slug: str,
+    uid: UUID | None,
+    actor: Actor,
+    scope: str = READ,
+    before: Period | None = None,
+) -> Group:
     """As get_convergence, with the newest snapshot as the last point; by the hour if the query asks for it.
 
     Cached for the request, so that a page and its figures agree.
@@ -60,12 +73,13 @@ def get_convergence_until_now(
     user = actor.user
     reader = (None if user is None else user.pk, actor.token, scope)
 
-    def read() -> Convergence:
+    def read() -> Group:
         entry = open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=query.itself, scope=scope)
         convergence = _hourly(entry, query.method) if query.by_hour else load_convergence(entry, query, actor)
-        return with_latest_snapshot(convergence, entry.view)
+        earlier = None if before is None else load_convergence(entry, replace(query, period=before), actor)
+        return Group(entry, with_latest_snapshot(convergence, entry.view), earlier)
 
-    return once_per_request(("convergence", policy_slug, uid, query, *reader), read)
+    return once_per_request(("convergence", policy_slug, uid, query, before, *reader), read)
 
 
 def with_latest_snapshot(convergence: Convergence, view: PolicyView) -> Convergence:
@@ -162,74 +176,6 @@ def _states_of(actual: F8, target: F8, slack: F8, used: Mask, waits: Mask) -> An
         states = np.where(np.abs(off) <= slack * _BAND_FACTOR, "on", states)
         states = np.where((target > 0) & ~used & ~waits, "no_demand", states)
     return np.where(np.isfinite(actual), states, "")
-
-
-DEFAULT_PICKS = 4
-_MOST_PATHS = 200
-
-
-def get_selection(
-    query: SelectionQuery, *, policy_slug: str, below: UUID | None, actor: Actor, scope: str
-) -> Selection:
-    """Return the selected entries on the days of `query.whole`, or in the last seven days by the hour.
-
-    Without picks: the children of `below` that are farthest from their target at the end of `query.period`. Raises
-    Invalid alike for a missing entry and one hidden from the actor.
-    """
-    entry = open_entry(policy_slug=policy_slug, actor=actor, uid=below, itself=False, scope=scope)
-    view, method = entry.view, query.method
-    rows = [_require(view, text) for text in query.picks] or _default_picks(entry, query)
-    group = entry._replace(alone=False)
-    if query.by_hour:
-        convergence = build_hourly_convergence(group, find_hourly_selection(view, rows), method)
-    else:
-        members = find_selection(view, rows, query.whole.starting_earlier(method.days_before))
-        convergence = build_convergence(group, members, query.whole, method, actor)
-    convergence = with_latest_snapshot(replace(convergence, period=query.period), view)
-    return Selection(convergence, [view.tree.path(i).strip("/") for i in rows])
-
-
-def _require(view: PolicyView, text: str) -> int:
-    try:
-        i = view.tree.index_of_uid(UUID(text))
-    except ValueError:
-        i = view.tree.index_of_path("/" + text.strip().strip("/"))
-    if i is None or i == 0 or not view.visibility.may_see(i):
-        message = _("There is no entry “%(text)s” in this policy to compare.") % {"text": text[:80]}
-        raise Invalid(message, fields=[FieldProblem("pick", message)])
-    return i
-
-
-def _default_picks(entry: OpenedEntry, query: SelectionQuery) -> list[int]:
-    """Pick the children farthest from their target, by the hour those with the largest targets; a leaf picks itself."""
-    view, at = entry.view, entry.at
-    if entry.alone:
-        return [at] if at else []
-    if query.by_hour:
-        children = [i for i in view.visible_children(at) if view.competes[i]]
-        return sorted(children, key=lambda i: -view.target[0][i])[:DEFAULT_PICKS]
-    indices = [view.tree.index_of_uid(member.uid) for member in order_children(view, at, query.period, query.method)]
-    return [i for i in indices if i is not None][:DEFAULT_PICKS]
-
-
-def list_paths(*, policy_slug: str, actor: Actor, below: UUID | None) -> list[str]:
-    """List paths of entries that can be picked, level by level below the entry, at most two hundred."""
-    view, at, _ = open_entry(policy_slug=policy_slug, actor=actor, uid=below, itself=False, scope=READ)
-    entries: list[int] = []
-    level = [at]
-    while level and len(entries) < _MOST_PATHS:
-        level = [child for i in level for child in view.visible_children(i)]
-        entries += level
-    return [view.tree.path(i).strip("/") for i in entries[:_MOST_PATHS]]
-
-
-def get_convergence_data(
-    query: ChildrenQuery | SelectionQuery, *, policy_slug: str, uid: UUID | None, actor: Actor, scope: str = READ
-) -> Convergence | Selection:
-    """Return the children of `uid` (default: the root), or the selection, whose default picks are children of `uid`."""
-    if isinstance(query, SelectionQuery):
-        return get_selection(query, policy_slug=policy_slug, below=uid, actor=actor, scope=scope)
-    return get_convergence_until_now(query, policy_slug=policy_slug, uid=uid, actor=actor, scope=scope)
 
 
 def get_hourly_convergence(

@@ -290,18 +290,6 @@ def _against_today(view: PolicyView, at: int, period: Period, *, itself: bool) -
     )
 
 
-def find_selection(view: PolicyView, rows: Sequence[int], period: Period) -> MemberSelection:
-    """Find these entries of the head, in the given order."""
-    uids = [view.tree.uuid(i) for i in rows]
-    return _visible_members(view, load_series(view.policy, uids, from_on=period.from_on, to_on=period.to_on), len(uids))
-
-
-def find_hourly_selection(view: PolicyView, rows: Sequence[int]) -> MemberSelection:
-    """Find these entries of the head with their hourly series."""
-    shown = list(rows)
-    return _fully_visible(view, shown, len(shown), load_hours(view.policy, [view.tree.uuid(i) for i in shown]))
-
-
 def find_hourly_members(view: PolicyView, at: int, *, itself: bool) -> MemberSelection:
     """As find_members, with hourly series. Readers of sums don't see hours: two sums an hour apart may differ by one
     person's usage.

@@ -32,19 +32,6 @@ class ChildrenQuery:
     itself: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectionQuery:
-    """Selected entries. picks: uids or paths, in order; empty: the default ones. whole: the period to read; `period`:
-    the part of it that is shown first.
-    """
-
-    picks: tuple[str, ...]
-    period: Period
-    whole: Period
-    method: ShareMethod
-    by_hour: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Published:
     """A revision published in the period. `day` is its index among the days, −1 where that day isn't built."""
@@ -132,14 +119,6 @@ class Convergence:
 def order_by_deviation(members: Sequence[Member], deviation: F8) -> list[int]:
     last = [_last_known(row) for row in np.abs(deviation)]
     return sorted(range(len(last)), key=lambda row: (-last[row], members[row].name))
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """convergence: its `members` are the picks, in order. paths: of each pick, without the root."""
-
-    convergence: Convergence
-    paths: list[str]
 
 
 def sample_weekly(convergence: Convergence) -> Convergence:

@@ -25,7 +25,6 @@ from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.series.convergence import query as counts
 from apps.series.convergence.messages import Sentence, build_sentence
 from apps.series.convergence.query import (
-    Member,
     MemberSelection,
     Period,
     ShareMethod,
@@ -36,7 +35,7 @@ from apps.series.convergence.query import (
     target_share,
     today_of,
 )
-from apps.series.convergence.records import ChildrenQuery, Convergence, Published, order_by_deviation
+from apps.series.convergence.records import ChildrenQuery, Convergence, Published
 from apps.series.convergence.verdict import (
     MeritFigures,
     Shares,
@@ -93,13 +92,6 @@ def _local_only_message(view: PolicyView, uid: UUID, on: date, reason: str) -> S
 
 
 _MOST_REVISIONS = 400
-
-
-def order_children(view: PolicyView, at: int, period: Period, method: ShareMethod) -> list[Member]:
-    """Return the children of entry `at` in the order of their `Convergence`, without computing the rest of it."""
-    selection = find_members(view, at, period.starting_earlier(method.days_before))
-    _shown, actual, target, _hidden = _numbers(selection, period, method)
-    return [selection.members[row] for row in order_by_deviation(selection.members, actual - target)]
 
 
 def get_series_state(*, policy_slug: str, actor: Actor, scope: str = READ) -> SeriesState:

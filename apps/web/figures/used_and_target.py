@@ -11,6 +11,7 @@ import numpy.typing as npt
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from apps.priorities.entry_order import is_on_target
 from apps.priorities.sentences.numbers import compare_shares, percent, points_phrase
 from apps.series.daily_series import F8
 
@@ -20,6 +21,17 @@ _BELOW_HALF = -1  # stands for shares above zero but below half of a tenth of a 
 def used_text(actual: float, target: float, state: str) -> str:
     """Return e.g. "used 52.6 %, target 40.0 %, 12.6 points over"."""
     return used_words_of(np.array([actual]), np.array([target]), [state])[0]
+
+
+def expected_text(likely: float, target: float, slack: float) -> str:
+    """Return e.g. "expected 7.2 %, target 8.8 %, 1.6 points under". slack: half the width of the tolerance, 0..1."""
+    shares = compare_shares(likely, target)
+    state = "on" if is_on_target(likely, target, slack) else "off"
+    return _("expected %(share)s, target %(target)s, %(balance)s") % {
+        "share": shares.actual,
+        "target": shares.target,
+        "balance": _balance_text(shares.points_phrase, likely > target, state),
+    }
 
 
 def used_words_of(actual: F8, target: F8, states: Sequence[str]) -> list[str]:

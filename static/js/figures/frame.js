@@ -178,8 +178,9 @@ export class Frame {
     }
     addKeys(this);
     addDrag(this);
-    this.box.on("plotly_clickannotation", ({ annotation }) => annotation.name && location.assign(annotation.name));
-    this.box.on("plotly_click", ({ points }) => this.openMoment(points[0].x));
+    // A click alone never leaves the page.
+    this.box.on("plotly_clickannotation", ({ annotation, event }) => event.shiftKey && annotation.name && location.assign(annotation.name));
+    this.box.on("plotly_click", ({ points, event }) => event.shiftKey && this.openMoment(points[0].x));
     this.box.on("plotly_relayout", (change) => {
       if (Object.keys(change).some((key) => key.startsWith("xaxis."))) this.zoomed();
     });

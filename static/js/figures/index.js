@@ -2,11 +2,13 @@
 import { plotly } from "./bundle.js";
 import { Frame } from "./frame.js";
 import "./kept.js";
+import { OverTime } from "./over_time.js";
+import "./page_state.js";
 import { Panels } from "./panels.js";
+import { frames } from "./registry.js";
 import { onTheme } from "./theme.js";
 
 const AHEAD = "400px";
-const frames = new Map();
 const begun = new Set();  // also those whose first numbers are on their way
 
 /** Every frame that has been drawn; others begin when they are near. */
@@ -27,7 +29,8 @@ const near = new IntersectionObserver((entries) => {
 function mountAll(root) {
   for (const element of root.querySelectorAll?.("[data-figure], [data-panels]") ?? []) {
     if (frames.has(element)) continue;
-    frames.set(element, element.matches("[data-panels]") ? new Panels(element) : new Frame(element));
+    const Kind = element.matches("[data-panels]") ? Panels : element.dataset.figure === "over-time" ? OverTime : Frame;
+    frames.set(element, new Kind(element));
     near.observe(element);
   }
 }
@@ -36,6 +39,7 @@ function unmount(root) {
   for (const [element, frame] of frames) {
     if (!root.contains(element)) continue;
     frame.remove();
+    frame.gone?.();
     begun.delete(frame);
     near.unobserve(element);
     frames.delete(element);

@@ -42,10 +42,7 @@ export function markLabels(marks, range, width, hint) {
   for (const mark of seen) {
     const isNear = last - px(mark.at) < NEAR;
     if (!isNear) last = px(mark.at);
-    shapes.push(
-      { type: "line", x0: mark.at, x1: mark.at, yref: "paper", y0: 0, y1: 1, layer: "below", line: { color: color("$remote"), width: 1, dash: "1.5px,2px" } },
-      { type: "circle", xsizemode: "pixel", ysizemode: "pixel", xanchor: mark.at, x0: -3, x1: 3, yref: "paper", yanchor: 1, y0: -3, y1: 3, fillcolor: color("$remote"), line: { width: 0 } },
-    );
+    shapes.push({ type: "line", x0: mark.at, x1: mark.at, yref: "paper", y0: 0, y1: 1, layer: "below", line: { color: color("$remote/0.75"), width: 1, dash: "1.5px,3px" } });
     annotations.push({
       x: mark.at, yref: "paper", y: 1, yanchor: "bottom", yshift: 5, xanchor: "center", showarrow: false,
       text: isNear || !mark.label ? " " : mark.label, name: mark.url, captureevents: Boolean(mark.url),

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.pages.convergence.figures.labels import Links, caption, day_text, file_name, moment_url
-from apps.pages.convergence.figures.panels import balance_text
+from apps.pages.convergence.figures.tiles import balance_text
 from apps.series.convergence.records import Convergence
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Column, EndLabel, Figure, Swatch, Table, Trace

@@ -1,0 +1,195 @@
+"""Small pictures of the entries of a section, for the page and as JSON, with values at each stop of the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Literal
+
+from django.http import QueryDict
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
+
+from apps.core.errors import FieldProblem, Invalid
+from apps.pages.convergence.figures.course import GroupNumbers, axis_of
+from apps.pages.convergence.figures.labels import RawRows, caption, file_name
+from apps.pages.convergence.figures.over_time import axis_json
+from apps.pages.convergence.figures.picture import draw_svg
+from apps.pages.convergence.figures.sections import OFF_STATES, Section, sections_of
+from apps.priorities.sentences.numbers import UNKNOWN, compare_shares, percent
+from apps.series.convergence.query import BEFORE_ENTRY
+from apps.series.convergence.records import Convergence
+from apps.web.figures import Column, Figure, Table
+
+Shape = Literal["on", "over", "under", "idle", "nodata"]
+_STATE_WORDS = {
+    "on": gettext_noop("on target"),
+    "over": gettext_noop("over"),
+    "starved": gettext_noop("under, jobs wait"),
+    "met": gettext_noop("under, no demand"),
+    "no_demand": gettext_noop("no demand"),
+    "inferred": gettext_noop("under; demand unknown"),
+    BEFORE_ENTRY: gettext_noop("before the entry"),
+}
+STATES = tuple(_STATE_WORDS)
+_SHAPES: dict[str, tuple[Shape, str]] = {
+    "on": ("on", _STATE_WORDS["on"]),
+    "over": ("over", _STATE_WORDS["over"]),
+    "starved": ("under", gettext_noop("under")),
+    "inferred": ("under", gettext_noop("under")),
+    "met": ("idle", gettext_noop("no demand")),
+    "no_demand": ("idle", _STATE_WORDS["no_demand"]),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """used, target: texts below the name. shape: form and colour of the balance; amount: in points, or "".
+
+    word: name of the balance.
+    """
+
+    used: str
+    target: str
+    shape: Shape
+    amount: str
+    word: str
+
+
+def state_text(state: str) -> str:
+    """Return the label of a state."""
+    return _(_STATE_WORDS[state]) if state in _STATE_WORDS else UNKNOWN
+
+
+def heading_of(convergence: Convergence, row: int) -> Heading:
+    """Return the heading for the last point: the newest snapshot's, or the last day's."""
+    actual, target = (float(column[row, -1]) for column in (convergence.actual, convergence.target))
+    shares = compare_shares(actual, target)
+    if not convergence.visible[row].any():
+        return Heading(_("not shown"), shares.target, "nodata", "", "")
+    shape, amount, word = balance_text(str(convergence.states[row, -1]), actual, target)
+    return Heading(shares.actual, shares.target, shape, amount, word)
+
+
+def balance_text(state: str, actual: float, target: float, *, decimals: int | None = None) -> tuple[Shape, str, str]:
+    """Return the shape, the amount in points, and the word for a point; shares are NaN where unknown.
+
+    decimals: of the column of shares beside it; by default what the two shares need.
+    """
+    if not isfinite(actual - target) or not state:
+        return "nodata", "", state_text(state) if state == BEFORE_ENTRY else _("no data")
+    shape, word = _SHAPES.get(state, _SHAPES["no_demand"])
+    points = compare_shares(actual, target, decimals=decimals).points
+    return shape, points if state in OFF_STATES else "", _(word)
+
+
+@dataclass(frozen=True, eq=False)
+class TilePicture:
+    """row: of the entry in its group. used, target: texts at each stop of the cursor."""
+
+    row: int
+    svg: SafeString
+
+
+def pictures_of(section: Section, page: int) -> list[TilePicture]:
+    return [
+        TilePicture(row, draw_svg(section.courses[row], section.scale, is_tile=True)) for row in section.shown(page)
+    ]
+
+
+def panels_figure(numbers: GroupNumbers, query: QueryDict) -> Figure:
+    """`panels` in the JSON has the picture and the values of each entry of a section's page; `data` is empty."""
+    axis = axis_of(numbers)
+    convergence = numbers.convergence
+    sections = [] if axis is None else sections_of(numbers, axis)
+    key, page = query.get("section", "off"), page_of(query)
+    section = next((section for section in sections if section.key == key), None)
+    if key not in ("off", "small", "rest"):
+        message = _("“%(text)s” is not one of %(known)s.") % {"text": key[:40], "known": "off, small, rest"}
+        raise Invalid(message, fields=[FieldProblem("section", message)])
+    panels = [] if section is None else [_panel(section, picture) for picture in pictures_of(section, page)]
+    return Figure(
+        name="panels",
+        title=_("Shares and targets"),
+        note=_("share, percent"),
+        sentence=off_sentence(convergence),
+        traces=(),
+        layout={},
+        table=_table(convergence),
+        size="xs",
+        file=file_name(convergence, "panels"),
+        caption=caption(convergence),
+        empty="" if convergence.on else _("There are no days in this period."),
+        extra={
+            "axis": None if axis is None else axis_json(axis),
+            "scale": "" if section is None else scale_text(section),
+            "panels": panels,
+        },
+    )
+
+
+def page_of(query: QueryDict) -> int:
+    text = query.get("page", "1")
+    return max(int(text), 1) if text.isdecimal() and len(text) < 9 else 1
+
+
+def _panel(section: Section, picture: TilePicture) -> dict[str, Any]:
+    numbers, row = section.numbers, picture.row
+    used, target = stop_values(section, row)
+    return {
+        "uid": str(numbers.convergence.members[row].uid),
+        "name": numbers.convergence.members[row].name,
+        "heading": heading_of(numbers.convergence, row),
+        "used": used,
+        "target": target,
+        "svg": picture.svg,
+    }
+
+
+def stop_values(section: Section, row: int) -> tuple[list[str], list[str]]:
+    """Used, or expected, share and target as text at each stop of the cursor."""
+    axis, drawn = section.axis, section.numbers.drawn
+    pairs: list[tuple[float, float]] = [
+        (float(drawn.actual[row, at]), float(drawn.target[row, at]))
+        for at, place in enumerate(axis.points)
+        if axis.shows(place)
+    ]
+    projection = section.numbers.projections.get(drawn.members[row].uid)
+    curve = projection.curve(len(axis.ahead))[1:] if projection is not None and axis.ahead else ()
+    goal = float(drawn.target[row, -1])
+    for day, place in enumerate(axis.ahead):
+        if axis.shows(place):
+            pairs.append((curve[day].likely if curve else float("nan"), goal))
+    texts = [compare_shares(actual, target) for actual, target in pairs]
+    return [shares.actual for shares in texts], [shares.target for shares in texts]
+
+
+def scale_text(section: Section) -> str:
+    """What is said of the scale beside the heading of a section."""
+    high = section.scale.high
+    if section.numbers.query.unit == "points":
+        return _("scale %(n)s points each way") % {"n": f"{high:g}"}
+    return _("scale 0 to %(n)s") % {"n": percent(high / 100, 0 if high >= 1 else 1)}
+
+
+def off_sentence(convergence: Convergence) -> str:
+    """Count the entries that are off target now."""
+    now = [state for state in (convergence.states[:, -1].tolist() if convergence.on else []) if state]
+    off = sum(state in OFF_STATES for state in now)
+    text = ngettext("%(off)s of %(n)s entry is off target.", "%(off)s of %(n)s entries are off target.", len(now))
+    return text % {"off": off, "n": len(now)}
+
+
+def _table(convergence: Convergence) -> Table:
+    """One row per day, newest first, two columns per entry."""
+    columns: Sequence[Any] = [
+        column
+        for row in range(len(convergence.members))
+        for column in (convergence.actual[row], convergence.target[row])
+    ]
+    forms = (_("%(name)s, used %%"), _("%(name)s, target %%"))
+    titles = [form % {"name": member.name} for member in convergence.members for form in forms]
+    raw = RawRows(convergence.on[::-1], [column[::-1] for column in columns])
+    return Table((Column(_("Day"), is_number=False), *map(Column, titles)), (), raw)

@@ -1,0 +1,65 @@
+"""Levels of the convergence page: the entries whose children it can show, and the one that is the reader's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.utils.translation import ngettext
+
+from apps.policies.access.scope import Rights, Verb
+from apps.priorities.selectors.rows import PolicyView
+from apps.web.shell import presentation
+
+MOST_LEVELS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChoice:
+    """uid: None for the root. label: its path from the root's children on, and how many entries it compares."""
+
+    uid: UUID | None
+    label: str
+    is_chosen: bool
+
+
+def own_level(view: PolicyView) -> UUID | None:
+    """The group of a lead; None, for the root, of those who manage the whole policy or no group.
+
+    Of several groups it is the first one by path. Administrators' rights don't count.
+    """
+    led = Rights(view.policy, view.actor, view.now).at(Verb.EDIT_SHARES)
+    indices = [i for uid in led if (i := view.tree.index_of_uid(uid)) is not None and view.visibility.may_see(i)]
+    if not indices or 0 in indices:
+        return None
+    groups = sorted((view.tree.path(i), i) for i in indices if view.visible_children(i))
+    return view.tree.uuid(groups[0][1]) if groups else None
+
+
+def list_levels(view: PolicyView, chosen: UUID | None) -> list[LevelChoice]:
+    """Visible entries with visible children, the root first, at most two hundred; and the chosen one."""
+    tree = view.tree
+    found: list[int] = []
+    row = [0] if view.visibility.may_see(0) else []
+    while row and len(found) < MOST_LEVELS:
+        below: list[int] = []
+        for i in row:
+            children = view.visible_children(i)
+            if children:
+                found.append(i)
+                below += children
+        row = below
+    found = found[:MOST_LEVELS]
+    at = None if chosen is None else tree.index_of_uid(chosen)
+    if at is not None and at not in found:
+        found.append(at)
+    first, *others = found or [0]
+    ordered = [first, *sorted(others, key=tree.path)]
+    return [LevelChoice(None if i == 0 else tree.uuid(i), _label(view, i), (at or 0) == i) for i in ordered]
+
+
+def _label(view: PolicyView, i: int) -> str:
+    name = view.tree.name[0] if i == 0 else view.tree.path(i).strip("/").replace("/", " / ")
+    n = len(view.visible_children(i))
+    text = ngettext("%(name)s, %(n)s entry", "%(name)s, %(n)s entries", n)
+    return text % {"name": name, "n": presentation.count(n)}
