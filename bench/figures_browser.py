@@ -129,7 +129,7 @@ def _site() -> _Site:
     tree = load_tree(policy)
 
     def convergence(at: int) -> str:
-        return f"/policy/{policy.slug}/n/{tree.uuid(at)}/{tree.name[at]}/convergence/"
+        return f"/policy/{policy.slug}/convergence/?level={tree.uuid(at)}"
 
     division = int(np.flatnonzero(tree.n_children == 100)[0])
     groups = np.flatnonzero(tree.n_children == 99)
@@ -137,7 +137,7 @@ def _site() -> _Site:
     return _Site(
         session=(name, client.cookies[name].value),
         groups=[convergence(int(groups[number * 7907 % len(groups)])) for number in range(N_PAGES + 3)],
-        division=f"{convergence(division)}?days=365",
+        division=f"{convergence(division)}&range=365&section=rest",
         shares=f"/changes/{draft.pk}/edit/shares/?group={tree.uuid(division)}",
     )
 
@@ -186,31 +186,25 @@ def _first_pictures(open_page: Open, site: _Site) -> Iterator[BenchLine]:
 def _frames(open_page: Open, site: _Site) -> Iterator[BenchLine]:
     page = open_page("")
     page.goto(site.division)
-    panels, alive = page.locator("[data-panel]"), page.locator(".panel-plot.is-live")
-    while panels.count() < 2 * N_PANELS:  # the next twelve come when one gets there
-        page.evaluate("document.querySelector('.more-panels')?.scrollIntoView()")
+    tiles = page.locator("[data-panel]")
+    while tiles.count() < 2 * N_PANELS:
+        page.locator(".more-tiles a").first.click()
         page.wait_for_timeout(50)
-    for middle in [*range(0, 2 * N_PANELS, 6), N_PANELS]:  # each is drawn when it is near
-        panels.nth(middle).evaluate("panel => panel.scrollIntoView({ block: 'center' })")
-        panels.nth(middle).locator(".panel-plot.is-live").wait_for()
-    page.wait_for_function(f"document.querySelectorAll('.panel-plot.is-live').length === {N_PANELS}")
+    tiles.nth(N_PANELS).evaluate("tile => tile.scrollIntoView({ block: 'center' })")
     page.evaluate(_ALL_DRAWN)
     page.mouse.move(720, 450)
     at_rest = _rate(page, lambda _turn: page.wait_for_timeout(100))
     down = _rate(page, lambda turn: page.mouse.wheel(0, 120 if turn // 8 % 2 else -120))
-    yield _frame_line(f"frames while {N_PANELS} panels are scrolled", down, at_rest)
-    plot = page.locator("#fig-focus .fig-plot")
+    yield _frame_line(f"frames while {tiles.count()} tiles are scrolled", down, at_rest)
+    plot = page.locator("#fig-over-time .fig-plot")
     plot.evaluate("plot => plot.scrollIntoView({ block: 'center' })")
-    page.wait_for_selector("#fig-focus .fig-live.is-shown")
+    page.wait_for_selector("#fig-over-time .fig-live.is-shown")
     page.evaluate(_ALL_DRAWN)
-    plot.evaluate("plot => plot.focus({ preventScroll: true })")
     box = plot.bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 3)
-    page.keyboard.down("Shift")
-    moved = _rate(page, lambda turn: page.mouse.wheel(0, 100 if turn // 8 % 2 else -100))
-    page.keyboard.up("Shift")
-    yield _frame_line(f"frames while a picture beside {alive.count()} panels is moved", moved, at_rest)
+    left, width, middle = box["x"] + 40, box["width"] - 60, box["y"] + box["height"] / 3
+    moved = _rate(page, lambda turn: page.mouse.move(left + turn * 7 % width, middle))
+    yield _frame_line(f"frames while the cursor moves in {tiles.count()} tiles", moved, at_rest)
     page.close()
 
 

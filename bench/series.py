@@ -289,8 +289,8 @@ def _whole_pages(policy: Policy) -> list[float]:
     seconds = []
     for number in range(PAGES):
         at = int(groups[number * 7907 % len(groups)])
-        address = f"/policy/{policy.slug}/n/{tree.uuid(at)}/{tree.name[at]}/convergence/"
-        answer, took = timed(partial(client.get, address, asked))
+        address = f"/policy/{policy.slug}/convergence/"
+        answer, took = timed(partial(client.get, address, asked | {"level": str(tree.uuid(at))}))
         if answer.status_code != 200:
             raise RuntimeError(f"{address} answered {answer.status_code}.")
         seconds.append(took)

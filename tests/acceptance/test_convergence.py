@@ -220,13 +220,20 @@ def _table_agrees(reckoned: Reckoned, client: Client, view: str, until: date) ->
 
 
 def _page_agrees(reckoned: Reckoned, client: Client, view: str, until: date, sentences: list[str]) -> None:
-    page = unescape(client.get(f"/policy/lcg/convergence/?{_query(view, until)}").content.decode())
+    query = _query(view, until)
+    page = unescape(client.get(f"/policy/lcg/convergence/?{query}&more=numbers&section=rest").content.decode())
     for sentence in sentences:
         assert sentence in page
-    panels = client.get(f"/policy/lcg/convergence/figures/panels?{_query(view, until)}").json()["panels"]
-    assert all(one["heading"]["actual"] in page for one in panels)
-    ends = {max(trace["x"][-1] for trace in one["data"] if trace["type"] == "scatter") for one in panels}
-    is_over = ends == {reckoned.on[-1].isoformat()}  # else the newest snapshot is the last point
+    panels = [
+        panel
+        for section in ("off", "small", "rest")
+        for panel in client.get(f"/policy/lcg/convergence/figures/panels?{query}&section={section}").json()["panels"]
+    ]
+    assert all(one["heading"]["used"] in page for one in panels)
+    axis = client.get(f"/policy/lcg/convergence/figures/panels?{query}").json()["axis"]
+    is_over = (
+        axis["stops"][axis["resting"]] == reckoned.on[-1].isoformat()
+    )  # else the newest snapshot is the last point
     if is_over and any(one is not None for one in (reckoned.actual[name][-1] for name in reckoned.names)):
         first = max(reckoned.names, key=lambda name: abs((reckoned.actual[name][-1] or 0) - reckoned.target[name][-1]))
-        assert f"{(reckoned.actual[first][-1] or 0) * 100:.1f}" in page, "the furthest one's panel tells its share"
+        assert f"{(reckoned.actual[first][-1] or 0) * 100:.1f}" in page, "the furthest one's tile tells its share"

@@ -36,6 +36,15 @@ def own_level(view: PolicyView) -> UUID | None:
     return view.tree.uuid(groups[0][1]) if groups else None
 
 
+def level_of(view: PolicyView, entry: UUID) -> UUID | None:
+    """The parent of an entry; the own level for one that isn't there or hidden."""
+    i = view.tree.index_of_uid(entry)
+    if not i or not view.visibility.may_see(i):
+        return own_level(view)
+    parent = int(view.tree.parent[i])
+    return view.tree.uuid(parent) if parent > 0 else None
+
+
 def list_levels(view: PolicyView, chosen: UUID | None) -> list[LevelChoice]:
     """Visible entries with visible children, the root first, at most two hundred; and the chosen one."""
     tree = view.tree

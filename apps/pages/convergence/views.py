@@ -27,7 +27,7 @@ from apps.pages.convergence.figures.heat import LEAST_ENTRIES
 from apps.pages.convergence.figures.labels import Links
 from apps.pages.convergence.figures.sections import Section, sections_of
 from apps.pages.convergence.figures.tiles import page_of
-from apps.pages.convergence.levels import list_levels, own_level
+from apps.pages.convergence.levels import level_of, list_levels, own_level
 from apps.pages.convergence.page_query import PageQuery, read_page_query, usual_page_query
 from apps.pages.convergence.range_bar import period_text, range_bar
 from apps.priorities.projections import projections_of
@@ -78,10 +78,11 @@ class Reading:
 
     @cached_property
     def level(self) -> UUID | None:
-        """The entry whose children are shown; None for the root."""
+        """The entry whose children are shown, by default those beside the selected entry; None for the root."""
         if self.asked.level is not None:
             return self.asked.level
-        return own_level(open_view(policy_slug=self.policy, actor=actor_of(self.request)))
+        view = open_view(policy_slug=self.policy, actor=actor_of(self.request))
+        return level_of(view, self.asked.entry) if self.asked.entry is not None else own_level(view)
 
     @cached_property
     def group(self) -> Group:
@@ -158,6 +159,11 @@ def _read_for_page(request: HttpRequest, policy: str, uid: UUID | None = None) -
     except TooLarge as problem:
         return reading.without_compare_with_today(problem)
     return reading
+
+
+def _of_children(reading: Reading, uid: UUID) -> Reading:
+    """The same state for the children of an entry."""
+    return Reading(reading.request, reading.policy, None, reading.query, replace(reading.asked, level=uid))
 
 
 def _state(request: HttpRequest, policy: str) -> SeriesState:
@@ -245,11 +251,15 @@ def _context(reading: Reading) -> dict[str, Any]:
         "newest": presenters.newest_text(convergence),
         "available_days_text": available_days_text(convergence.state),
         "gap_text": _gap_text(convergence),
-        "csv_url": f"{reading.base}days.csv?{reading.query.urlencode()}",
+        "csv_url": f"{reading.base}days.csv?{_csv_query(reading)}",
         "crumbs": _crumbs(reading),
         "policy": reading.policy,
         **_building(reading.policy, convergence.state),
     }
+
+
+def _csv_query(reading: Reading) -> str:
+    return with_changes(reading.query, itself=None if reading.uid is None else "1")
 
 
 def _crumbs(reading: Reading) -> list[dict[str, str]]:
@@ -435,8 +445,10 @@ def building(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_safe
 def days_csv(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponseBase:
-    """Every day of every member as numbers; of an entry over time its own days."""
+    """Every day of every member as numbers; of an entry those of its children, with `?itself` its own days."""
     reading = _read_for_page(request, policy, uid)
+    if uid is not None and "itself" not in request.GET:
+        reading = _of_children(reading, uid)
     convergence = reading.convergence
     what = lines.name_slug(convergence.entry.name) if uid is not None or reading.level is not None else policy
     by = "-by-hour" if convergence.is_by_hour else ""

@@ -6,7 +6,6 @@ import { frameOf } from "./registry.js";
 import { setZoom } from "./zoomed.js";
 
 const STEPS = { ArrowLeft: -1, ArrowRight: 1 };
-const FIELDS = ["from", "to"];
 const page = () => document.getElementById("convergence");
 const figure = () => document.querySelector("[data-figure=over-time]");
 const frame = () => figure() && frameOf(figure());
@@ -57,22 +56,19 @@ document.addEventListener("submit", async (event) => {
   if (form.matches("[data-state-form]")) { event.preventDefault(); go(stateOf(form, keptBy(form))); }
   if (form.id !== "range-form") return;
   event.preventDefault();
-  const query = stateOf(form, ["entry"]), [path, own] = (figure()?.dataset.src ?? "").split("?");
-  const response = path ? await fetch(`${path}?${query}${own ? `&${own}` : ""}`, { headers: { Accept: "application/json" } }).catch(() => null) : null;
-  if (response?.status === 422 || response?.status === 400) { refuse(form, await response.json().catch(() => ({}))); return; }
+  const query = stateOf(form, ["entry"]);
+  const response = await fetch(`${location.pathname}?${query}`, { headers: { Accept: "text/html" } }).catch(() => null);
+  if (response?.status === 422) { refuse(form, await response.text()); return; }
   document.getElementById("range-pop").hidePopover();
   go(query);
 });
 
-/** The message stands under the fields, and the first one in error has the focus. */
-function refuse(form, { detail = "", errors = [] }) {
-  const first = errors.find(({ field }) => FIELDS.includes(field)) ?? { field: "from", message: detail };
-  const hint = form.querySelector("#range-hint");
-  hint.textContent = first.message || detail;
-  hint.className = "err";
-  for (const name of FIELDS) form.elements[name].toggleAttribute("aria-invalid", false);
-  form.elements[first.field].setAttribute("aria-invalid", "true");
-  form.elements[first.field].focus();
+/** The form of the answer has the message under its fields, and the one in error gets the focus. */
+function refuse(form, html) {
+  const answered = new DOMParser().parseFromString(html, "text/html").getElementById(form.id);
+  if (!answered) return;
+  form.replaceChildren(...document.adoptNode(answered).childNodes);
+  form.querySelector("[aria-invalid=true]")?.focus();
 }
 
 let selected = null;  // to be said when its numbers have come

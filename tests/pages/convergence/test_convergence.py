@@ -29,6 +29,7 @@ from tests.web.shell.test_time_travel import publish
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LAST = date(2026, 11, 19)
 PAGE = f"/policy/{SLUG}/convergence/"
+ALL = f"{PAGE}?section=rest"  # with the entries on target
 DAYS = 40
 
 
@@ -61,18 +62,14 @@ def panel_of(page: Page, name: str) -> LexborNode:
     return next(each for each in page.all("article[data-panel]") if text_of(each.css_first("h3 a")) == name)
 
 
-def line_of(panel: dict[str, Any]) -> dict[str, Any]:
-    """The line of the actual share in the JSON of a panel."""
-    return next(one for one in panel["data"] if one.get("meta", {}).get("read"))
-
-
-def days_of(panel: LexborNode) -> tuple[str, ...]:
-    """State of the last day; days without demand, with jobs waiting below the target, and without data."""
-    return tuple(panel.attributes[f"data-{name}"] or "" for name in ("state", "idle", "starved", "missing"))
+def panels_of(client: Client, query: str = "") -> dict[str, dict[str, Any]]:
+    """The JSON of all panels by name."""
+    answers = [client.get(f"{PAGE}figures/panels?section={key}&{query}").json() for key in ("off", "small", "rest")]
+    return {panel["name"]: panel for answer in answers for panel in answer["panels"]}
 
 
 def heading_of(page: Page) -> tuple[str, ...]:
-    """The number of entries and the policy, as the title names them."""
+    """How many of all entries are on target, and the policy, as the title names them."""
     return tuple(re.findall(r"\d+|SweGrid", page.text("h1")))
 
 
@@ -88,121 +85,133 @@ def targets_of(page: Page) -> dict[str, str]:
 
 
 def test_the_verdict_names_diverging_and_waiting_entries_with_dates(eva: Client) -> None:
-    answer = eva.get(f"{PAGE}?days=90")
-    page, found = read(answer), {each.key: each.values for each in answer.context["found"].verdict}
+    answer = eva.get(f"{PAGE}?days=90&more=numbers")
+    page, found = read(answer), {each.key: each.values for each in answer.context["shown"].verdict}
     assert list(found) == ["at_target_or_idle", "moves_away", "starved"]
     assert found["at_target_or_idle"] == {"n": 1, "of": 3}
     assert found["moves_away"]["name"] == "atlas"
     assert found["starved"] == {"name": "biomed", "n": 4, "since": date(2026, 11, 16)}
     assert page.values("data-key", "[data-testid=convergence-verdict]") == list(found)
-    assert page.has("[data-testid=convergence-verdict] b[data-key=at_target_or_idle]"), "that is what counts"
-    assert heading_of(page) == ("3", "SweGrid")
-    days = read(eva.get(f"{PAGE}?days=90&view=raw"))
+    assert heading_of(page)[1:] == ("3", "SweGrid")
+    days = read(eva.get(f"{ALL}&days=90&view=raw"))
     assert {panel_of(days, name).attributes["data-state"] for name in ("atlas", "cms")} == {"over", "no_demand"}
 
 
 def test_heading_line_end_table_and_csv_use_the_newest_snapshot(eva: Client, grid: Grid) -> None:
-    page = read(eva.get(PAGE))
-    lines = {one["name"]: one for one in eva.get(f"{PAGE}figures/panels").json()["panels"]}
+    page = read(eva.get(f"{ALL}&more=numbers"))
+    panels = panels_of(eva)
     rows = {row["entry"]: row for row in read_csv(eva, f"{PAGE}days.csv") if row["as_of"]}
-    listed = {text_of(row.css_first("th a")): row for row in page.all("#table tbody tr")}
-    assert set(lines) == set(rows) == set(listed) == {"atlas", "biomed", "cms"}
-    for name, panel in lines.items():
-        line = next(one for one in panel["data"] if one.get("meta", {}).get("read"))
+    listed = {text_of(row.css_first("th a")): row for row in page.all("#members tbody tr")}
+    assert set(panels) == set(rows) == set(listed) == {"atlas", "biomed", "cms"}
+    for name, panel in panels.items():
+        row = rows[name]
+        figure = eva.get(f"{PAGE}figures/over-time?entry={row['uid']}").json()
+        line = next(one for one in figure["data"] if one.get("name") == name)
         share = f"{line['y'][-1]:.1f} %"
-        actual = panel["heading"]["actual"].replace("\N{NO-BREAK SPACE}", " ")
-        assert line["x"][-1] == rows[name]["day"] == "2026-11-20"
-        assert rows[name]["as_of"] == "2026-11-20T12:00:00+00:00"
-        assert float(rows[name]["actual"]) * 100 == pytest.approx(line["y"][-1], abs=0.01)
+        used = panel["heading"]["used"].replace("\N{NO-BREAK SPACE}", " ")
+        assert line["x"][-1] == "2026-11-20 12:00"
+        assert (row["day"], row["as_of"]) == ("2026-11-20", "2026-11-20T12:00:00+00:00")
+        assert float(row["actual"]) * 100 == pytest.approx(line["y"][-1], abs=0.01)
         shown = panel_of(page, name)
-        assert text_of(shown.css_first("[data-heading=actual]")) == actual
-        assert actual.endswith(share)
+        assert text_of(shown.css_first("[data-used]")).endswith(used)
+        assert used == share
+        assert panel["used"][figure["axis"]["now"]] == panel["heading"]["used"]
         balance = f"{panel['heading']['amount']} {panel['heading']['word']}".strip()
         assert text_of(shown.css_first(".bal")) == text_of(listed[name].css_first(".bal")) == balance
         assert share in text_of(listed[name])
-        assert shown.attributes["data-state"] == rows[name]["state"]
-    assert "20 Nov, 12:00" in page.text("[data-testid=newest]")
+        assert shown.attributes["data-state"] == row["state"]
+    assert "12:00" in page.text("[data-testid=newest]")
     own = Page(text(eva, f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/convergence/"))
-    first = own.texts("#days tbody tr")[0]
-    assert ("12:00" in first, lines["atlas"]["heading"]["actual"].split()[-2] in first) == (True, True)
+    first = next(row for row in own.texts(".fig-table tbody tr") if row.startswith("20 Nov"))
+    assert panels["atlas"]["heading"]["used"].split("\N{NO-BREAK SPACE}")[0] in first
     assert not read(eva.get(f"{PAGE}?view=raw")).has("[data-testid=newest]"), "a day has no value before it is over"
 
 
-def test_current_and_last_full_day_numbers_are_labelled(eva: Client) -> None:
-    """Overview and panels count the same entries now; the verdict of convergence is of days that are over."""
-    page, overview = read(eva.get(PAGE)), read(eva.get("/_verdict", headers={"HX-Request": "true"}))
+def test_the_heading_counts_what_the_overview_counts(eva: Client) -> None:
+    """Overview, heading and tiles count the same entries now; trends are of days that are over."""
+    page, overview = read(eva.get(f"{ALL}&more=numbers")), read(eva.get("/_verdict", headers={"HX-Request": "true"}))
     states = [panel_of(page, name).attributes["data-state"] for name in ("atlas", "biomed", "cms")]
     good = sum(state in ("on", "no_demand") for state in states)
     assert overview.one("#verdict-title").attributes["data-value"] == f"{good} 3"
-    assert "now" in text_of(overview.item("instant"))
+    assert heading_of(page) == (str(good), "3", "SweGrid")
     assert "19 Nov" in text_of(page.item("instant"))
 
 
-def test_a_revision_of_today_is_marked_at_the_newest_point_and_listed(eva: Client, grid: Grid) -> None:
-    before = {one["name"]: one["heading"] for one in eva.get(f"{PAGE}figures/panels").json()["panels"]}
+def test_a_revision_of_today_is_marked_at_the_newest_point_and_listed(
+    eva: Client, grid: Grid, series: HandMade
+) -> None:
+    series.targets = {"/atlas": [0.6] * DAYS}
+    figure = f"{PAGE}figures/over-time?entry={grid.uid('/atlas')}"
+    before = panels_of(eva)["atlas"]["heading"]
     number = publish(grid, {"op": "set_shares", "entry": "/cms", "shares": 60}, reason="More for cms.").number
-    marked = eva.get(f"{PAGE}figures/panels?show=changes").content.decode()
-    assert f"/history/diff/?to={number}" in marked, "before the recompute"
+    answer = eva.get(figure).json()
+    words = answer["reads"][answer["axis"]["now"]]
+    assert words.endswith(f"revision {number}"), "before the recompute"
     grid.recompute()
-    page = read(eva.get(PAGE))
+    page = read(eva.get(f"{PAGE}?more=numbers"))
     assert page.has(f'main a[href*="to={number}"]'), "published in this period"
-    after = {one["name"]: one["heading"] for one in eva.get(f"{PAGE}figures/panels").json()["panels"]}
-    assert before["atlas"] != after["atlas"], "60 of 100 before, 60 of 150 now"
+    after = panels_of(eva)["atlas"]["heading"]
+    assert before != after, "60 of 100 before, 60 of 150 now"
+    notes = [one["text"] for one in eva.get(figure).json()["layout"]["annotations"]]
+    assert [one for one in notes if str(number) in one and "60.0 to 40.0" in one]
 
 
 def test_starved_and_no_demand_differ_in_text_and_shape(eva: Client) -> None:
-    page = read(eva.get(f"{PAGE}?days=90&view=raw"))
+    page = read(eva.get(f"{ALL}&days=90&view=raw"))
     biomed, cms = panel_of(page, "biomed"), panel_of(page, "cms")
-    assert days_of(biomed) == ("starved", "0", "4", "0")
-    assert days_of(cms) == ("no_demand", "40", "0", "0")
-    for panel, n in ((biomed, "4"), (cms, "40")):
-        label = panel.css(".panel-plot")[0].attributes["aria-label"] or ""
-        assert re.findall(r"[\d.]+", label)[-2:] == [n, "40"], "so many days of forty"
+    assert (biomed.attributes["data-state"], cms.attributes["data-state"]) == ("starved", "no_demand")
+    assert (bool(biomed.css(".starved")), bool(biomed.css(".idle"))) == (True, False)
+    assert (bool(cms.css(".starved")), bool(cms.css(".idle"))) == (False, True)
     assert text_of(biomed.css_first(".bal")) != text_of(cms.css_first(".bal"))
 
 
-def test_targets_are_steps_and_days_before_the_first_revision_are_marked(
-    eva: Client, grid: Grid, series: HandMade, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    series.targets = {"/atlas": [0.5] * 20 + [0.6] * 20}
+def test_days_before_the_first_revision_are_marked(eva: Client, series: HandMade) -> None:
     series.revisions = [0] * 10 + [1] * 30
-    page = text(eva, f"{PAGE}?days=90")
-    panels = {one["name"]: one for one in eva.get(f"{PAGE}figures/panels?days=90").json()["panels"]}
-    target = next(one for one in panels["atlas"]["data"] if one.get("line", {}).get("dash") == "4px,3px")
-    assert target["line"]["shape"] == "hv"
-    assert [before != after for before, after in pairwise(target["y"])].count(True) == 1
-    early = next(one for one in panels["atlas"]["data"] if one.get("fillcolor") == "$surface-3/0.55")
-    assert min(early["x"]) == target["x"][0]
-    assert Page(page).has(".legend rect.before")
+    page = Page(text(eva, f"{PAGE}?days=90"))
+    shapes = eva.get(f"{PAGE}figures/over-time?days=90").json()["layout"]["shapes"]
+    early = next(one for one in shapes if one.get("fillcolor") == "$surface-3/0.55")
+    assert early["x0"] == series.on[0].isoformat()
+    assert page.has(".legend rect.before")
 
 
-def test_panels_with_different_scales_are_labelled(eva: Client) -> None:
+def test_a_section_says_its_scale(eva: Client) -> None:
     page = Page(text(eva, PAGE))
-    assert page.each("[data-testid=scale]", "data-key") == ["shared"]
-    panels = eva.get(f"{PAGE}figures/panels").json()["panels"]
-    tops = [one["layout"]["yaxis"]["tickvals"][-1] for one in panels]
-    assert tops == [tops[0]] * 3
-    assert f"{tops[0]:.0f}" in page.text("[data-testid=scale]")
+    scales = page.texts("[data-scale]")
+    assert scales
+    for words, svg in zip(scales, page.all(".tiles .tile:first-child svg.course"), strict=False):
+        top = text_of(svg.css("text[text-anchor=end]")[2]).split()[0]
+        assert top in words
 
 
-def test_overlays_can_be_removed(eva: Client) -> None:
-    usual, bare = (
-        {one["name"]: len(one["data"]) for one in eva.get(f"{PAGE}figures/panels{query}").json()["panels"]}
-        for query in ("", "?overlay=none")
-    )
-    assert all(usual[name] > bare[name] for name in ("atlas", "biomed", "cms"))
+def test_a_lead_begins_with_the_children_of_the_group(grid: Grid, series: HandMade, client: Client) -> None:
+    make_grant(User.objects.create_user("lea"), grid.uid("/atlas"), "manager", at=grid.at)
+    sign_in(client, User.objects.get(username="lea"))
+    own = read(client.get(ALL))
+    assert {text_of(each.css_first("h3 a")) for each in own.all("article[data-panel]")} == {"alice", "bob"}
+    assert "atlas" in own.text("h1")
+    assert text_of(own.one("#level option[selected]")).startswith("atlas")
+    assert "SweGrid" in read(client.get(f"{ALL}&level={grid.uid('/')}")).text("h1")
+
+
+def test_a_manager_begins_at_the_top(eva: Client, grid: Grid) -> None:
+    page = read(eva.get(PAGE))
+    assert "SweGrid" in page.text("h1")
+    below = read(eva.get(f"{ALL}&level={grid.uid('/atlas')}"))
+    assert {text_of(each.css_first("h3 a")) for each in below.all("article[data-panel]")} == {"alice", "bob"}
+    assert text_of(page.all("#level option")[0]).startswith("SweGrid")
 
 
 def test_the_counting_method_changes_the_numbers(eva: Client) -> None:
-    pages = {view: text(eva, f"{PAGE}?view={view}&window=3") for view in ("decayed", "windowed", "raw")}
-    shown = {view: page.split('id="panels-1"')[1] for view, page in pages.items()}
+    shown = {
+        view: text(eva, f"{PAGE}figures/over-time?view={view}&window=3") for view in ("decayed", "windowed", "raw")
+    }
     assert len(set(shown.values())) == 3
-    assert 'name="window" type="number"' in pages["windowed"]
+    assert Page(text(eva, f"{PAGE}?view=windowed")).has("input[name=window][type=number]")
 
 
 def test_shares_of_the_total_are_smaller_below_the_first_level(eva: Client, grid: Grid) -> None:
-    path = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/convergence/"
-    shown = {of: Page(text(eva, f"{path}?of={of}")).texts("#table [class=num]") for of in ("parent", "total")}
+    path = f"{PAGE}?level={grid.uid('/atlas')}&more=numbers"
+    shown = {of: Page(text(eva, f"{path}&of={of}")).texts("#members [class=num]") for of in ("parent", "total")}
     assert ("50.0 %" in shown["parent"], "30.0 %" in shown["parent"]) == (True, False)
     assert ("50.0 %" in shown["total"], "30.0 %" in shown["total"]) == (False, True)
 
@@ -214,7 +223,7 @@ def test_shares_of_the_total_are_smaller_below_the_first_level(eva: Client, grid
         [
             ("from=2026-11-02&to=2026-11-01", "to", ["2026-11-02", "2026-11-01", "2026-10-11", "2026-11-19"]),
             ("from=1026-11-02&to=2026-11-01", "from", ["3,660", "2026-10-11", "2026-11-19"]),
-            ("from=nonsense", "from", ["nonsense", "2026-10-11", "2026-11-19"]),
+            ("from=nonsense", "from", ["nonsense", "20 Nov 2026", "2026-10-11", "2026-11-19"]),
             ("days=24h", "days", ["24h", "7", "30", "90", "365", "all"]),
             ("view=sideways", "view", ["sideways", "decayed", "windowed", "raw"]),
             ("of=everything", "of", ["everything", "parent", "total"]),
@@ -233,19 +242,18 @@ def test_an_impossible_query_lists_the_possible_values(
     assert page.item("cannot-be-shown").attributes["data-value"] == where
     text = page.text("[data-testid=cannot-be-shown]")
     assert [each for each in possible if each not in text] == []
-    assert (answer.context["asked"].last, answer.context["found"].n_finished) == ("30", 30), "the last 30 days"
+    assert (answer.context["asked"].range_, answer.context["shown"].n_finished) == ("30", 30), "the last 30 days"
 
 
 def test_a_period_without_days_names_the_available_days(eva: Client) -> None:
     page = Page(text(eva, f"{PAGE}?from=2020-01-01&to=2020-02-01"))
-    assert not page.has(".panel-plot")
+    assert not page.has(".course-plot")
     assert names_in(page.text("[data-testid=no-days]"), "2026-10-11", "2026-11-19")
 
 
-@pytest.mark.parametrize("page", first(3, ["0", "-1", "99", "x", "1e9", "99999999999999999999"]))
-def test_a_page_number_out_of_range_shows_the_nearest_page(eva: Client, page: str) -> None:
-    answer = eva.get(f"{PAGE}?page={page}")
-    assert (answer.context["page"], len(read(answer).all("article[data-panel]"))) == (1, 3)
+@pytest.mark.parametrize("page", first(3, ["0", "-1", "x", "1e9", "99999999999999999999"]))
+def test_a_page_number_that_is_none_is_the_first(eva: Client, page: str) -> None:
+    assert len(read(eva.get(f"{ALL}&page={page}")).all("article[data-panel]")) == 3
 
 
 def test_an_unknown_entry_is_not_found(eva: Client, grid: Grid) -> None:
@@ -256,7 +264,7 @@ def test_an_unknown_entry_is_not_found(eva: Client, grid: Grid) -> None:
 def test_the_page_says_that_no_days_are_calculated_yet(eva: Client, series: HandMade) -> None:
     series.state = SeriesState()
     page = Page(text(eva, PAGE))
-    assert (page.has("[data-testid=no-days-yet]"), page.has(".panel-plot")) == (True, False)
+    assert (page.has("[data-testid=no-days-yet]"), page.has(".course-plot")) == (True, False)
 
 
 def test_the_first_build_shows_its_progress_and_refreshes_the_page(eva: Client, series: HandMade) -> None:
@@ -280,30 +288,30 @@ def test_days_that_changed_since_are_reported(eva: Client, series: HandMade) -> 
 def test_missing_data_is_hatched_and_named(eva: Client, series: HandMade, monkeypatch: pytest.MonkeyPatch) -> None:
     gaps = {series.on[-3]: ("Cluster A",)}
     monkeypatch.setattr("apps.series.convergence.selectors.list_gaps", lambda **_: gaps)
-    page = text(eva, PAGE)
-    panels = eva.get(f"{PAGE}figures/panels").json()["panels"]
-    shades = [[one for one in panel["data"] if one.get("fillcolor") == "$line-strong/0.35"] for panel in panels]
-    assert [len(each) for each in shades] == [1, 1, 1]
-    assert re.findall(r"Cluster A \D*(\d+)", Page(page).text("[aria-labelledby=gaps]")) == ["1"]
-    assert Page(page).each("article[data-panel]", "data-missing") == ["1"] * 3
+    page = Page(text(eva, ALL))
+    shapes = eva.get(f"{PAGE}figures/over-time").json()["layout"]["shapes"]
+    assert len([one for one in shapes if one.get("fillcolor") == "$line-strong/0.35"]) == 1
+    assert re.findall(r"Cluster A \D*(\d+)", page.text("#gaps")) == ["1"]
+    assert len(page.all(".tile .gap")) == 3
 
 
-def test_panels_load_in_fragments_of_twelve(db: None, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_load_in_fragments_of_twenty_four(db: None, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", NOW.isoformat())
-    wide = make_grid(NOW, extra_users=20)
+    wide = make_grid(NOW, extra_users=40)
     put_in_place(HandMade(LAST, {"/biomed/carol": [5.0] * 30}), monkeypatch)
     sign_in(client, wide.admin)
-    path = f"/policy/{SLUG}/n/{wide.uid('/biomed')}/biomed/convergence/"
-    page = text(client, path)
-    assert page.count("<article ") == 12
-    assert f'hx-get="{path}_panels?page=2"' in page
-    assert 'href="?page=2"' in page
-    more = text(client, f"{path}_panels?page=2", headers={"HX-Request": "true"})
-    assert more.count("<article ") == 10
-    assert "hx-get" not in more
-    assert client.get(f"{path}_panels?page=2").status_code == 303
-    names = {part.split("</a>")[0].split(">")[-1] for part in (page + more).split("<article ")[1:]}
-    assert len(names) == 22, "every member once"
+    query = f"level={wide.uid('/biomed')}&section=rest"
+    page = read(client.get(f"{PAGE}?{query}"))
+    sections = [len(each.css("article")) for each in page.all(".tiles")]
+    assert max(sections) == 24
+    link = page.one(".more-tiles a")
+    fragment = str(link.attributes["hx-get"])
+    assert "page=2" in str(link.attributes["href"])
+    more = read(client.get(fragment, headers={"HX-Request": "true"}))
+    assert not more.has("[hx-get]")
+    assert client.get(fragment).status_code == 303
+    names = [text_of(each) for each in (*page.all("article h3 a"), *more.all("article h3 a"))]
+    assert len(names) == len(set(names)) == 42, "every member once"
 
 
 def test_a_wrong_slug_redirects_to_the_right_one(eva: Client, grid: Grid) -> None:
@@ -312,12 +320,15 @@ def test_a_wrong_slug_redirects_to_the_right_one(eva: Client, grid: Grid) -> Non
     assert answer["Location"] == f"/policy/{SLUG}/n/{uid}/atlas/convergence/?days=7"
 
 
-def test_a_leaf_is_shown_alone(eva: Client, grid: Grid) -> None:
-    page = text(eva, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/")
-    assert "alice" in Page(page).text("h1")
-    assert names_in(Page(page).text("#own"), "alice", "atlas")
-    assert page.count("<article ") == 0
-    assert len(Page(page).all("#days tbody tr")) == 30 + 1, "thirty days and the newest snapshot"
+def test_an_entry_over_time_is_shown_alone(eva: Client, grid: Grid) -> None:
+    page = Page(text(eva, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/"))
+    assert "alice" in page.text("h1")
+    assert page.has(".course-plot svg.course")
+    assert not page.has("article")
+    days = [row for row in page.texts(".fig-table tbody tr") if "2026" in row]
+    assert len(days) >= 30 + 1, "thirty days and the newest snapshot"
+    root = eva.get(f"/policy/{SLUG}/n/{grid.uid('/')}/swegrid/convergence/?days=7")
+    assert (root.status_code, root["Location"]) == (301, f"{PAGE}?days=7")
 
 
 def read_csv(client: Client, path: str) -> list[dict[str, str]]:
@@ -332,10 +343,8 @@ def test_the_page_of_an_entry_shows_usage_over_time_first(eva: Client, grid: Gri
     card = read(eva.get(here)).one("#over-time")
     figure = read(eva.get(str(card.attributes["hx-get"]), headers={"HX-Request": "true"})).one("[data-figure]")
     source = str(figure.attributes["data-src"])
-    assert source.startswith(f"{here}convergence/figures/focus?pick={grid.uid('/atlas')}")
-    answer = eva.get(source).json()
-    drawn = [one for one in answer["data"] if one.get("meta", {}).get("read")]
-    assert drawn
+    assert source.startswith(f"{here}convergence/figures/over-time?range=30")
+    assert eva.get(source).json()["title"].startswith("atlas")
     assert not read(eva.get(here, {"at": "2"})).has("#over-time")
 
 
@@ -365,17 +374,19 @@ def test_missing_usage_is_not_shown_as_zero(eva: Client, series: HandMade) -> No
     series.used = dict.fromkeys(series.used, [0.0] * DAYS)
     rows = read_csv(eva, f"{PAGE}days.csv?days=7")
     assert {row["actual"] for row in rows if not row["as_of"]} == {""}
-    assert Page(text(eva, PAGE)).values("data-key", "[data-testid=convergence-verdict]") == ["nobody_used"]
+    page = Page(text(eva, f"{PAGE}?more=numbers"))
+    assert page.values("data-key", "[data-testid=convergence-verdict]") == ["nobody_used"]
 
 
 def test_a_long_period_is_drawn_by_weeks_and_summed_by_days(eva: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     put_in_place(HandMade(LAST, {"/atlas/alice": [5.0] * 900, "/biomed/carol": [5.0] * 900}), monkeypatch)
-    answer = eva.get(f"{PAGE}?days=all")
+    answer = eva.get(f"{PAGE}?days=all&more=numbers")
     page = read(answer)
     assert page.has("[data-testid=by-weeks]")
-    assert answer.context["found"].n_finished == 900
+    assert answer.context["shown"].n_finished == 900
     assert "900" in page.text(".kpis")
-    x = line_of(eva.get(f"{PAGE}figures/panels?days=all").json()["panels"][0])["x"]
+    figure = eva.get(f"{PAGE}figures/over-time?days=all").json()
+    x = next(one for one in figure["data"] if one.get("name"))["x"]
     assert {date.fromisoformat(after) - date.fromisoformat(before) for before, after in pairwise(x[:-1])} == {
         timedelta(days=7)
     }
@@ -473,10 +484,13 @@ def viewer(grid: Grid, series: HandMade, client: Client) -> Client:
 
 
 def test_small_groups_are_not_shown_and_never_as_zero(viewer: Client) -> None:
-    page = text(viewer, PAGE)
-    assert Page(page).each("article[data-panel]", "data-state") == ["hidden"] * 3
-    panels = viewer.get(f"{PAGE}figures/panels").json()["panels"]
-    assert all(value is None for panel in panels for value in line_of(panel)["y"])
+    page = Page(text(viewer, ALL))
+    assert page.each("article[data-panel]", "data-state") == ["hidden"] * 3
+    assert {text for panel in panels_of(viewer).values() for text in panel["used"]} == {"–"}
+    for uid in page.each("article[data-panel]", "data-uid"):
+        figure = viewer.get(f"{PAGE}figures/over-time?entry={uid}").json()
+        line = next(one for one in figure["data"] if one.get("name"))
+        assert set(line["y"]) == {None}
     rows = read_csv(viewer, f"{PAGE}days.csv?days=7")
     assert {row["suppressed"] for row in rows} == {"1"}
     assert {row["actual"] for row in rows} == {""}
@@ -493,7 +507,7 @@ def test_a_user_sees_the_own_path_to_the_root(grid: Grid, series: HandMade, clie
     Policy.objects.update(visibility="path")
     sign_in(client, grid.alice)
     page = text(client, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/")
-    assert Page(page).has(".own-panel .panel-plot")
+    assert Page(page).has(".course-plot")
     assert "bob" not in page
 
 
@@ -529,7 +543,7 @@ def test_the_page_shows_the_series_built_from_records(grid: Grid, client: Client
     assert float(rows["biomed"]["actual"]) == pytest.approx(520 / 920, abs=1e-9)
     assert rows["cms"]["state"] == "no_demand"
     assert rows["atlas"]["day"] == "2026-11-19"
-    assert heading_of(Page(text(client, PAGE))) == ("3", "SweGrid")
+    assert heading_of(Page(text(client, PAGE)))[1:] == ("3", "SweGrid")
 
 
 def test_the_tree_has_a_trend_for_each_entry_with_days(eva: Client) -> None:
@@ -546,9 +560,13 @@ def test_twelve_or_more_entries_have_a_heat_map(
 ) -> None:
     put_in_place(HandMade(LAST, {"/biomed/carol": [5.0] * DAYS, "/biomed/helper0001": [1.0] * DAYS}), monkeypatch)
     sign_in(client, long_grid.admin)
-    page = read(client.get(f"/policy/{SLUG}/n/{long_grid.uid('/biomed')}/biomed/convergence/?view=raw"))
-    assert len(page.all("#fig-heat tbody tr")) == 32
-    assert page.has("#fig-stack .fig-plot")
+    path = f"{PAGE}?level={long_grid.uid('/biomed')}&view=raw"
+    closed = read(client.get(path))
+    assert closed.each("[data-more]", "data-more") == ["heat", "stack", "numbers"]
+    assert not closed.has("#fig-heat")
+    assert len(read(client.get(f"{path}&more=heat")).all("#fig-heat tbody tr")) == 32
+    fragment = client.get(f"{PAGE}_more?level={long_grid.uid('/biomed')}&more=stack", headers={"HX-Request": "true"})
+    assert read(fragment).has("#fig-stack .fig-plot")
 
 
 def test_only_sums_are_shown_before_any_day_is_built(grid: Grid, client: Client) -> None:

@@ -138,12 +138,13 @@ def test_rest_and_page_mark_such_days_and_offer_the_current_policy(
     today = client.get(rest, {"entry": "/vo", "measure": "today", "view": "raw"}).json()
     assert (today["measured_against"], today["results"][0]["actual"]) == (3, [1.0] * 3)
     assert client.get(rest, {"measure": "tomorrow"}).status_code == 400
-    path = f"/policy/grid/n/{then['entry']}/vo/convergence/"
-    page = client.get(path).content.decode()
+    path, level = "/policy/grid/convergence/", {"level": then["entry"]}
+    page = client.get(path, level).content.decode()
     assert 'data-testid="before-entry"' in page
-    assert f'href="{path}?measure=today"' in page
-    assert 'data-testid="against-today" data-value="3"' in client.get(path, {"measure": "today"}).content.decode()
+    assert f'href="?level={then["entry"]}&amp;measure=today"' in page
+    today_page = client.get(path, level | {"measure": "today"}).content.decode()
+    assert 'data-testid="against-today" data-value="3"' in today_page
     monkeypatch.setattr(stored_series, "MOST_DAYS", 2)
-    refused = client.get(path, {"measure": "today"})
+    refused = client.get(path, level | {"measure": "today"})
     assert refused.status_code == 422
     assert 'data-testid="cannot-be-shown" data-value="measure"' in refused.content.decode()

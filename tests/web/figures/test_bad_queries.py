@@ -14,11 +14,12 @@ from tests.series_by_hand import HandMade, put_in_place
 PAGE = f"/policy/{SLUG}/"
 CONVERGENCE = "convergence/figures/"
 ABSURD = [
-    (CONVERGENCE + "focus", "range=1e9"),
-    (CONVERGENCE + "focus", "show=tea"),
-    (CONVERGENCE + "focus", "pick=nowhere/at/all"),
-    (CONVERGENCE + "focus", "pick=3f2b8a86-0d3e-4d0a-9a54-5f6f1c1b7e90"),
-    (CONVERGENCE + "focus", "view=windowed&window=1e300"),
+    (CONVERGENCE + "over-time", "range=1e9"),
+    (CONVERGENCE + "over-time", "unit=tea"),
+    (CONVERGENCE + "over-time", "entry=nowhere/at/all"),
+    (CONVERGENCE + "over-time", "entry=3f2b8a86-0d3e-4d0a-9a54-5f6f1c1b7e90"),
+    (CONVERGENCE + "over-time", "zoom=2026-11-20"),
+    (CONVERGENCE + "over-time", "view=windowed&window=1e300"),
     (CONVERGENCE + "panels", "from=0001-01-01&to=9999-12-31"),
     (CONVERGENCE + "panels", "from=2026-11-10&to=2026-11-01"),
     (CONVERGENCE + "stack", "days=-1"),
@@ -47,23 +48,16 @@ def test_invalid_queries_are_refused_with_a_reason(eva: Client, address: str, qu
     assert len(answer.json()["detail"]) > 15
 
 
-@pytest.mark.parametrize("n", [1_000, 10_000])
-def test_too_many_selected_entries_are_answered_with_a_default(eva: Client, n: int) -> None:
-    query = "&".join(f"pick=entry{one}" for one in range(n))
-    answer = eva.get(f"{PAGE}{CONVERGENCE}focus?{query}", headers={"Accept": "application/json"})
-    body = answer.json()
-    if n == 1_000:
-        assert "1000" in body["empty"]
-        assert len(body["controls"][0]["choices"]) == 2, "the first eight, or the usual ones"
-    else:
-        assert (answer.status_code, "1,000" in body["detail"]) == (400, True)
+def test_ten_thousand_parameters_are_refused(eva: Client) -> None:
+    query = "&".join(f"entry={one}" for one in range(10_000))
+    answer = eva.get(f"{PAGE}{CONVERGENCE}over-time?{query}", headers={"Accept": "application/json"})
+    assert (answer.status_code, "1,000" in answer.json()["detail"]) == (400, True)
 
 
 @pytest.mark.parametrize(
     ("path", "query", "figure"),
     [
-        ("convergence/", "range=1e9", "focus"),
-        ("convergence/", "pick=nowhere", "focus"),
+        ("convergence/", "entry=00000000-0000-0000-0000-000000000001", "over-time"),
         ("algorithm/", "profile_target=1e300", "operator"),
         ("decay/", "age=1e9", "decay"),
         ("icicle/", "kind=cake", "tree"),
@@ -79,7 +73,7 @@ def test_a_page_shows_the_error_in_place_of_the_figure(eva: Client, path: str, q
 
 def test_an_instant_before_the_first_snapshot_has_a_message(eva: Client) -> None:
     for query in ("from=2001-01-01&to=2001-02-01",):
-        for figure in ("focus", "panels", "stack", "heat"):
+        for figure in ("over-time", "panels", "stack", "heat"):
             answer = eva.get(f"{PAGE}{CONVERGENCE}{figure}?{query}")
             assert answer.status_code in {200, 422}, (figure, answer.content[:200])
             body = answer.json()["empty"] if answer.status_code == 200 else answer.json()["detail"]

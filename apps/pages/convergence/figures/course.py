@@ -20,7 +20,7 @@ from apps.priorities.projections import CurvePoint, Projection
 from apps.priorities.sentences.numbers import NBSP, change_shares, percent
 from apps.series.convergence.query import DAILY_UP_TO, Member
 from apps.series.convergence.records import Convergence, sample_weekly
-from apps.series.daily_series import Mask
+from apps.series.daily_series import F8, Mask
 from apps.web.figures import axes
 from apps.web.figures.scales import day_text
 from apps.web.figures.used_and_target import expected_text, used_words_of
@@ -158,16 +158,19 @@ class Reach:
 class Course:
     """One entry on an axis; shares in percent, or points from the target. None: unknown or not shown.
 
-    values, target, low, high: at each point of the axis; low and high are the ends of the tolerance. likely, least,
-    most: from now on, one more than the axis has days ahead; empty without a projection. before: at each point.
-    words: read-out of each stop of the axis. marks: spans of days by kind: idle, inferred, starved, missing, before.
+    off: from the target, in points; shares: used, 0..1; both unrounded. values, target, low, high: at each point of the
+    axis; low and high are the ends of the tolerance. likely, least, most: from now on, one more than the axis has days
+    ahead; empty without a projection. before: at each point.
+
+    marks: spans of days by kind: idle, inferred, starved, missing, before.
     """
 
     member: Member
     axis: Axis
     unit: Unit
     state: str
-    off_points: float
+    off: F8
+    shares: F8
     values: Sequence[float | None]
     target: Sequence[float | None]
     low: Sequence[float | None]
@@ -179,6 +182,12 @@ class Course:
     reach: Reach | None
     revisions: Sequence[RevisionTick]
     marks: Mapping[str, Sequence[tuple[float, float]]]
+
+    @property
+    def off_now(self) -> float:
+        """Points from the target at the last known point."""
+        known = self.off[np.isfinite(self.off)]
+        return float(known[-1]) if known.size else float("nan")
 
     @property
     def end(self) -> int | None:
@@ -226,7 +235,8 @@ def course_of(numbers: GroupNumbers, row: int, axis: Axis) -> Course:
         axis=axis,
         unit=unit,
         state=str(drawn.states[row, known[-1]]) if known.size else "",
-        off_points=float(drawn.deviation[row, known[-1]] * 100) if known.size else float("nan"),
+        off=drawn.deviation[row] * 100,
+        shares=drawn.actual[row],
         values=axes.rounded(drawn.actual[row] * 100 - zero, 2),
         target=axes.rounded(target - zero, 2),
         low=axes.rounded(np.maximum(target - slack - zero, floor), 2),
@@ -270,7 +280,12 @@ def _revisions_of(drawn: Convergence, row: int, axis: Axis) -> list[RevisionTick
         if isfinite(was) and isfinite(target):
             change = change_shares(was, target, decimals=1)
             if change.before != change.after:
-                words = {"first": min(revisions), "last": max(revisions), "was": change.before.removesuffix(PERCENT), "target": change.after}
+                words = {
+                    "first": min(revisions),
+                    "last": max(revisions),
+                    "was": change.before.removesuffix(PERCENT),
+                    "target": change.after,
+                }
                 text = (
                     _("Rev %(last)s: target %(was)s to %(target)s") % words
                     if len(revisions) == 1

@@ -28,6 +28,7 @@ _ROOM, _ROOM_OF_TILE = 0.8, 0.55
 N_INTERVALS, N_INTERVALS_OF_TILE = 4, 2
 _HEADROOM = 1.12
 _UNIT = 1000  # of the view box
+_LEAST_OFF = 0.05  # points that are written as more than zero
 _NEAR_END = 70 / WIDE  # part of the axis beside the last point that decides on which side its value is written
 _HIT_WORDS = {WIDE: (92, 54), NARROW: (92, 54)}  # pixels kept free at the left and the right of their middle
 
@@ -71,18 +72,16 @@ def day_label(day: date, axis: Axis) -> str:
 
 
 def state_class(course: Course) -> str:
-    return mark_of(course.state, course.off_points).removeprefix("$")
+    return mark_of(course.state, course.off_now).removeprefix("$")
 
 
 def end_text(course: Course, at: int) -> str:
-    value = course.values[at] or 0.0
     if course.unit == "share":
-        return percent(value / 100)
-    return (
-        scales.points_text(round(value, 1))
-        if abs(value) < 0.05
-        else (_("%(n)s over") if value > 0 else _("%(n)s under")) % {"n": points(value / 100)}
-    )
+        return percent(float(course.shares[at]))
+    off = float(course.off[at])
+    if abs(off) < _LEAST_OFF:
+        return scales.points_text(0.0)
+    return (_("%(n)s over") if off > 0 else _("%(n)s under")) % {"n": points(off / 100)}
 
 
 def is_end_text_below(course: Course, at: int) -> bool:
@@ -217,7 +216,7 @@ def _dot(css: str, left: float, top: float, r: float) -> SafeString:
 
 
 def _path(css: str, d: str) -> SafeString:
-    return _element("path", css, d=d) if d else SafeString("")
+    return _element("path", css, d=d) if d else joined(())
 
 
 def _box(css: str, *parts: SafeString, **place: str) -> SafeString:

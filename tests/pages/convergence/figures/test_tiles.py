@@ -1,4 +1,4 @@
-"""Small multiples: the numbers of the series, one scale a section, and what the overlays leave out."""
+"""Small multiples: the numbers of the series at each stop of the cursor, and one scale a section."""
 
 from __future__ import annotations
 
@@ -40,55 +40,49 @@ def eva(open_grid: Grid, series: HandMade, client: Client) -> Client:
 
 
 def panels_of(client: Client, query: str = "") -> dict[str, dict[str, Any]]:
-    answer = client.get(f"{PANELS}?{query}")
-    assert answer.status_code == 200, answer.content[:500]
-    return {one["name"]: one for one in answer.json()["panels"]}
+    """Panels of all sections, by name."""
+    panels = {}
+    for section in ("off", "small", "rest"):
+        answer = client.get(f"{PANELS}?section={section}&{query}")
+        assert answer.status_code == 200, answer.content[:500]
+        panels |= {one["name"]: one for one in answer.json()["panels"]}
+    return panels
 
 
-def line_of(panel: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in panel["data"] if one.get("meta", {}).get("read"))
-    return found
-
-
-def test_each_panel_is_valid_for_plotly_with_the_numbers_of_its_days(eva: Client) -> None:
-    panels = panels_of(eva, "view=raw")
+def test_each_panel_has_its_values_at_the_stops_of_the_cursor(eva: Client, open_grid: Grid) -> None:
+    panels = panels_of(eva, "view=raw&range=all")
     assert set(panels) == {"atlas", "biomed", "cms"}
-    for panel in panels.values():
-        go.Figure(colored(panel["data"]), colored(panel["layout"]))
-    assert line_of(panels["atlas"])["y"][-1] == round(99000 / 1290, 2)
-    assert line_of(panels["cms"])["y"][-1] == 0
+    assert panels["atlas"]["used"][-1] == f"{99000 / 1290:.1f}\u00a0%"
+    assert panels["cms"]["used"][-1] == "0.0\u00a0%"
+    axis = eva.get(PANELS, {"view": "raw", "range": "all"}).json()["axis"]
+    assert (axis["stops"][0], len(axis["stops"])) == ("2026-10-11", DAYS)
+    assert {len(one["used"]) for one in panels.values()} == {DAYS}
+    main = eva.get(PANELS.replace("panels", "over-time"), {"view": "raw", "range": "all"}).json()["axis"]
+    assert main == axis, "one cursor for all pictures"
 
 
 def test_a_section_has_one_scale_and_the_newest_snapshot_is_inside_it(eva: Client) -> None:
-    panels = panels_of(eva)
-    tops = {tuple(panel["layout"]["yaxis"]["range"]) for panel in panels.values()}
-    assert len(tops) == 1
-    top = tops.pop()[1]
-    assert all(value <= top for panel in panels.values() for value in line_of(panel)["y"])
-    assert {line_of(panel)["x"][-1] for panel in panels.values()} == {"2026-11-20"}
-
-
-def test_overlays_hidden_on_the_page_are_hidden_in_figures(eva: Client) -> None:
-    usual, bare = panels_of(eva, "view=raw"), panels_of(eva, "view=raw&overlay=none")
-    for name, kind in (("cms", "fillpattern"), ("atlas", "fillcolor")):
-        assert [one for one in usual[name]["data"] if kind in one]
-        assert not [one for one in bare[name]["data"] if kind in one]
-    assert usual["atlas"]["marks"]
-    assert not bare["atlas"]["marks"]
-    waits = [one for one in usual["biomed"]["data"] if one.get("line", {}).get("width") == 4]
-    assert [one["x"] for one in waits] == [["2026-11-16", "2026-11-19"]]
+    for section in ("off", "small"):
+        answer = eva.get(PANELS, {"section": section}).json()
+        tops = {one["svg"].split('text-anchor="end">')[3].split("<")[0] for one in answer["panels"]}
+        assert len(tops) <= 1
+        top = float(next(iter(tops), "100").split("\u00a0")[0])
+        assert all(float(one["heading"]["used"].split("\u00a0")[0]) <= top for one in answer["panels"])
+        if answer["panels"]:
+            assert f"{top:.0f}" in answer["scale"]
 
 
 def test_a_page_after_the_last_is_empty_and_unknown_figures_are_not_found(eva: Client) -> None:
     assert panels_of(eva, "page=2") == {}
     assert eva.get(PANELS.replace("panels", "tea")).status_code == 404
     assert eva.get(f"{PANELS}?days=8").status_code == 422
+    assert eva.get(f"{PANELS}?section=tea").status_code == 422
 
 
-def test_the_csv_has_every_subgroup(eva: Client) -> None:
-    lines = b"".join(eva.get(f"{PANELS}.csv?days=7")).decode().splitlines()
+def test_the_csv_has_every_entry(eva: Client) -> None:
+    lines = b"".join(eva.get(f"{PANELS}.csv?range=7")).decode().splitlines()
     assert len(lines) == 9
-    assert lines[0].count("actual") == 3
+    assert lines[0].count("used") == 3
 
 
 def test_stacked_shares_sum_to_the_whole_with_target_borders(eva: Client) -> None:
