@@ -294,7 +294,11 @@ def _draw(reading: Reading, name: str) -> Figure:
 
 
 def _draw_over_time(reading: Reading) -> Figure:
-    numbers = reading.numbers
+    numbers, entry, view = reading.numbers, reading.asked.entry, reading.group.view
+    if entry is not None and all(entry != member.uid for member in numbers.convergence.members):
+        i = view.tree.index_of_uid(entry)
+        if i is None or not view.visibility.may_see(i):
+            raise over_time_figures.no_such_entry()
     row = over_time_figures.selected_row(numbers)
     if row is None or not numbers.convergence.on:
         return over_time_figures.over_time_figure(numbers, "", extra={})

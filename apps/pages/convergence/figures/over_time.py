@@ -30,10 +30,10 @@ def selected_row(numbers: GroupNumbers) -> int | None:
     Raises Invalid alike for an entry of another group and one hidden from the actor.
     """
     convergence, entry = numbers.convergence, numbers.query.entry
-    if entry is not None and not convergence.itself:
-        return _row_of(numbers, entry)
     if not convergence.members:
         return None
+    if entry is not None and not convergence.itself:
+        return _row_of(numbers, entry)
     largest = max(range(len(convergence.members)), key=lambda row: convergence.members[row].target or 0.0)
     return next(iter(off_target(convergence)), largest)
 
@@ -42,8 +42,13 @@ def _row_of(numbers: GroupNumbers, entry: UUID) -> int:
     for row, member in enumerate(numbers.convergence.members):
         if member.uid == entry:
             return row
+    raise no_such_entry()
+
+
+def no_such_entry() -> Invalid:
+    """Also of an entry that is hidden from the reader."""
     message = _("There is no such entry in this group.")
-    raise Invalid(message, fields=[FieldProblem("entry", message)])
+    return Invalid(message, fields=[FieldProblem("entry", message)])
 
 
 def over_time_figure(numbers: GroupNumbers, sentence: str, *, title: str = "", extra: dict[str, Any]) -> Figure:
