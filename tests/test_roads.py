@@ -50,7 +50,7 @@ BUDGETS = {
     "frame": Road(25, 141, 21, 3),
     "my priority": Road(84, 1391, 30, 10),
     "tree": Road(69, 1329, 23, 13),
-    "overview": Road(87, 1196, 26, 28),
+    "overview": Road(87, 1180, 26, 21),
     "convergence": Road(63, 710, 25, 11),  # 80 calls draw what scripts drew before, in places that fit every width
     "set_shares": Road(55, 866, 28, 13),  # with components of cards and tables
     "usage record": Road(45, 473, 22, 16),

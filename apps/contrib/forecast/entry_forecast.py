@@ -158,6 +158,8 @@ def with_target(outlook: Outlook, *, target: float, slack: float) -> Outlook:
 
     Equal to `forecast_level` with that target, but cheap.
     """
+    if (outlook.state.target, outlook.state.slack) == (target, slack):
+        return outlook
     state = replace(outlook.state, target=target, slack=slack)
     return replace(outlook, state=state, to_target=_to_target(state, outlook.find))
 

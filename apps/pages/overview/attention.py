@@ -102,7 +102,7 @@ def list_attention_items(
     view: PolicyView, overview: Overview, inbox: Inbox, *, at: datetime, actor: Actor
 ) -> list[AttentionItem]:
     """All matters except requests; those of kind ENDS are dates, which another card lists."""
-    return [
+    items = [
         *_reviews(inbox),
         *_claims(view, at, actor),
         *_failed(at, actor),
@@ -110,8 +110,10 @@ def list_attention_items(
         *_held(actor),
         *_peer_items(view, at, actor),
         *_ending_items(inbox),
-        *(item for plugin in plugins() for item in plugin.attention_items(view=view, at=at, actor=actor)),
     ]
+    for plugin in plugins():
+        items += plugin.attention_items(view=view, at=at, actor=actor)
+    return items
 
 
 def list_kinds(items: Sequence[AttentionItem], inbox: Inbox, actor: Actor) -> list[AttentionKind]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 from uuid import UUID
 
@@ -41,6 +41,7 @@ from apps.web.shell.requests import actor_of
 from apps.web.svg import bars
 
 SHOWN = 12
+LATER = "deviation"  # the card that follows the page when it comes near the window
 WIDTH = 88
 DAYS = 30
 
@@ -95,13 +96,15 @@ class HomeData:
     def choices(self) -> list[LevelChoice]:
         """Own levels and the whole, by path; empty if there is only one."""
         tree = self.view.tree
-        found = sorted({0, self.at, *self.own_levels}, key=tree.path)
-        if len(found) < 2:
+        levels = {0, self.at, *self.own_levels}
+        if len(levels) < 2:
             return []
         whole = _("All of %(name)s") % {"name": self.view.policy.name}
-        return [LevelChoice(tree.uuid(i), tree.name[i] if i else whole, i == self.at) for i in found]
+        return [
+            LevelChoice(tree.uuid(i), tree.name[i] if i else whole, i == self.at) for i in sorted(levels, key=tree.path)
+        ]
 
-    @property
+    @cached_property
     def query(self) -> str:
         """Query string of the level's addresses."""
         level = f"&level={self.view.tree.uuid(self.at)}" if self.at else ""
@@ -195,16 +198,12 @@ def cards_of(data: HomeData) -> dict[str, Card]:
             title=title,
             template=f"pages/overview/_{name}.html",
             url=reverse(f"dashboard:overview-{name}") + data.query,
-            build=_bound(build, data),
+            build=partial(build, data),
             css=css,
-            label="fig-deviation-title" if name == "deviation" else "",
+            label="fig-deviation-title" if name == LATER else "",
         )
         for name, title, build, css in made
     }
-
-
-def _bound(build: Callable[[HomeData], Mapping[str, Any] | None], data: HomeData) -> Callable[[], Any]:
-    return lambda: build(data)
 
 
 def _verdict(data: HomeData) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound, Stale, status_of
 from apps.core.typed_numbers import read_whole
 from apps.pages.overview.cards import draw_card
-from apps.pages.overview.presenters import HomeData, cards_of, draw_deviation
+from apps.pages.overview.presenters import LATER, HomeData, cards_of, convergence_url, draw_deviation
 from apps.policies.access.scope import holds_a_role
 from apps.policies.requests.group_division import list_managed_groups
 from apps.policies.requests.share_requests import answer_requests
@@ -56,9 +56,11 @@ def overview(request: HttpRequest) -> HttpResponse:
 def _show(request: HttpRequest, data: HomeData, status: int = 200) -> HttpResponse:
     """The page without its cards' data: it checks only whether there is a policy with that level."""
     policy = get_policy(slug=data.policy_slug, actor=data.actor)
-    here = page_url() + data.query
+    here, cards = page_url() + data.query, cards_of(data)
     context = {
-        "cards": {name: draw_card(request, card, here) for name, card in cards_of(data).items()},
+        "cards": {name: draw_card(request, card, here) for name, card in cards.items() if name != LATER},
+        "later": cards[LATER],
+        "convergence_url": convergence_url(data),
         "policy": policy,
         "level_name": data.view.tree.name[data.at] if data.at else policy.name,
         "late": _late_sentences(data),
@@ -92,7 +94,7 @@ def _time(at: datetime) -> str:
 def _policy_slug(request: HttpRequest) -> str | None:
     """The policy of the address, else the first one with a group of the reader, else the first visible one."""
     slug = current_policy_slug(request)
-    if slug is not None and slug != request.GET.get("policy"):
+    if slug is not None and slug != request.GET.get("policy") and not actor_of(request).is_admin:
         led = [group.policy_slug for group in list_managed_groups(at=clock.now(), actor=actor_of(request))]
         slug = slug if slug in led else next(iter(led), slug)
     request.policy_slug = slug  # type: ignore[attr-defined]  # for the frame

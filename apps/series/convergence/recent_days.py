@@ -10,9 +10,9 @@ from uuid import UUID
 
 import numpy as np
 
-from apps.engine.convergence import actual_share
+from apps.engine.convergence import actual_share, tolerance_of
+from apps.policies.settings import tolerances_of
 from apps.priorities.selectors.rows import PolicyView
-from apps.series.convergence.verdict import half_band
 from apps.series.daily_series import F8, DailySeries, Mask
 
 
@@ -104,7 +104,7 @@ class RecentDays:
         tree = self.view.tree
         indices = (tree.index_of_uid(uid) for uid in series.uids)
         is_leaf = np.array([i is not None and not tree.n_children[i] for i in indices], dtype=np.bool_)
-        slack = half_band(series.target, self.view.settings.tolerance, is_leaf)
+        slack = tolerance_of(series.target, **tolerances_of(self.view.settings.tolerance, is_leaf[:, None]))
         waits = series.waited_core_s > 0
         is_idle = (series.decayed == 0) & ~waits
         return {

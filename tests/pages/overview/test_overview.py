@@ -31,7 +31,7 @@ from tests.pages.page import Page, read, text_of
 from tests.sign_in import sign_in
 
 HTMX = {"HX-Request": "true"}
-CARDS = ("verdict", "children", "deviation", "recent", "attention", "ends")
+CARDS = ("verdict", "children", "recent", "attention", "ends")
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_each_card_has_its_own_address(admin: Client) -> None:
     page = shown(admin)
     assert not page.has(".broken")
     for name in CARDS:
-        assert page.has(f"#cards #{name}"), "one answer refreshes all of them"
+        assert page.has(f"[data-live-part] #{name}"), "one answer refreshes all of them"
         alone = admin.get(f"/_{name}", headers=HTMX)
         assert alone.content.decode().startswith("<section")
         assert read(alone).has(f"section#{name}")
