@@ -76,7 +76,7 @@ NEWCOMER = (
     ("Fair Tree", "apps/engine/algorithms/slurm_fair_tree.py", "class SlurmFairTree"),
     ("How long are snapshots kept", "apps/priorities/snapshot_retention.py", "HOURLY_FOR"),
     ("How long does a session last", "fairshare_web/settings.py", "SESSION_COOKIE_AGE"),
-    ("in the navigation", "apps/web/shell/navigation.py", "def "),
+    ("Which place and tab", "apps/web/shell/places.py", "PLACES"),
     ("10 % from siblings", "apps/policies/operations/percent.py", "def own_shares_for_percent"),
     ("core-hours converted to shares", "apps/contrib/allocations/conversion.py", "def convert("),
     ("document verified", "apps/federation/documents/trust.py", "def check_document"),

@@ -826,7 +826,7 @@ ROWS = [
         "post"),
     Row(SOURCE + "_collecting", "/usage/sources/cluster-a/_collecting", "302 200 200 200 200 200 302 302 302 302 302",
         headers=HTMX),
-    Row("usage/quality/", "/usage/quality/", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("usage/quality/", "/usage/quality/", "302 301 301 301 301 301 302 302 302 302 302"),
     Row("usage/quality/changed.csv", "/usage/quality/changed.csv",
         "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/overlaps/", "/usage/overlaps/", "302 200 200 200 200 200 302 302 302 302 302"),

@@ -39,7 +39,7 @@ class Guide:
 
 
 _OF_THE_CORE = (
-    Guide("Overview", "overview start", (("first steps", "first-steps.md"), ("Slurm recipe", "recipe-slurm.md"))),
+    Guide("Home", "overview start", (("first steps", "first-steps.md"), ("Slurm recipe", "recipe-slurm.md"))),
     Guide(
         "My priority",
         "my-priority",
@@ -89,7 +89,7 @@ _OF_THE_CORE = (
         ("GET decay-functions",),
     ),
     Guide(
-        "Changes, review",
+        "Changes and history, review",
         "changes change change-effect change-checks change-discussion change-conflicts change-decide change-undo"
         " undo-publish",
         (("review a change", "review.md#review-a-change"), ("after publishing", "review.md#after-publishing")),
@@ -114,7 +114,7 @@ _OF_THE_CORE = (
         ("GET policies/{policy}/grants",),
     ),
     Guide(
-        "Import and export",
+        "Policy files",
         "policy-files policy-file policy-against",
         (("from and to files", "policies-as-code.md#import-and-export"),),
         ("GET policies/{policy}/document", "POST policies/{policy}/document/against"),
@@ -132,22 +132,21 @@ _OF_THE_CORE = (
         ("GET policies/{policy}/adjustments",),
     ),
     Guide(
-        "Charges",
+        "My jobs",
         "charges charge",
         (("the metric", "policy-settings.md#what-counts-the-metric"),),
         ("GET policies/{policy}/charges",),
     ),
     Guide(
-        "Usage sources, imports, overlaps",
+        "Sources and quality, *Usage upload*",
         "sources source source-new source-settings source-remove upload import import-undo overlaps overlap-decide",
-        (("sources", "sources.md"), ("formats", "usage.md"), ("counted once", "usage.md#counted-exactly-once")),
-        ("GET usage/sources",),
-    ),
-    Guide(
-        "Data quality",
-        "data-quality",
-        (("is the data good", "sources.md#is-the-data-good"),),
-        ("GET usage/quality",),
+        (
+            ("sources", "sources.md"),
+            ("is the data good", "sources.md#is-the-data-good"),
+            ("formats", "usage.md"),
+            ("counted once", "usage.md#counted-exactly-once"),
+        ),
+        ("GET usage/sources", "GET usage/quality"),
     ),
     Guide(
         "Federation",

@@ -78,7 +78,9 @@ def _page(request: HttpRequest, kind: Kind, slug: str, url: str) -> HttpResponse
 
 def _preview(request: HttpRequest, subject: Removal, url: str, problem: str = "", status: int = 200) -> HttpResponse:
     title = str(_TITLES[subject.action]) % {"name": subject.name}
-    back = [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}] if subject.kind == "source" else []
+    back = (
+        [{"label": _("Sources and quality"), "url": reverse("dashboard:sources")}] if subject.kind == "source" else []
+    )
     context = {
         "found": subject,
         "title": title,

@@ -1,4 +1,4 @@
-"""The data-quality page in both themes and widths, with a finding of every kind."""
+"""The quality of sources in both themes and widths, with a finding of every kind."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def odd(grid: Grid) -> Source:
 def test_every_data_issue_is_accessible(odd: Source, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("admin")
-    page = window.go("/usage/quality/")
+    page = window.go("/usage/sources/")
     expect(page.locator("[data-testid=verdict]")).to_have_attribute("data-state", "look")
     expect(page.locator("#changed")).to_be_visible()
     assert window.overflow() <= 0
@@ -85,9 +85,9 @@ def test_every_data_issue_is_accessible(odd: Source, visit: Open, theme: str, wi
 def test_the_period_is_chosen_with_the_keyboard_and_without_scripts(odd: Source, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("admin")
-    page = window.go("/usage/quality/")
+    page = window.go("/usage/sources/")
     page.locator("a[href='?days=7']").focus()
     page.keyboard.press("Enter")
-    page.wait_for_url("**/usage/quality/?days=7")
+    page.wait_for_url("**/usage/sources/?days=7")
     expect(page.locator("a[href='?days=7']")).to_have_attribute("aria-current", "true")
     page.locator("section[aria-labelledby=changed] a[download]").wait_for()

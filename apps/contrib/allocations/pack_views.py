@@ -204,7 +204,6 @@ def _show(
         "may_share": may_share(view, i),
         "links": list_links(view, i),
         "now": view.now,
-        "entry_url": entry,
         "crumbs": [
             {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
             *([{"label": name, "url": entry}] if i else []),

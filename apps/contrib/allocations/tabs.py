@@ -48,6 +48,6 @@ TABS: Mapping[str, Addition[Tab]] = {
         after="entry-convergence",
     ),
     "pack": Addition(
-        Tab(place=ENTRY, label=_("Committee pack"), names=POLICY_NAMES, below="statements"), after="statements"
+        Tab(place=ENTRY, label=_("Committee pack"), names=("policy", "uid"), below="statements"), after="statements"
     ),
 }

@@ -6,9 +6,9 @@ from apps.core.plugins import Addition
 from apps.web.guides import Guide
 
 GUIDES: dict[str, Addition[Guide]] = {
-    "Job priorities, Try job priorities": Addition(
+    "Explain a job, Priority calculator": Addition(
         Guide(
-            "Job priorities, Try job priorities",
+            "Explain a job, Priority calculator",
             "jobs jobs-calculator",
             (("why this priority", "look-ups.md#why-does-this-job-have-this-priority"),),
             ("POST jobs/explain",),
@@ -22,6 +22,6 @@ GUIDES: dict[str, Addition[Guide]] = {
             (("SAM queue", "sam.md"),),
             ("GET policies/{policy}/sam",),
         ),
-        after="Usage sources, imports, overlaps",
+        after="Sources and quality, *Usage upload*",
     ),
 }

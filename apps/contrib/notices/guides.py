@@ -22,6 +22,6 @@ GUIDES: dict[str, Addition[Guide]] = {
             (("statements", "notices.md#monthly-statements"),),
             ("GET policies/{policy}/statements",),
         ),
-        after="Charges",
+        after="My jobs",
     ),
 }

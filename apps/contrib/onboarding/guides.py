@@ -13,6 +13,6 @@ GUIDES: dict[str, Addition[Guide]] = {
             " setup-publish setup-discard",
             (("first steps", "first-steps.md"), ("Slurm recipe", "recipe-slurm.md")),
         ),
-        after="Overview",
+        after="Home",
     ),
 }

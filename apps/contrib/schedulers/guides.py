@@ -13,7 +13,7 @@ GUIDES: dict[str, Addition[Guide]] = {
             (("connect a scheduler", "schedulers.md#connect"),),
             ("GET schedulers",),
         ),
-        after="Usage sources, imports, overlaps",
+        after="Sources and quality, *Usage upload*",
     ),
     "Compare with the scheduler": Addition(
         Guide(

@@ -25,6 +25,7 @@ from apps.pages.sources.figures import DAYS, PERIODS_DAYS, coverage_figure
 from apps.pages.sources.forms import SourceForm, default_values, initial_of, own_values, typed_command
 from apps.pages.sources.imports.reports import import_line
 from apps.pages.sources.presenters import coverage_of, headline, what_is_late
+from apps.pages.sources.quality.views import quality_context
 from apps.policies.selectors import list_policies
 from apps.runs.models import Run
 from apps.usage import selectors
@@ -54,7 +55,8 @@ def sources(request: HttpRequest) -> HttpResponse:
         "imports": _import_lines(actor),
         "may_import": actor.is_admin,
         "now": now,
-        "crumbs": [{"label": _("Usage sources")}],
+        "crumbs": [{"label": _("Sources and quality")}],
+        **quality_context(request, lines),
         "coverage": framed(request, reverse("dashboard:coverage"), lambda: _coverage(request)),
     }
     return render(request, "pages/sources/sources.html", context)
@@ -88,7 +90,10 @@ def source(request: HttpRequest, slug: str) -> HttpResponse:
         "late": what_is_late([line], now),
         "address": request.build_absolute_uri("/"),
         **collecting_context(line.source, actor),
-        "crumbs": [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}, {"label": line.source.name}],
+        "crumbs": [
+            {"label": _("Sources and quality"), "url": reverse("dashboard:sources")},
+            {"label": line.source.name},
+        ],
         **coverage_of([line], actor),
     }
     return render(request, "pages/sources/source.html", context)
@@ -337,7 +342,7 @@ _SCHEDULE = ("collect_every", "expected_every", "overlap", "look_back", "timeout
 
 
 def _crumbs(last: str, usage_source: Source | None = None) -> list[dict[str, str]]:
-    crumbs = [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}]
+    crumbs = [{"label": _("Sources and quality"), "url": reverse("dashboard:sources")}]
     if usage_source is not None:
         crumbs.append({"label": usage_source.name, "url": _url(usage_source.slug)})
     return [*crumbs, {"label": last}]

@@ -263,8 +263,3 @@ def _count_unreported(source: Source, since_at: datetime, at: datetime) -> int:
 def _require_active(actor: Actor) -> None:
     if actor.user is not None and not actor.user.is_active:
         raise NotAllowed("Sign in to see sources.")
-
-
-def sum_received(all_received: Sequence[Received]) -> Received:
-    """Sum of several counts."""
-    return Received(**{name: sum(getattr(received, name) for received in all_received) for name in COUNTED})

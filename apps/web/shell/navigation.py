@@ -234,14 +234,10 @@ class Shell:
 
     @cached_property
     def _place_of_page(self) -> str:
-        tab = all_tabs().get(self._tab_of_page)
+        tab = all_tabs().get(tab_of(self._route))
         if tab is None:
             return ""
         return tab.place if tab.place in PLACES else "policy"
-
-    @cached_property
-    def _tab_of_page(self) -> str:
-        return tab_of(self._route)
 
     @cached_property
     def places(self) -> list[list[Item]]:
@@ -281,6 +277,26 @@ class Shell:
         if len(routes) < 2:
             return None
         return TabBar(label, [replace(self._item(route), keys="") for route in routes])  # the navigation has the keys
+
+    @property
+    def views(self) -> list[Item]:
+        """The page of the current tab, and those that belong to it and have names of their own."""
+        tab = tab_of(self._route)
+        routes = [route for route, each in all_tabs().items() if tab and tab in (route, each.below)]
+        return [
+            self._titled(route)
+            for route in routes
+            if not all_tabs()[route].names or all_tabs()[route].names[-1] in self._names
+        ]
+
+    def trail(self, crumbs: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Breadcrumbs of a page, without what its tab says."""
+        if self.tabs is None or not crumbs or self._route not in all_tabs():
+            return crumbs
+        if "uid" in self._names:
+            title = str(self._names["title"])
+            return crumbs if crumbs[-1]["label"] == title else [*crumbs[:-2], {"label": title}]
+        return [*crumbs[:-1], {"label": self.tabs.label}]
 
     @property
     def pages(self) -> list[tuple[str, Item]]:
@@ -393,7 +409,7 @@ class Shell:
         if tab.keeps_policy and self.policy:
             url = f"{url}?policy={self.policy.slug}"
         count = self.open_matters.get(route, 0) if counter else 0
-        below = "true" if route == self._tab_of_page else ""
+        below = "true" if route == tab_of(self._route) else ""
         return Item(
             str(tab.label),
             url,

@@ -158,15 +158,14 @@ _OF_THE_CORE: Mapping[str, Tab] = {
     ),
     "sources": Tab(
         place="data",
-        label=_("Sources"),
-        title=_("Usage sources"),
+        label=_("Sources and quality"),
         pages=("source", "source-*", "import", "import-*", "overlap*"),
         key="s",
         is_shown=attrgetter("has_role"),
     ),
-    "data-quality": Tab(place="data", label=_("Data quality"), is_shown=attrgetter("has_role")),
     "upload": Tab(place="data", label=_("Upload"), title=_("Usage upload"), is_shown=attrgetter("actor.is_admin")),
-    "algorithm": Tab(place="settings", label=_("Algorithm and operators"), names=POLICY_NAMES, pages=("compare",)),
+    "algorithm": Tab(place="settings", label=_("Algorithm and operators"), title=_("Algorithm"), names=POLICY_NAMES),
+    "compare": Tab(place="settings", label=_("Compare"), names=POLICY_NAMES, below="algorithm"),
     "decay": Tab(place="settings", label=_("Usage window"), names=POLICY_NAMES),
     "policy-files": Tab(
         place="settings",

@@ -240,3 +240,9 @@ def plain(value: float) -> str:
 def utc_text(at: datetime) -> str:
     """Instant in UTC, such as 2027-01-01 08:00 UTC, shown beside the local time."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+@register.filter
+def trail(shell: Any, crumbs: Any) -> Any:
+    """{% for crumb in shell|trail:crumbs %}: the breadcrumbs that the frame shows of those of a page."""
+    return shell.trail(crumbs) if crumbs else ()

@@ -70,18 +70,19 @@ def test_the_duration_of_the_last_fetch_is_shown_with_its_age(mount: Mount, admi
 
 
 def test_the_navigation_counts_peers_that_need_attention(mount: Mount, admin: Client, place: Site) -> None:
-    def count(client: Client, path: str = "/policy/grid/") -> list[str]:
+    def count(client: Client, path: str = "/policy/grid/", link: str = "#nav [data-counted=settings]") -> list[str]:
         page = read(client.get(path))
-        assert page.has('#nav a[href="/federation/"]')
-        return page.texts('#nav a[href="/federation/"] .count.alert')
+        assert page.has(link)
+        return page.texts(f"{link} .count.alert")
 
     assert count(admin) == []
     Mount.objects.update(state="blocked")
     (found,) = count(admin)
     assert found.startswith("1 "), "the number, and in words what it counts"
     assert count(admin, "/federation/") == [found]
+    assert count(admin, "/federation/", '.tabs a[href="/federation/"]')[0].startswith("1 ")
     with CaptureQueriesContext(connection) as asked:
-        assert not read(signed_in(place.pia).get("/policy/grid/")).has('#nav a[href="/federation/"]')
+        assert not read(signed_in(place.pia).get("/policy/grid/decay/")).has('.tabs a[href="/federation/"]')
     rows_read = [each["sql"] for each in asked if 'FROM "federation_subscription"' in each["sql"]]
     assert rows_read == [], (
         "no rows are counted for users who may not see them; the frame asks only whether there are any"

@@ -347,7 +347,7 @@ def test_a_holder_of_the_mount_right_sees_only_mounts_there(mount: Mount, place:
     pia = signed_in(place.pia)
 
     def is_offered() -> bool:
-        return "/federation/" in read(pia.get("/policy/grid/")).values("href", "#nav")
+        return "/federation/" in read(pia.get("/policy/grid/decay/")).values("href", ".tabs")
 
     def headline() -> str | None:
         return read(pia.get("/federation/")).item("peers-headline").attributes["data-key"]

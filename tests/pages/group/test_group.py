@@ -92,7 +92,7 @@ def test_leads_are_redirected_to_their_group_and_others_to_my_priority(grid: Gri
     assert other.get("/start/")["Location"] == "/me/priority/"
     assert read(other.get("/group/")).has('[data-testid="leads-nothing"]')
     assert not read(lead.get(page(grid))).has('[data-testid="leads-nothing"]')
-    assert read(lead.get("/")).has('#nav a[href="/group/"]')
+    assert read(lead.get("/")).has(f'#nav a[href="/group/?policy={SLUG}"]')
 
 
 def test_the_page_lists_members_with_shares_usage_and_balance(grid: Grid, lead: Client) -> None:

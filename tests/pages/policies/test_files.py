@@ -151,16 +151,15 @@ def test_members_can_export_an_open_policy_and_propose_a_file(grid: Grid, client
     assert ChangeSet.objects.filter(state="draft").count() == 1
 
 
-def test_the_page_is_in_the_navigation_of_permitted_users(grid: Grid, client: Client) -> None:
-    """Of the navigation of people with a role: others have five items."""
+def test_the_page_is_a_tab_of_permitted_users(grid: Grid, client: Client) -> None:
     policy = Policy.objects.get(slug=SLUG)
     role = {"policy": policy, "entry_uid": grid.uid("/atlas"), "user": grid.alice, "role": Grant.Role.VIEWER}
     Grant.objects.create(**role, verbs=["view"], created_at=clock.now())
     sign_in(client, grid.alice)
-    overview = f"/policy/{SLUG}/"
-    assert PAGE in client.get(overview).content.decode()
+    settings = f"/policy/{SLUG}/decay/"
+    assert PAGE in client.get(settings).content.decode()
     Policy.objects.filter(slug=SLUG).update(visibility="path")
-    assert PAGE not in client.get(overview).content.decode()
+    assert PAGE not in client.get(settings).content.decode()
 
 
 NOW = """\

@@ -186,7 +186,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "examples": EXAMPLES,
         "policies": list_policies(actor=actor_of(request))[:_MOST_POLICIES],
         "algorithms": all_job_algorithms().values(),
-        "crumbs": [{"label": _("Job priorities")}],
+        "crumbs": [{"label": _("Explain a job")}],
     }
     return render(request, "contrib/jobs/jobs.html", context, status=_status(outcome))
 
@@ -242,8 +242,7 @@ def calculator(request: HttpRequest) -> HttpResponse:
         "starts": STARTS,
         "choices": [(*each, each[0] in chosen) for each in amendments()],
         "crumbs": [
-            {"label": _("Job priorities"), "url": reverse("dashboard:jobs")},
-            {"label": _("Try job priorities")},
+            {"label": _("Priority calculator")},
         ],
     }
     return render(request, "contrib/jobs/calculator.html", context)

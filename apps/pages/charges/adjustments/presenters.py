@@ -52,7 +52,6 @@ def draw(page: AdjustmentsPage) -> dict[str, Any]:
         "entry": entry,
         "policy": view.policy.slug,
         "uid": entry.uid,
-        "entry_url": lines.entry_url(view.policy.slug, entry.uid, entry.name),
         "adjustments": drawn,
         "active": [adjustment for adjustment in drawn if adjustment.is_active],
         "may_adjust": page.may_adjust,

@@ -31,7 +31,6 @@ def draw(page: MembersPage) -> dict[str, Any]:
         "entry": page.entry,
         "policy": slug,
         "uid": page.entry.uid,
-        "entry_url": lines.entry_url(slug, page.entry.uid, page.entry.name),
         "rules": [
             {"words": rule_text(rule), "reach": reach_text(None if reach is None else tree.path(reach))}
             for rule, reach in zip(page.rules, page.reaches, strict=True)

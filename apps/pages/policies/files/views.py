@@ -185,7 +185,7 @@ def _page(
         "exports": exports,
         "against": {"form": AgainstForm(), **(against or {})},
         "limit": MOST_BYTES // 2**20,
-        "crumbs": _crumbs(policy.slug, policy.name, _("Import and export")),
+        "crumbs": _crumbs(policy.slug, policy.name, _("Policy files")),
     }
     return render(request, "pages/policies/files/files.html", context, status=status)
 
@@ -211,7 +211,7 @@ def _decision(
         "refusal": refusal,
         "crumbs": [
             *_crumbs(policy.slug, policy.name),
-            {"label": _("Import and export"), "url": reverse("dashboard:policy-files", args=[policy.slug])},
+            {"label": _("Policy files"), "url": reverse("dashboard:policy-files", args=[policy.slug])},
             {"label": _("Change set %(n)s") % {"n": change_set.pk}},
         ],
     }

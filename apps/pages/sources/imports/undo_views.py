@@ -130,7 +130,7 @@ def _page(
         "refused": refused,
         "why": why,
         "crumbs": [
-            {"label": _("Usage sources"), "url": reverse("dashboard:sources")},
+            {"label": _("Sources and quality"), "url": reverse("dashboard:sources")},
             {"label": _("Overlapping usage")},
         ],
     }

@@ -86,7 +86,7 @@ def import_(request: HttpRequest, import_id: int) -> HttpResponse:
     usage_import = selectors.get_import(import_id=import_id, actor=actor_of(request))
     context = _import_context(request, usage_import)
     crumbs = [
-        {"label": _("Usage sources"), "url": reverse("dashboard:sources")},
+        {"label": _("Sources and quality"), "url": reverse("dashboard:sources")},
         {"label": usage_import.source.name, "url": reverse("dashboard:source", args=[usage_import.source.slug])},
         {"label": _("Import")},
     ]
@@ -161,7 +161,10 @@ def _upload_page(request: HttpRequest, form: UploadForm, *, status: int = 200) -
         "limit_bytes": limit,
         "limit": size(limit),
         "formats": FORMATS.values(),
-        "crumbs": [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}, {"label": _("Import a file")}],
+        "crumbs": [
+            {"label": _("Sources and quality"), "url": reverse("dashboard:sources")},
+            {"label": _("Usage upload")},
+        ],
     }
     template = "pages/sources/imports/_upload.html" if is_htmx(request) else "pages/sources/imports/upload.html"
     return render(request, template, context, status=status)

@@ -1,50 +1,42 @@
-"""Page of data quality: issues of completeness and plausibility in received usage, most severe first."""
+"""Data issues of completeness and plausibility in received usage, most severe first, and their CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.pages.sources.imports.reports import reason
-from apps.pages.sources.presenters import coverage_of
 from apps.pages.sources.quality.presenters import findings_of, n_worth, verdict
 from apps.usage.quality import findings as quality
 from apps.web.shell.requests import actor_of, csv_response
-from apps.web.source_lines import lines_of
+from apps.web.source_lines import SourceLine
 
 PERIODS_DAYS = (7, 28, 90)
 _LISTED = 50
 
 
-@require_safe
-def data_quality(request: HttpRequest) -> HttpResponse:
-    """Findings in words, then the counts they rest on."""
-    actor, now = actor_of(request), clock.now()
-    span = _span(request)
+def quality_context(request: HttpRequest, lines: Sequence[SourceLine]) -> dict[str, Any]:
+    """Data issues of the sources of these lines in `?days=`, and the counts they rest on."""
+    actor, now, span = actor_of(request), clock.now(), _span(request)
     since_at = now - span
-    lines = lines_of(actor)
-    sources = [line.source for line in lines]
     issues = quality.list_data_issues(
-        sources=sources, span=span, at=now, zone=ZoneInfo(settings.TIME_ZONE), actor=actor
+        sources=[line.source for line in lines], span=span, at=now, zone=ZoneInfo(settings.TIME_ZONE), actor=actor
     )
     findings = findings_of(lines, issues)
-    context = {
+    return {
         "verdict": verdict(findings, len(lines)),
         "findings": findings,
         "n_worth": n_worth(findings),
-        "lines": [(line, issues[line.source.slug]) for line in lines],
-        "total": quality.sum_received([source_issues.received for source_issues in issues.values()]),
+        "received": [(line, issues[line.source.slug]) for line in lines],
         "days": span.days,
         "periods": PERIODS_DAYS,
         "reasons": [(row, reason(row.code)) for row in quality.list_reasons(since_at=since_at, actor=actor)],
@@ -52,12 +44,7 @@ def data_quality(request: HttpRequest) -> HttpResponse:
         "n_changed": sum(source_issues.changed[0] for source_issues in issues.values()),
         "too_late": quality.list_too_late(since_at=since_at, limit=_LISTED, actor=actor),
         "idle_jobs": quality.list_without_processors(since_at=since_at, limit=_LISTED, actor=actor),
-        "reads_all": actor.is_admin,
-        "now": now,
-        "crumbs": [{"label": _("Data quality")}],
-        **coverage_of(lines, actor, span.days),
     }
-    return render(request, "pages/sources/quality/quality.html", context)
 
 
 @require_safe

@@ -260,8 +260,6 @@ def test_every_start_state_is_computed(as_alice: Client, start: Any) -> None:
     assert page.has('[data-testid="explanation"]')
 
 
-def test_the_page_is_in_the_navigation_and_linked_from_job_priorities(as_alice: Client) -> None:
-    assert read(as_alice.get("/jobs/")).has('main a[href="/jobs/calculator/"]')
-    User.objects.update(is_superuser=True)
-    assert read(as_alice.get("/jobs/")).has('nav a[href="/jobs/calculator/"]')
-    assert read(as_alice.get("/jobs/calculator/")).has('nav a[href="/jobs/calculator/"][aria-current="page"]')
+def test_the_page_is_a_tab_beside_explain_a_job(as_alice: Client) -> None:
+    assert read(as_alice.get("/jobs/")).has('.tabs a[href="/jobs/calculator/"]')
+    assert read(as_alice.get("/jobs/calculator/")).has('.tabs a[href="/jobs/calculator/"][aria-current="page"]')

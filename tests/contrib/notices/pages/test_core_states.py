@@ -75,7 +75,7 @@ def test_an_open_page_follows_new_notices(open_grid: Grid, client: Client) -> No
         kind="late_source", key="x", level="warn", opened_at=AT, news_at=AT, changed_at=AT, source=source
     )
     assert changed(before, parts(client)) == {"todo"}
-    assert "/notices/" in {each["url"] for each in client.get(LIVE).json()["counts"]}
+    assert "tab-notices" in {each["key"] for each in client.get(LIVE).json()["counts"]}
 
 
 def test_a_blocked_peer_is_listed_for_users_who_decide(mount: Mount, place: Site) -> None:  # noqa: F811

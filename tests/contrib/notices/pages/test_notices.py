@@ -65,7 +65,7 @@ def test_the_list_names_open_items_and_links_to_them(notified: Site, admin: Clie
     assert all(part in text_of(late) for part in ("Cluster A", "9 hours"))
     assert all(part in text_of(ending) for part in ("1,500", "/physics", "10 Dec 2026"))
     assert [each.attributes["href"] for each in late.css("a")] == ["/usage/sources/cluster-a/"]
-    assert text_of(page.one('#nav a[href="/notices/"] .count')).startswith("2 "), "and in words what it counts"
+    assert text_of(page.one('.tabs a[href="/notices/"] .count')).startswith("2 "), "and in words what it counts"
 
 
 def test_each_user_has_their_own_list(notified: Site) -> None:

@@ -105,7 +105,7 @@ def result(page: Page) -> tuple[str | None, list[int]]:
 def test_without_a_source_the_page_offers_one_action(as_admin: Client, as_bob: Client) -> None:
     page = shown(as_admin, SOURCES)
     assert page.has("#none")
-    assert len(page.all(f'a[href="{UPLOAD}"]')) == 1
+    assert len(page.all(f'main a[href="{UPLOAD}"]')) == 1
     assert UPLOAD not in as_bob.get(SOURCES).content.decode()
 
 
