@@ -265,6 +265,27 @@ def test_ranks_and_days_are_the_same_in_three_views(grid: Grid, page: Page, draf
     assert "change rank" in shown[0][1]
 
 
+def test_hundreds_of_pasted_rows_are_said_while_they_are_checked_and_sent_once(
+    grid: Grid, page: Page, draft: ChangeSet
+) -> None:
+    held: list[Route] = []
+    page.click("a[href$='paste/']")
+    table = "path\tshares\n" + "".join(f"/cms/user{n}\t1\n" for n in range(600))
+    page.locator("#table").evaluate("(field, text) => { field.value = text; }", table)
+    page.route("**/paste/", lambda route: held.append(route))
+    for _ in range(2):
+        page.locator("button[value=preview]").click(no_wait_after=True)
+    expect(page.locator("[data-work=preview]")).to_contain_text("Checking 601 rows")
+    expect(page.locator("[data-work=preview] progress")).to_be_visible()
+    page.unroute("**/paste/")
+    assert len(held) == 1
+    held[0].continue_()
+    expect(page.locator("#preview-title")).to_contain_text("600 edits")
+    page.locator("button[value=apply]").click()
+    expect(page.locator("#draftbar")).to_have_attribute("data-edits", "600")
+    assert len(stored(draft)) == 600
+
+
 def test_an_invalid_number_stays_in_its_field_with_a_reason(grid: Grid, page: Page, draft: ChangeSet) -> None:
     field = cell(page, grid, "/atlas")
     field.fill("-4")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -374,6 +376,18 @@ def test_fields_accept_numbers_and_percentages_and_errors_are_shown_in_place(
     expect(page.locator("#problem .words")).not_to_be_empty()
     assert len(stored(draft)) == 2
     expect(field(page, grid, "/cms")).to_have_value("10")
+
+
+MOVES = """async (cases) => {
+  const script = [...document.scripts].find((each) => each.src.includes("/js/shares"));
+  const { move } = await import(new URL("numbers.js", script.src));
+  return cases.map((each) => Object.values(move(each.from, each.to)).map((text) => text.replace("\\u00a0", " ")));
+}"""
+
+
+def test_scripts_show_a_move_as_the_server_does(page: Page) -> None:
+    cases = json.loads((Path(__file__).parents[1] / "priorities/sentences/moves.json").read_text())
+    assert page.evaluate(MOVES, cases) == [each["shown"] for each in cases]
 
 
 RULE = """async (cases) => {

@@ -266,7 +266,7 @@ PASTES = {
     "repeated": ("/biology,1", "first in line 1"),
     "percent": ("/physics,120%", "100"),
     "too deep": ("/physics" + "/x" * MAX_DEPTH + ",1", "level 64"),
-    "nowhere": ("/chemistry/lab,1", "neither the file nor the policy"),
+    "nowhere": ("/chemistry/lab,1", "parent /chemistry doesn’t exist"),
 }
 
 

@@ -142,11 +142,12 @@ def _refuse_unknown_ancestors(met: _MatchedDocument) -> None:
     if met.declared.says is None:
         return
     lost = np.flatnonzero(~met.declared.says & ~met.known).tolist()
-    paths = [(i, met.declared.tree.path(i)) for i in lost[:MOST_PROBLEMS]]
+    where = [met.declared.where(i).partition(",")[0] for i in lost[:MOST_PROBLEMS]]
+    paths = [met.declared.tree.path(i) for i in lost[:MOST_PROBLEMS]]
     _raise(
         [
-            FieldProblem(met.declared.where(i) or path, f"parent {path} doesn't exist. Add a row for it")
-            for i, path in paths
+            FieldProblem(place, f"parent {path} doesn’t exist. Add a row for it")
+            for place, path in zip(where, paths, strict=True)
         ]
     )
 

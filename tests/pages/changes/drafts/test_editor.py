@@ -365,6 +365,11 @@ def test_a_pasted_table_is_previewed_and_errors_are_listed_by_line(admin: Client
     page = read(write(admin, draft, "paste/", table="/atlas\t-1\n/biomed\tx\n", step="apply"), 422)
     assert page.error_codes() == ["bad_document"]
     assert len(page.all("#paste-problems li")) == 2
+    long = f"/cms/zoe\t1\n/cms/{'x' * 180}\t1\n/big0/u\t2\n"
+    page = read(write(admin, draft, "paste/", table=long, step="preview"), 422)
+    assert page.text("#paste-problems").endswith("Line 2 : Name too long (180 of 128 characters).")
+    page = read(write(admin, draft, "paste/", table="/big0/u\t2\n", step="preview"), 422)
+    assert page.text("#paste-problems").endswith("Line 1 : Parent /big0 doesn’t exist. Add a row for it.")
     answer = write(admin, draft, "paste/", table=table, step="apply")
     assert (answer.status_code, len(draft.operations)) == (303, 2)
     assert read(write(admin, draft, "paste/", table=table, step="apply")).has("[data-testid=nothing-to-paste]")
