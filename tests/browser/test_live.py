@@ -138,7 +138,7 @@ def test_a_publication_is_followed_to_its_recompute_and_undone(
     page.evaluate("() => { window.sameDocument = true; }")
     page.clock.run_for(3_000)
     expect(strip).to_have_attribute("data-state", "done")
-    expect(heading).to_contain_text("Priorities follow revision 3")
+    expect(heading).to_contain_text("Priorities updated to revision 3")
     expect(page.locator("#fresh")).to_contain_text("Rev 3")
     assert page.evaluate("() => window.sameDocument")
     assert page.locator(".follow").bounding_box() == height

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.utils.translation import ngettext
 
-from apps.policies.access.scope import Rights, Verb
+from apps.policies.access.scope import list_own_levels
 from apps.priorities.selectors.rows import PolicyView
 from apps.web.shell import presentation
 
@@ -24,16 +24,10 @@ class LevelChoice:
 
 
 def own_level(view: PolicyView) -> UUID | None:
-    """The group of a lead; None, for the root, of those who manage the whole policy or no group.
-
-    Of several groups it is the first one by path. Administrators' rights don't count.
-    """
-    led = Rights(view.policy, view.actor, view.now).at(Verb.EDIT_SHARES)
-    indices = [i for uid in led if (i := view.tree.index_of_uid(uid)) is not None and view.visibility.may_see(i)]
-    if not indices or 0 in indices:
-        return None
-    groups = sorted((view.tree.path(i), i) for i in indices if view.visible_children(i))
-    return view.tree.uuid(groups[0][1]) if groups else None
+    """The first of the reader's own levels with entries to compare; None for the root, and without such a level."""
+    levels = list_own_levels(policy=view.policy, tree=view.tree, actor=view.actor, at=view.now)
+    at = next((i for i in levels if not i or view.visible_children(i)), 0)
+    return view.tree.uuid(at) if at else None
 
 
 def level_of(view: PolicyView, entry: UUID) -> UUID | None:

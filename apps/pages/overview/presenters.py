@@ -20,7 +20,7 @@ from apps.explain.my_priority import get_my_priority
 from apps.pages.overview import children, verdict
 from apps.pages.overview.attention import AttentionItem, list_attention_items, list_ends, list_kinds
 from apps.pages.overview.cards import Card
-from apps.policies.access.own_levels import list_own_levels
+from apps.policies.access.scope import list_own_levels
 from apps.policies.requests.inbox import Inbox, get_inbox
 from apps.priorities.pins import list_pinned
 from apps.priorities.projections import Projection, projections_of

@@ -133,6 +133,29 @@ def holds_a_role(*, at: datetime, actor: Actor) -> bool:
     return actor.user is not None and any(grant.people != EVERYBODY for grant in active_grants_of(actor.user, at))
 
 
+def list_own_levels(*, policy: Policy, tree: TreeColumns, actor: Actor, at: datetime) -> list[int]:
+    """Return the indices of entries by path: those whose children the actor divides, else those of other roles.
+
+    The top for administrators; empty for users without a role, and without the roles of all signed-in users.
+    """
+    if administers_within_bounds(actor):
+        top = 0 if actor.top_uid is None else tree.index_of_uid(actor.top_uid)
+        return [] if top is None else [top]
+    if actor.user is None:
+        return []
+    grants = [
+        grant
+        for grant in active_grants_of(actor.user, at)
+        if grant.policy_id == policy.pk and grant.people != EVERYBODY
+    ]
+    divided = {grant.entry_uid for grant in grants if Verb.EDIT_SHARES in grant.verbs}
+    indices = (tree.index_of_uid(uid) for uid in divided or {grant.entry_uid for grant in grants})
+    levels = [
+        i for i in indices if i is not None and actor.reaches_entry({tree.uuid(j) for j in (*tree.ancestors(i), i)})
+    ]
+    return sorted(levels, key=tree.path)
+
+
 def rights_digest(actor: Actor, at: datetime) -> str:
     """A digest of all grants of the actor, personal and by sign-in group, and of whether they administer the site."""
     grants = [] if actor.user is None else active_grants_of(actor.user, at)

@@ -66,7 +66,7 @@ def strip_of(followup: Followup) -> Strip:
     number = followup.revision.number
     if followup.after is not None:
         at = presentation.clock_time(followup.after.computed_at, followup.now)
-        heading = _("Priorities follow revision %(n)s since %(at)s.") % {"n": number, "at": at}
+        heading = _("Priorities updated to revision %(n)s at %(at)s.") % {"n": number, "at": at}
         return Strip("done", heading, _result(followup), "circle-check")
     meanwhile = _served(followup)
     if followup.state == "failed" and followup.run is not None:
@@ -120,18 +120,23 @@ def _result(followup: Followup) -> str:
     return f"{text} {more % {'n': presentation.count(differ)}}"
 
 
+def _moved_title(followup: Followup, n: int) -> str:
+    if not n:
+        return _("No rank changes") if followup.computed is not None else _("Rank changes")
+    if followup.after is None:
+        title = ngettext("%(n)s person will move", "%(n)s people will move", n)
+    else:
+        title = ngettext("%(n)s person moved", "%(n)s people moved", n)
+    return title % {"n": presentation.count(n)}
+
+
 def _rank_changes(followup: Followup, *, show_all: bool) -> dict[str, Any]:
     groups = list(_groups(followup))
     shown = groups if show_all else groups[:SHOWN]
     n = len(followup.moves)
-    is_expected = followup.after is None
-    if is_expected:
-        title = ngettext("%(n)s person will move", "%(n)s people will move", n)
-    else:
-        title = ngettext("%(n)s person moved", "%(n)s people moved", n)
     return {
-        "moved_title": title % {"n": presentation.count(n)} if n else _("No rank changes"),
-        "moved_is_expected": is_expected,
+        "moved_title": _moved_title(followup, n),
+        "moved_is_expected": followup.after is None,
         "moved_is_known": followup.computed is not None,
         "moved_groups": shown,
         "n_more_groups": len(groups) - len(shown),
