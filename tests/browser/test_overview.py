@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import timedelta
 
 import pytest
 from playwright.sync_api import expect
 
+from apps.accounts.models import User
 from apps.core import clock
 from apps.pages.overview import cards, presenters
 from apps.policies.models import Pin, Policy
@@ -18,7 +20,8 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, at_widths
 from tests.browser.hands import Keys
-from tests.pages.grid import SLUG, Grid
+from tests.grants import make_grant
+from tests.pages.grid import PASSWORD, SLUG, Grid
 
 SHOTS = os.environ.get("SHOTS", "")
 
@@ -66,7 +69,7 @@ def test_the_overview_is_accessible_and_fits(lived: Grid, visit: Open, width: in
     window = visit(width=width)
     window.sign_in()
     page = window.go("/")
-    page.locator("#fig-deviation").scroll_into_view_if_needed()
+    page.locator(".home-trend").scroll_into_view_if_needed()
     expect(page.locator("#fig-deviation .fig-wait")).to_have_count(0)
     expect(page.locator(".broken")).to_have_count(0)
     page.locator("#deviation summary").click()
@@ -94,6 +97,60 @@ def test_a_failed_card_is_retried_alone(grid: Grid, visit: Open, monkeypatch: py
     page.locator("#recent .broken a").click()
     expect(page.locator("#recent")).to_contain_text("First division.")
     expect(page.locator(".broken")).to_have_count(0)
+
+
+@pytest.fixture
+def lea(closed_grid: Grid) -> User:
+    """She leads atlas, and has no account of her own."""
+    cards.last_good.clear()
+    user = User.objects.create_user("lea", "", PASSWORD)
+    make_grant(user, closed_grid.uid("/atlas"))
+    return user
+
+
+@at_widths
+def test_a_lead_sees_who_is_off_target_and_gets_to_the_field(
+    closed_grid: Grid, lea: User, visit: Open, width: int
+) -> None:
+    window = visit(width=width)
+    window.sign_in(lea.username)
+    page = window.go("/")
+    expect(page.locator("#verdict-title")).to_contain_text("atlas")
+    bob = page.locator("#children tbody tr", has=page.get_by_role("link", name="bob", exact=True))
+    expect(bob.get_by_test_id("balance")).to_have_attribute("data-state", "under")
+    window.look()
+    bob.get_by_test_id("fix").click()
+    expect(page).to_have_url(
+        re.compile(rf"/n/{closed_grid.uid('/atlas')}/atlas/\?panel=shares&focus={closed_grid.uid('/atlas/bob')}$")
+    )
+    expect(page.locator("#id_shares")).to_be_focused()
+    expect(page.locator("#panel-title")).to_contain_text("bob")
+
+
+def test_the_figure_follows_the_page_and_can_be_asked_for_again(lived: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    window.page.route("**/_deviation*", lambda route: route.abort())
+    page = window.go("/")
+    trend = page.locator(".home-trend")
+    trend.scroll_into_view_if_needed()
+    again = trend.get_by_role("button")
+    expect(again).to_be_visible()
+    page.unroute("**/_deviation*")
+    again.click()
+    expect(page.locator("#fig-deviation .fig-plot")).to_be_visible()
+    window.complaints.clear()  # of what the test cut off
+
+
+@pytest.mark.deep
+def test_a_level_is_chosen_without_scripts(closed_grid: Grid, lea: User, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in(lea.username)
+    page = window.go("/")
+    page.select_option("#level", label="All of SweGrid")
+    page.locator("#level-form button").click()
+    expect(page.locator("#children tbody tr")).to_have_count(1)
+    expect(page.locator(".home-trend a")).to_be_visible()
 
 
 @pytest.mark.deep

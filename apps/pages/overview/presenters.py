@@ -34,6 +34,7 @@ from apps.series.visible_days import as_visible
 from apps.web.account_explanation import AccountExplanation, build_account_explanation
 from apps.web.figures import Figure
 from apps.web.figures.deviation import DeviationDay, deviation_figure
+from apps.web.links import group_url
 from apps.web.shell import lines, presentation
 from apps.web.shell.figure_frames import framed
 from apps.web.shell.lines import Line
@@ -246,10 +247,13 @@ def _children(data: HomeData) -> Mapping[str, Any]:
         "scale": "" if data.against_target else _scale(overview),
         "n_rest": overview.n_children - len(data.shown),
         "rest_target": presentation.percent(sum(line.entry.target or 0.0 for line in rest)),
-        "may_divide": data.view.visibility.may_divide(data.at),
-        "level_url": data.level_url,
+        "divide_url": group_url(data.policy_slug, overview.entry.uid) if _divides(data) else "",
         "convergence_url": convergence_url(data),
     }
+
+
+def _divides(data: HomeData) -> bool:
+    return data.view.visibility.may_divide(data.at)
 
 
 def _scale(overview: Overview) -> str:
