@@ -107,7 +107,7 @@ export class Effect {
       drawPlaces(places, row.places);
       return el("li", {}, el("span", { class: "cut" }, row.name), el("span", { class: "num muted" }, row.target_text), places);
     }));
-    if (!answer.most.length) list.replaceChildren(el("li", { class: "muted" }, say("nobody_moves")));
+    if (answer.note) list.replaceChildren(el("li", { class: "muted" }, answer.note));
   }
 }
 

@@ -28,6 +28,7 @@ from apps.web.shell.requests import fragment
 
 _MOST_ROWS = 200
 _MOST_LISTED = 4
+_MOST_RANKED = 200_000  # entries of a policy whose ranks are computed while somebody types: a second or two
 
 
 def page_url(change_set: int, **_kwargs: Any) -> str:
@@ -62,7 +63,8 @@ def _others(view: DraftView, group: Sequence[DraftRow], wanted: str) -> list[Dra
 
 def effect_json(view: DraftView, group: Sequence[DraftRow], others: Sequence[DraftRow]) -> dict[str, Any]:
     """The effect as the page shows it: texts, and fractions from 0 to 1. Sums and largest moves are of the group."""
-    ranks = rank_effect_of_draft(view)
+    is_large = len(view.base) > _MOST_RANKED
+    ranks = None if is_large else rank_effect_of_draft(view)
     rows = [*group, *others]
     projections = draft_projections_of(view, rows)
     drawn = draw_draft(rows, tolerance=lines.tolerance_of(view.outcome.settings))
@@ -72,8 +74,18 @@ def effect_json(view: DraftView, group: Sequence[DraftRow], others: Sequence[Dra
         "change": change_text(ranks),
         "lead": lead_text(group, ranks),
         "most": _moved_most(drawn[: len(group)], ranks),
+        "note": _note(ranks, is_large=is_large),
         "rows": [_row(line, ranks, projections.get(line.row.node.uid)) for line in drawn],
     }
+
+
+def _note(ranks: RankEffect | None, *, is_large: bool) -> str:
+    """What is said in place of entries whose people move; empty if there are some."""
+    if is_large:
+        return _("The preview shows the ranks of a policy of this size.")
+    if ranks is None:
+        return _("There are no ranks yet.")
+    return "" if ranks.n_moved else _("No rank changes.")
 
 
 def _moved_most(drawn: Sequence[DraftLine], ranks: RankEffect | None) -> list[dict[str, Any]]:

@@ -73,7 +73,6 @@ def words() -> Mapping[str, str]:
         "next": _("Next"),
         "restored": _("Restored: {name}, {target}"),
         "more": _("Show {n} smaller entries"),
-        "nobody_moves": _("No rank changes."),
         "saving": _("Saving…"),
         "waiting": _("{n} not saved."),
         "offline": _("No connection to the server. The bar shows the draft."),
