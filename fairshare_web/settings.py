@@ -146,6 +146,7 @@ MIDDLEWARE = [
     "apps.pages.tree.live.views.LiveMiddleware",  # pages that ask for news: one query
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "apps.web.shell.forms_in_place.FormsInPlaceMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "apps.web.rest.requests.AuthenticationMiddleware",
     "apps.pages.sign_in.trusted_header.TrustedHeaderMiddleware",

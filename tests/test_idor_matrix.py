@@ -423,6 +423,9 @@ ROWS = [
         "302 404 404 303 404 303 302 302 302 302 302", "post", {"pinned": "1"}, besides="dora 303"),
     # --- The first steps: administrators alone (not begun)
     Row("sign-in/", "/sign-in/", "200 302 302 302 302 302 200 200 200 200 200"),
+    Row("sign-in/again/", "/sign-in/again/", "200 200 200 200 200 200 200 200 200 200 200"),
+    Row("sign-in/state", "/sign-in/state", "200 200 200 200 200 200 200 200 200 200 200"),
+    Row("sign-in/done/", "/sign-in/done/", "200 200 200 200 200 200 200 200 200 200 200"),
     Row("sign-in/oidc/", "/sign-in/oidc/", "404 404 404 404 404 404 404 404 404 404 404", "post"),  # without an issuer
     Row("sign-in/oidc/<slug:provider_id>/callback/", "/sign-in/oidc/site/callback/?code=x&state=y",
         "404 404 404 404 404 404 404 404 404 404 404"),
@@ -609,6 +612,9 @@ ROWS = [
         word="<title>bob", readers="pia admin dora",
         besides="dora 200"),
     Row(NODE + "/_preview", "/policy/grid/n/{bob}/_preview?shares=3", "302 404 404 200 404 200 302 302 302 302 302",
+        headers=HTMX,
+        besides="dora 200"),
+    Row(NODE + "/_shares", "/policy/grid/n/{bob}/_shares", "302 404 404 200 404 200 302 302 302 302 302",
         headers=HTMX,
         besides="dora 200"),
     Row(NODE + "/_shares", "/policy/grid/n/{bob}/_shares", "302 404 404 200 404 200 302 302 302 302 302", "post",

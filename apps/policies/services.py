@@ -20,6 +20,7 @@ from apps.policies.access.scope import administers_policies, require_policy, req
 from apps.policies.changesets.change_sets import (
     clean_reason,
     get_change_set_for_write,
+    load_revision,
     merged_outcome,
     reanchor,
     replace_operations,
@@ -38,6 +39,7 @@ from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.apply import added_uids, apply_operations
 from apps.policies.operations.membership_reach import record_reach_of_tree
+from apps.policies.operations.taken_shares import change_operations
 from apps.policies.operations.whole_trees import delete_proposed_tree, document_operation, is_document
 from apps.policies.publishing.revisions import NextRevision, lock_policy, publish_revision
 from apps.policies.publishing.size_guard import ProposedChange, require_second_person
@@ -62,6 +64,7 @@ __all__ = [
     "move_on",
     "new_change_set",
     "propose_change_set",
+    "propose_shares",
     "publish_change_set",
     "publish_document",
     "replace_tree",
@@ -233,17 +236,50 @@ def change_shares(
     shares: Any,
     reason: str,
     base_revision: int | None = None,
+    giver: UUID | None = None,
     at: datetime,
     actor: Actor,
 ) -> Revision:
-    """Publish a change of one entry's shares. shares: a number, "parent", or {"percent": …, "from": …}."""
-    new = NewChangeSet(
-        operations=[{"op": "set_shares", "entry": str(entry_uid), "shares": shares}],
-        base_revision=base_revision,
-        reason=reason,
-    )
+    """Publish a change of one entry's shares. shares: a number, "parent", or {"percent": …, "from": …}.
+
+    giver: a sibling that gives or takes the difference, as in `change_operations`.
+    """
+    new = _new_shares(policy_slug, entry_uid, shares, reason, base_revision, giver, actor)
     event = {"subject": f"shares of {entry_uid}", "entry_uid": entry_uid}
     return _commit_operations(policy_slug, new, event, actor, at)
+
+
+def propose_shares(
+    *,
+    policy_slug: str,
+    entry_uid: UUID,
+    shares: Any,
+    reason: str,
+    base_revision: int | None = None,
+    giver: UUID | None = None,
+    at: datetime,
+    actor: Actor,
+) -> ChangeSet:
+    """Send the change that `change_shares` would publish to those who may approve it."""
+    new = _new_shares(policy_slug, entry_uid, shares, require_reason(reason), base_revision, giver, actor)
+    with transaction.atomic():
+        change_set = make_change_set(policy_slug=policy_slug, new=new, at=at, actor=actor)
+        return propose_change_set(id=change_set.pk, version=change_set.version, at=at, actor=actor)
+
+
+def _new_shares(
+    policy_slug: str,
+    entry_uid: UUID,
+    shares: Any,
+    reason: str,
+    base_revision: int | None,
+    giver: UUID | None,
+    actor: Actor,
+) -> NewChangeSet:
+    policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
+    tree = None if giver is None else load_revision(policy, _existing_base(policy, base_revision))[0]
+    operations = change_operations(tree, entry_uid, shares, giver)
+    return NewChangeSet(operations=operations, base_revision=base_revision, reason=reason)
 
 
 def change_settings(

@@ -1,85 +1,105 @@
-"""What changed shares of siblings do to priorities, before they are saved."""
+"""What changed shares of siblings do to targets, ranks and the day on target, before they are saved."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import Actor
-from apps.engine.algorithms import PriorityResult
-from apps.engine.algorithms.inputs import prepare
 from apps.policies.operations.apply import tree_after
+from apps.policies.operations.taken_shares import change_operations
 from apps.policies.settings import refuse_unsuitable_tree
-from apps.policies.tree.columns import TreeColumns
-from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.priorities.selectors.trials import simulate_view_or_none
+from apps.priorities.projections import Projection, projections_of
+from apps.priorities.rank_effect import RankEffect, RankMoves, rank_effect
+from apps.priorities.records import EntryRow
+from apps.priorities.selectors.rows import open_view
 
 _MOST_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewRow:
-    """The changed entry or one of its siblings. Ranks are None without a snapshot, or if the entry has no rank."""
+    """The changed entry or one of its siblings, before and after the change.
 
-    uid: UUID
-    name: str
-    kind: str
+    projection_before, projection_after: None if unknown. moves: of its ranks; None if the reader sees none of them.
+    """
+
+    before: EntryRow
+    after: EntryRow
     is_changed: bool
-    shares_before: float | None
-    shares_after: float | None
-    target_before: float | None
-    target_after: float | None
-    actual: float | None
-    rank_before: int | None
-    rank_after: int | None
+    projection_before: Projection | None
+    projection_after: Projection | None
+    moves: RankMoves | None
+
+    @property
+    def uid(self) -> UUID:
+        return self.before.uid
+
+    @property
+    def name(self) -> str:
+        return self.before.name
+
+    @property
+    def target_shift(self) -> float:
+        """Change of the target, in fractions of the parent; 0 where one of both doesn't exist."""
+        if self.before.target is None or self.after.target is None:
+            return 0.0
+        return self.after.target - self.before.target
 
 
 @dataclass(frozen=True)
 class SharesPreview:
-    """The changed entry and its siblings. base_revision: the revision that would be changed."""
+    """The changed entry and its siblings. base_revision: the revision that would be changed.
 
-    parent_name: str
-    rows: list[PreviewRow]
+    ranks: None before a change, without a snapshot, and where the algorithm doesn't fit.
+    """
+
+    parent: EntryRow
+    rows: Sequence[PreviewRow]
     base_revision: int
+    ranks: RankEffect | None
+
+    @property
+    def changed(self) -> PreviewRow:
+        return next(row for row in self.rows if row.is_changed)
 
 
-def preview_shares(*, policy_slug: str, entry_uid: UUID, shares: Any, actor: Actor) -> SharesPreview:
-    """Preview one `set_shares` operation; raises as publishing it would for invalid shares."""
+def preview_shares(
+    *, policy_slug: str, entry_uid: UUID, shares: Any = None, giver: UUID | None = None, actor: Actor
+) -> SharesPreview:
+    """Preview a change of shares; raises as publishing it would for invalid shares.
+
+    shares, giver: as in `change_operations`; shares None changes nothing.
+    """
     view = open_view(policy_slug=policy_slug, actor=actor)
     changed = view.require(entry_uid)
-    after = tree_after(view.tree, [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}])
-    refuse_unsuitable_tree(after, view.settings.algorithm)
-    result = None
-    if view.snapshot is not None:
-        result = simulate_view_or_none(view, after, algorithm=view.settings.algorithm)
-    parent = int(view.tree.parent[changed])
-    siblings = view.visible_children(parent) if parent >= 0 else [changed]
+    if giver is not None:
+        view.require(giver)
+    after = view
+    if shares is not None:
+        tree = tree_after(view.tree, change_operations(view.tree, entry_uid, shares, giver))
+        refuse_unsuitable_tree(tree, view.settings.algorithm)
+        after = replace(view, tree=tree)
+    parent = max(int(view.tree.parent[changed]), 0)
+    siblings = view.visible_children(parent) if changed else [changed]
     if changed in siblings[_MOST_ROWS:]:
         siblings = [changed, *siblings]
-    return SharesPreview(
-        parent_name=view.tree.name[max(parent, 0)],
-        rows=[_row(view, after, result, i, is_changed=i == changed) for i in siblings[:_MOST_ROWS]],
-        base_revision=view.revision,
-    )
-
-
-def _row(
-    view: PolicyView, after: TreeColumns, result: PriorityResult | None, i: int, *, is_changed: bool
-) -> PreviewRow:
-    before = view.row(i, position=(1, 1))
-    prepared = prepare(after.engine_tree())
-    dissolved = bool(after.inherit[i])
-    return PreviewRow(
-        uid=before.uid,
-        name=before.name,
-        kind=before.kind,
-        is_changed=is_changed,
-        shares_before=before.shares,
-        shares_after=None if dissolved else float(after.shares[i]),
-        target_before=before.target,
-        target_after=None if dissolved else float(prepared.spread(prepared.target)[i]),
-        actual=before.actual,
-        rank_before=before.rank,
-        rank_after=int(result.rank[i]) if result is not None and result.has_rank[i] and view.shows_numbers[i] else None,
-    )
+    indices = siblings[:_MOST_ROWS]
+    uids = [view.tree.uuid(i) for i in indices]
+    ranks = None if after is view else rank_effect(view, after.tree)
+    projected = projections_of(view, uids)
+    projected_after = projected if after is view else projections_of(after, uids)
+    rows = [
+        PreviewRow(
+            before=view.row(i, position=(1, 1)),
+            after=after.row(i, position=(1, 1)),
+            is_changed=i == changed,
+            projection_before=projected.get(uid),
+            projection_after=projected_after.get(uid),
+            moves=None if ranks is None else ranks.of_entry(uid),
+        )
+        for i, uid in zip(indices, uids, strict=True)
+    ]
+    return SharesPreview(view.row(parent), rows, view.revision, ranks)

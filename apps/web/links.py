@@ -13,6 +13,12 @@ def group_url(policy_slug: str, uid: UUID | None) -> str:
     return reverse("dashboard:group", kwargs={"policy": policy_slug, "uid": uid}) if uid else ""
 
 
+def shares_url(policy_slug: str, uid: UUID, focus: UUID | None = None) -> str:
+    """URL of an entry's page with the side panel of its shares open, or of those of its child `focus`."""
+    page = reverse("dashboard:entry-find", kwargs={"policy": policy_slug, "uid": uid})
+    return f"{page}?panel=shares&focus={focus}" if focus else f"{page}?panel=shares"
+
+
 def draft_url(change_set_id: int, back: str = "") -> str:
     """URL of the editor's page. back: query with its state."""
     state = QueryDict(back)

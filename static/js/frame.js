@@ -1,5 +1,6 @@
 // What every page runs.
 import "./shell.js";
+import "./forms.js";
 import "./live.js";
 import "./keys.js";
 import "./lists.js";

@@ -24,6 +24,8 @@ class Live {
     document.addEventListener("live:rows", () => { this.bar.show("rows"); });
     document.addEventListener("live:ask", () => { if (!this.isPaused && !this.isOut) this.ask(); });
     document.addEventListener("visibilitychange", () => { if (!document.hidden) this.tick(); });
+    document.addEventListener("session:ended", () => { this.isOut = true; this.write(); });
+    document.addEventListener("session:resumed", () => { this.isOut = false; this.ask(); });
     setInterval(() => this.tick(), TICK_MS);
     this.write();
   }

@@ -32,11 +32,11 @@ def test_a_changed_share_updates_bar_rank_and_rest(grid: Grid, visit: Open) -> N
 
     with page.expect_navigation():
         row.get_by_role("link", name="biomed", exact=True).click()
-    page.fill("#id_shares", "120")
-    preview = page.locator("#preview table")
-    expect(preview.locator("tr.edited")).to_contain_text("63.2\u00a0%")
-    page.fill("#id_reason", "A new data challenge")
-    page.locator("button[name=step][value=publish]").click()
+    page.click("#change-shares")
+    page.fill("#shares", "120")
+    expect(page.locator("#effect tr.me")).to_contain_text("63.2\u00a0%")
+    page.fill("#reason", "A new data challenge")
+    page.locator("#publish").click()
     expect(page.locator("#problem .success")).to_contain_text("3")
     expect(page.locator("#changed li").first).to_contain_text("A new data challenge")
 
@@ -67,12 +67,12 @@ def test_input_typed_before_the_scripts_load_is_previewed(grid: Grid, visit: Ope
 
     page.route("**/htmx*.js", hold)
     with page.expect_request("**/htmx*.js"):
-        page.goto(f"{window.base}/policy/{SLUG}/n/{grid.uid('/biomed')}/biomed/", wait_until="commit")
-    page.fill("#id_shares", "120")
+        page.goto(f"{window.base}/policy/{SLUG}/n/{grid.uid('/biomed')}/biomed/?panel=shares", wait_until="commit")
+    page.fill("#shares", "120")
     assert held
     for route in held:
         route.continue_()
-    expect(page.locator("#preview tr.edited")).to_contain_text("63.2\u00a0%")
+    expect(page.locator("#effect tr.me")).to_contain_text("63.2\u00a0%")
 
 
 def _rank(answer: dict[str, list[dict[str, int]]]) -> int:
@@ -92,11 +92,12 @@ def test_the_journey_works_without_scripts(grid: Grid, visit: Open) -> None:
     expect(page.get_by_role("link", name="carol", exact=True)).to_have_count(0)
     assert "shut=" in page.url
     page.get_by_role("link", name="biomed", exact=True).click()
-    page.fill("#id_shares", "0,5")
+    page.click("#change-shares")
+    page.fill("#shares", "0,5")
     page.locator("button[name=step][value=preview]").click()
-    expect(page.locator("#preview tr.edited")).to_contain_text("0.7\u00a0%")
-    page.fill("#id_reason", "Smaller")
-    page.locator("button[name=step][value=publish]").click()
+    expect(page.locator("#effect tr.me")).to_contain_text("0.7\u00a0%")
+    page.fill("#reason", "Smaller")
+    page.locator("#publish").click()
     expect(page.locator("#problem .success")).to_contain_text("3")
 
 
@@ -108,10 +109,10 @@ def test_a_concurrent_change_is_shown_with_the_own_one(grid: Grid, visit: Open) 
     window = visit()
     window.sign_in()
     uid = grid.uid("/biomed")
-    page = window.go(f"/policy/{SLUG}/n/{uid}/biomed/")
-    page.fill("#id_shares", "50")
-    page.fill("#id_reason", "Mine")
-    expect(page.locator("#preview table")).to_be_visible()
+    page = window.go(f"/policy/{SLUG}/n/{uid}/biomed/?panel=shares")
+    page.fill("#shares", "50")
+    page.fill("#reason", "Mine")
+    expect(page.locator("#effect table")).to_be_visible()
     change_shares(
         policy_slug=SLUG,
         entry_uid=uid,
@@ -120,9 +121,9 @@ def test_a_concurrent_change_is_shown_with_the_own_one(grid: Grid, visit: Open) 
         at=clock.now(),
         actor=Actor(user=grid.admin, via="page"),
     )
-    page.locator("button[name=step][value=publish]").click()
+    page.locator("#publish").click()
     expect(page.locator("#conflict")).to_contain_text("25")
-    expect(page.locator("#id_shares")).to_have_value("50")
-    expect(page.locator("#id_reason")).to_have_value("Mine")
-    page.locator("button[name=step][value=publish]").click()
+    expect(page.locator("#shares")).to_have_value("50")
+    expect(page.locator("#reason")).to_have_value("Mine")
+    page.locator("#publish").click()
     expect(page.locator("#problem .success")).to_contain_text("4")

@@ -29,12 +29,12 @@ def test_pages_are_accessible_and_fit(grid: Grid, visit: Open, theme: str, width
         problems[name], wide[name] = window.axe(), window.overflow()
     window.page.context.clear_cookies()
     window.sign_in("admin")
-    window.go(places["entry"])
-    page.fill("#id_shares", "-1")
-    expect(page.locator("#preview .note.bad")).to_be_visible()
+    window.go(f"{places['entry']}?panel=shares")
+    page.fill("#shares", "-1")
+    expect(page.locator("#shares-hint.err")).to_be_visible()
     problems["a wrong number"] = window.axe()
-    page.fill("#id_shares", "50")
-    expect(page.locator("#preview table")).to_be_visible()
+    page.fill("#shares", "50")
+    expect(page.locator("#effect table")).to_be_visible()
     problems["preview"], wide["preview"] = window.axe(), window.overflow()
     assert {name: found for name, found in problems.items() if found} == {}
     assert {name: pixels for name, pixels in wide.items() if pixels > 0} == {}

@@ -62,13 +62,14 @@ def test_a_share_is_raised_in_four_clicks_and_the_new_rank_appears_automatically
         expect(row).to_be_visible()
     with journey.step("entry"):
         journey.click(row.get_by_role("link", name="biomed", exact=True))
-        expect(page.locator("#id_shares")).to_be_visible()
+        journey.click(page.locator("#change-shares"))
+        expect(page.locator("#shares")).to_be_focused()
     with journey.step("preview while typing"):
-        page.fill("#id_shares", "900")
-        expect(page.locator("#preview tr.edited")).to_be_visible()
-    page.fill("#id_reason", "New runs")
+        page.fill("#shares", "900")
+        expect(page.locator("#effect tr.me")).to_be_visible()
+    page.fill("#reason", "New runs")
     with journey.step("publish"):
-        journey.click(page.locator("button[name=step][value=publish]"))
+        journey.click(page.locator("#publish"))
         expect(page.locator("#problem .success")).to_be_visible()
     assert journey.n_clicks <= MOST_CLICKS_TO_PUBLISH
 

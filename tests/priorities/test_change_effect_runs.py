@@ -202,4 +202,4 @@ def test_a_preview_of_a_long_group_shows_the_changed_entry_wherever_it_is(
     uid = UUID(uid_of(made, f"/physics/{name}"))
     rows = preview_shares(policy_slug="grid", entry_uid=uid, shares=5, actor=as_eva).rows
     assert (len(rows), rows[0].name) == (200, first)
-    assert [(row.name, row.shares_after) for row in rows if row.is_changed] == [(name, 5)]
+    assert [(row.name, row.after.shares) for row in rows if row.is_changed] == [(name, 5)]

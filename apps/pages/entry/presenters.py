@@ -1,98 +1,143 @@
-"""The preview of an entry's new shares: the siblings whose targets change."""
+"""The side panel of an entry's shares: what typed shares do to it, to its siblings, and to ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
+from apps.priorities.projections import Projection
+from apps.priorities.records import EntryRow
 from apps.priorities.shares_preview import PreviewRow, SharesPreview
+from apps.web.day_on_target import day_on_target
+from apps.web.rank_moves import Places, change_text, places_of
 from apps.web.shell import lines, presentation
-from apps.web.svg import bars
-from apps.web.svg.bars import USUAL_TOLERANCE, Bullet
 
-SHOWN = 12
+SHOWN = 8
+_DECIMALS = 1  # of the column of targets
+_UNCHANGED = "±0"
 
 
 @dataclass(frozen=True, slots=True)
 class EffectLine:
+    """One entry of the table. on_target: the day, or in short why there is none."""
+
     name: str
     url: str
-    kind: str
     is_changed: bool
-    shares_before: str
-    shares_after: str
-    target_before: str
-    target_after: str
+    target: str
     change: str
-    ranks: str
-    bar: Bullet
+    used: str
+    places: Places
+    on_target: str
+    is_day_kept: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A preview as the page shows it; the changed entry is always among the shown lines."""
+    """A preview as the panel shows it; the edited entry is the first of the lines.
 
+    change: of its target, signed and in points, empty if it stays; from: its target before. rest_change: of the targets
+    of all entries that aren't listed, together.
+    """
+
+    name: str
     parent_name: str
+    shares: str
+    target: str
+    change: str
+    target_before: str
+    ranks: str
+    places: Places
+    on_target: str
+    on_target_before: str
+    heading: str
     lines: Sequence[EffectLine]
     n_left_out: int
-    base_revision: int
-    changes_nothing: bool
+    rest_change: str
+
+    @property
+    def changes_nothing(self) -> bool:
+        return not self.change
+
+    @property
+    def announcement(self) -> str:
+        """What a screen reader hears while shares are typed."""
+        if self.changes_nothing:
+            return _("No change yet.")
+        values = {"name": self.name, "target": self.target, "parent": self.parent_name, "ranks": self.ranks}
+        return _("%(name)s: %(target)s of %(parent)s. %(ranks)s.") % values
 
 
-def draw_preview(preview: SharesPreview, *, policy_slug: str, groups: Collection[UUID]) -> Effect:
-    """The changed entry first, then those whose target changes most, in tree order. Groups are shown without rank."""
-    moved = [row for row in preview.rows if row.is_changed or row.target_before != row.target_after]
-    most = sorted(moved, key=lambda row: (not row.is_changed, -_moved_by(row)))[:SHOWN]
-    shown = sorted((row for row in moved if row in most), key=lambda row: not row.is_changed)
-    pairs = [(row.actual or 0.0, max(row.target_before or 0.0, row.target_after or 0.0)) for row in shown]
-    scale = bars.share_scale(pairs)
-    changed = next((row for row in preview.rows if row.is_changed), None)
+def draw_effect(preview: SharesPreview, *, policy_slug: str) -> Effect:
+    """The edited entry first, then those whose ranks and targets move most, then the largest."""
+    edited = preview.changed
+    others = sorted((row for row in preview.rows if not row.is_changed), key=_most_first)
+    shown, rest = others[: SHOWN - 1], others[SHOWN - 1 :]
+    targets = presentation.change_shares(edited.before.target, edited.after.target)
+    is_same = edited.before.shares == edited.after.shares
     return Effect(
-        parent_name=preview.parent_name,
-        lines=[_line(row, scale, policy_slug, is_group=row.uid in groups) for row in shown],
-        n_left_out=len(moved) - len(shown),
-        base_revision=preview.base_revision,
-        changes_nothing=changed is None or changed.shares_before == changed.shares_after,
+        name=edited.name,
+        parent_name=preview.parent.name,
+        shares=presentation.shares(edited.after.shares),
+        target=targets.after,
+        change="" if is_same else targets.change,
+        target_before=targets.before,
+        ranks=change_text(preview.ranks),
+        places=places_of(edited.moves),
+        on_target=_day(edited.after, edited.projection_after),
+        on_target_before=_day(edited.before, edited.projection_before),
+        heading=_heading(others),
+        lines=[_line(row, policy_slug) for row in [edited, *shown]],
+        n_left_out=len(rest),
+        rest_change=_change(sum(row.target_shift for row in rest)),
     )
 
 
-def _moved_by(row: PreviewRow) -> float:
-    return abs((row.target_after or 0.0) - (row.target_before or 0.0))
+def _most_first(row: PreviewRow) -> tuple[float, float, float]:
+    places = 0 if row.moves is None else abs(row.moves.furthest)
+    return -places, -abs(row.target_shift), -(row.before.target or 0.0)
 
 
-def _line(row: PreviewRow, scale: float, policy_slug: str, *, is_group: bool) -> EffectLine:
-    state = presentation.balance_state(row.actual, row.target_after, has_usage=(row.actual or 0.0) > 0)
-    bar = bars.draw(
-        actual=row.actual,
-        target=row.target_after,
-        before=row.target_before,
-        maximum=scale,
-        state=state,
-        width=bars.TREE_WIDTH,
-        tolerance=USUAL_TOLERANCE,
-    )
-    shares = presentation.change_shares(row.target_before, row.target_after)
+def _heading(others: Sequence[PreviewRow]) -> str:
+    """How many other targets drop or rise, and by which part of their value."""
+    parts = [row.target_shift / row.before.target for row in others if row.target_shift and row.before.target]
+    if not parts:
+        return _("Siblings")
+    most, n = max(parts, key=abs), len(parts)
+    part = presentation.percent(abs(most), presentation.decimals_beside(0.0, abs(most)))
+    if most < 0:
+        text = ngettext("%(n)s other target drops by %(part)s", "%(n)s other targets drop by %(part)s", n)
+    else:
+        text = ngettext("%(n)s other target rises by %(part)s", "%(n)s other targets rise by %(part)s", n)
+    return text % {"n": presentation.count(n), "part": part}
+
+
+def _line(row: PreviewRow, policy_slug: str) -> EffectLine:
+    on_target = _day(row.after, row.projection_after)
     return EffectLine(
         name=row.name,
         url=lines.entry_url(policy_slug, row.uid, row.name),
-        kind=row.kind,
         is_changed=row.is_changed,
-        shares_before=presentation.shares(row.shares_before),
-        shares_after=presentation.shares(row.shares_after),
-        target_before=shares.before,
-        target_after=shares.after,
-        change="" if row.target_before is None or row.target_after is None else shares.change,
-        ranks="" if is_group else _ranks(row),
-        bar=bar,
+        target=presentation.percent(row.after.target, _DECIMALS),
+        change=_change(row.target_shift),
+        used=presentation.percent(row.before.actual, _DECIMALS),
+        places=places_of(row.moves),
+        on_target=on_target,
+        is_day_kept=on_target == _day(row.before, row.projection_before),
     )
 
 
-def _ranks(row: PreviewRow) -> str:
-    if row.rank_before is None or row.rank_after is None:
-        return ""
-    if row.rank_before == row.rank_after:
-        return _("rank stays %(n)s") % {"n": row.rank_after}
-    return _("rank %(before)s to %(after)s") % {"before": row.rank_before, "after": row.rank_after}
+def _day(row: EntryRow, projection: Projection | None) -> str:
+    return day_on_target(row, projection)
+
+
+def _change(shift: float) -> str:
+    """Signed points; <0.1 for a change that the column's decimals don't show."""
+    if not shift:
+        return _UNCHANGED
+    text = presentation.change_shares(0.0, shift, decimals=_DECIMALS).change
+    smallest = presentation.number(10.0**-_DECIMALS, _DECIMALS)
+    return f"<{smallest}" if text == _UNCHANGED else text

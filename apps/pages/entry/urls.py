@@ -12,7 +12,7 @@ _NODE = "policy/<slug:policy>/n/<uuid:uid>"
 urlpatterns: list[URLPattern] = [
     path(f"{_NODE}/", entry.find, name="entry-find"),
     path(f"{_NODE}/_preview", entry.preview, name="shares-preview"),
-    path(f"{_NODE}/_shares", entry.change_shares, name="shares"),
+    path(f"{_NODE}/_shares", entry.shares, name="shares"),
     path(f"{_NODE}/<slug:name>/", entry.entry, name="entry"),
 ]
 rest: list[URLPattern] = []

@@ -1,34 +1,43 @@
-"""The page of one entry: target, usage and explanation; and the form that changes its shares, with a preview."""
+"""The page of one entry: target, usage and explanation; and the side panel that changes its shares."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
-from django.forms import ValidationError
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
-from apps.core.errors import Conflict, Invalid, NotFound
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.pages.entry.forms import SharesForm
-from apps.pages.entry.presenters import draw_preview
+from apps.pages.entry.shares_panel import effect_context, panel_context
 from apps.policies import selectors as policy_selectors
 from apps.policies import services as policy_services
 from apps.policies.changesets.conflicts import EditConflict
-from apps.priorities import shares_preview as previews
 from apps.priorities.pins import pinned_among
+from apps.priorities.selectors.rows import open_view
+from apps.priorities.shares_preview import preview_shares
 from apps.web import setting_texts as algorithm_text
+from apps.web.edit_refusals import message_of
 from apps.web.entry_changes import history_row
+from apps.web.links import review_url, shares_url
 from apps.web.origins import origin_of
-from apps.web.share_input import Percentage, Shares, read_typed_shares
 from apps.web.shell import lines, presentation, time_travel
+from apps.web.shell.forms import read_action
 from apps.web.shell.publishing import add_published_message
-from apps.web.shell.requests import SeeOther, actor_of, fragment
+from apps.web.shell.requests import SeeOther, actor_of, fragment, is_htmx
 from apps.web.svg import bars
+
+PANEL = "shares"  # value of `panel` in the address
+PUBLISH, PROPOSE = "publish", "propose"
 
 
 def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
@@ -38,8 +47,14 @@ def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
 @require_safe
 def find(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Redirect from the URL without a name to the one with it."""
-    page = _page_of(request, policy, uid)
-    return SeeOther(lines.entry_url(policy, uid, page.entry.name, _moment(page)))
+    return SeeOther(_address(request, _page_of(request, policy, uid)))
+
+
+def _address(request: HttpRequest, page: EntryPage) -> str:
+    """URL of the page with its name, at the same moment and with the same panel."""
+    url = lines.entry_url(page.policy_slug, page.entry.uid, page.entry.name, _moment(page))
+    panel = urlencode({key: request.GET[key] for key in ("panel", "focus") if key in request.GET})
+    return url if page.moment or not panel else f"{url}?{panel}"
 
 
 @require_safe
@@ -49,7 +64,7 @@ def entry(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRespon
     page = _page_of(request, policy, uid, cursor=request.GET.get("cursor") or None)
     has_left = page.moment is not None and time_travel.AT not in request.GET
     if has_left or name != lines.name_slug(page.entry.name):
-        return SeeOther(lines.entry_url(policy, uid, page.entry.name, _moment(page)))
+        return SeeOther(_address(request, page))
     return _show(request, page)
 
 
@@ -72,98 +87,110 @@ def _moment(page: EntryPage) -> str:
 @require_safe
 @fragment(page_url)
 def preview(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """Preview of the siblings' targets, refreshed while typing."""
-    typed = request.GET.get("shares", "")
-    context: dict[str, Any] = {"typed": typed, "policy": policy, "uid": uid}
-    try:
-        shares = read_typed_shares(typed)
-    except ValidationError as error:
-        return render(request, "pages/entry/_preview.html", {**context, "problem": error.messages[0]}, status=422)
-    return render(request, "pages/entry/_preview.html", {**context, **_preview_context(request, policy, uid, shares)})
+    """Effect of the shares that are being typed. What can't be read yet is said at the field; the effect stays."""
+    form = SharesForm(request.GET)
+    form.is_valid()
+    problem = next((form.errors[name][0] for name in ("shares", "giver") if name in form.errors), "")
+    context: dict[str, Any] = {"policy": policy, "uid": uid, "oob": True}
+    if not problem:
+        try:
+            shares, giver = form.cleaned_data["shares"], form.giver_uid
+            found = preview_shares(
+                policy_slug=policy, entry_uid=uid, shares=shares, giver=giver, actor=actor_of(request)
+            )
+            context |= effect_context(found, policy)
+        except (Invalid, Conflict) as error:
+            problem = message_of(error)
+    response = render(request, "pages/entry/_preview.html", {**context, "problem": problem})
+    response["HX-Trigger"] = json.dumps({"announce": problem or context["effect"].announcement})
+    if problem:
+        response["HX-Reswap"] = "none"
+    return response
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def change_shares(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """First the preview, then the publication, which is rejected if the number changed in between."""
+def shares(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """The side panel; the page with it for browsers without scripts. POST publishes, or sends to review."""
     if request.method != "POST":
-        return SeeOther(f"{page_url(policy, uid)}")
-    actor = actor_of(request)
-    wants_publish = request.POST.get("step") == "publish"
-    form = SharesForm(request.POST)
-    form.fields["reason"].required = wants_publish  # a preview needs no reason
-    if not form.is_valid():
-        return _show_form(request, policy, uid, form, shares=form.cleaned_data.get("shares"), status=422)
-    shares: Shares | Percentage = form.cleaned_data["shares"]
-    if not (wants_publish and form.is_previewed):
-        return _show_form(request, policy, uid, form, shares=shares)
+        if not is_htmx(request):
+            return SeeOther(shares_url(policy, uid))
+        return _panel(request, panel_context(request, policy, uid, place=_uid(request.GET.get("place", ""))))
+    form, step = SharesForm(request.POST), read_action(request).step
+    is_decided = step in (PUBLISH, PROPOSE)
+    form.fields["reason"].required = is_decided
+    form.answer_conflict(step)
+    conflict, status = None, 200
+    if form.is_valid() and is_decided:
+        try:
+            return _decide(request, policy, uid, form, step)
+        except EditConflict as error:
+            conflict, status = error, 409
+        except (Invalid, Conflict) as error:
+            form.add_refusal(error)
+    place = form.place_uid or uid
+    context = panel_context(request, policy, uid, place=place, form=form, conflict=conflict)
+    page = get_entry_page(policy_slug=policy, uid=place, actor=actor_of(request))
+    return _show(request, page, status=422 if form.errors else status, **context)
+
+
+def _decide(request: HttpRequest, policy: str, uid: UUID, form: SharesForm, step: str) -> HttpResponse:
+    """Publish the change or send it to review; errors of the services are raised."""
+    if form.giver_uid is not None:
+        open_view(policy_slug=policy, actor=actor_of(request)).require(form.giver_uid)
+    change: dict[str, Any] = {
+        "policy_slug": policy,
+        "entry_uid": uid,
+        "shares": form.cleaned_data["shares"],
+        "giver": form.giver_uid,
+        "reason": form.cleaned_data["reason"].strip(),
+        "base_revision": form.cleaned_data["base_revision"],
+        "at": clock.now(),
+        "actor": actor_of(request),
+    }
+    if step == PROPOSE:
+        change_set = policy_services.propose_shares(**change)
+        messages.success(request, _("Submitted"))
+        return SeeOther(review_url(change_set.pk))
+    add_published_message(request, policy_services.change_shares(**change))
+    return SeeOther(page_url(policy, form.place_uid or uid))
+
+
+def _panel(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    if context["panel"] is None:
+        raise NotAllowed(_("You can’t change these shares."))
+    return render(request, "pages/entry/_panel.html", context)
+
+
+def _uid(text: str) -> UUID | None:
     try:
-        revision = policy_services.change_shares(
-            policy_slug=policy,
-            entry_uid=uid,
-            shares=shares,
-            reason=form.cleaned_data["reason"].strip(),
-            base_revision=form.cleaned_data["base_revision"],
-            at=clock.now(),
-            actor=actor,
-        )
-    except Invalid as error:
-        form.add_error("shares", error.message)
-        return _show_form(request, policy, uid, form, status=422)
-    except Conflict as error:
-        return _show_form(request, policy, uid, form, shares=shares, conflict=error, status=409)
-    add_published_message(request, revision)
-    return SeeOther(page_url(policy, uid))
+        return UUID(text)
+    except ValueError:
+        return None
 
 
-def _show_form(
-    request: HttpRequest,
-    policy: str,
-    uid: UUID,
-    form: SharesForm,
-    *,
-    shares: Shares | Percentage | None = None,
-    conflict: Conflict | None = None,
-    status: int = 200,
-) -> HttpResponse:
-    """The page with the typed values; after a conflict the change is based on the new revision."""
-    page = get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
-    extra: dict[str, Any] = {"form": form, "conflict": conflict, "conflict_lines": _conflict_lines(conflict)}
-    if shares is not None:
-        extra |= _preview_context(request, policy, uid, shares)
-    return _show(request, page, status=status, **extra)
+def _opened_panel(request: HttpRequest, page: EntryPage) -> dict[str, Any]:
+    """Context of the panel that the address asks for: of the entry, or of the child that it names in `focus`."""
+    uid = page.entry.uid
+    if request.GET.get("panel") != PANEL or page.moment is not None:
+        return {"panel": None}
+    try:
+        return panel_context(request, page.policy_slug, _uid(request.GET.get("focus", "")) or uid, place=uid)
+    except NotFound:
+        return {"panel": None}
 
 
-def _conflict_lines(conflict: Conflict | None) -> list[str]:
-    """Base, present and typed value of each conflicting field; empty for errors without fields."""
-    if not isinstance(conflict, EditConflict):
-        return [conflict.message] if conflict else []
-    return [
-        presentation.field_conflict(each.path, each.field, base=each.base, current=each.theirs, wanted=each.mine)
-        for each in conflict.conflicts
-    ]
-
-
-def _preview_context(request: HttpRequest, policy: str, uid: UUID, shares: Shares | Percentage) -> dict[str, Any]:
-    actor = actor_of(request)
-    shares_preview = previews.preview_shares(policy_slug=policy, entry_uid=uid, shares=shares, actor=actor)
-    page = get_entry_page(policy_slug=policy, uid=uid, actor=actor)
-    groups = {row.uid for row in page.siblings if row.n_children or row.hidden_children}
-    return {"effect": draw_preview(shares_preview, policy_slug=policy, groups=groups)}
-
-
-def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: Any) -> HttpResponse:
-    context = {**entry_context(page), "time_bar": time_travel.time_bar(request, page.moment, page.policy_slug), **extra}
+def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **panel: Any) -> HttpResponse:
+    context = {**entry_context(page), "time_bar": time_travel.time_bar(request, page.moment, page.policy_slug)}
+    context |= panel or _opened_panel(request, page)
     context["origin"] = (
         None
         if page.moment
         else origin_of(policy_slug=page.policy_slug, uid=page.entry.uid, at=clock.now(), actor=actor_of(request))
     )
-    form = context.get("form")
-    context["typed"] = form.data.get("shares", "") if form else presentation.shares(page.entry.shares)
-    context["typed_reason"] = form.data.get("reason", "") if form else ""
     uid = page.entry.uid
     if not page.archived_in:
         lines.show_tabs_of(request, uid, page.entry.name)
+    context["shares_url"] = shares_url(page.policy_slug, uid)
     if page.moment is None and not page.archived_in:
         kwargs = {"policy": page.policy_slug, "uid": uid, "name": lines.name_slug(page.entry.name)}
         context["look_back"] = time_travel.look_back(request, page.policy_slug)

@@ -15,18 +15,21 @@ from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.middleware.csrf import get_token
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from apps.accounts.selectors import display_name
 from apps.accounts.sign_in.passwords import resets_by_mail
 from apps.core.errors import NotFound, TooOften
 from apps.pages.sign_in import oidc, session
 from apps.pages.sign_in.session import url_after_sign_in
 from apps.web.shell.errors import session_ended
+from apps.web.shell.forms_in_place import is_in_place
 from apps.web.shell.requests import SeeOther, is_htmx
 from apps.web.sign_in_state import signed_in_by
 
@@ -93,6 +96,11 @@ class SignIn(LoginView):
         session.begin(self.request, user, self.get_success_url())
         return SeeOther(reverse("dashboard:second-step"))
 
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        """The page with what was wrong; in the dialog over another page, the dialog."""
+        name = "pages/sign_in/_again.html" if is_again(self.request) else self.template_name
+        return render(self.request, name, self.get_context_data(form=form), status=422)
+
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         elsewhere = settings.FAIRSHARE_OIDC_NAME if settings.FAIRSHARE_OIDC_ISSUER else ""
         return {
@@ -111,6 +119,40 @@ def locked(request: HttpRequest, _answer: HttpResponse | None, credentials: dict
 
 
 sign_in = SignIn.as_view()
+
+
+def is_again(request: HttpRequest) -> bool:
+    """Whether the form of the dialog was sent, which signs in again over an open page."""
+    return is_in_place(request) and request.POST.get("next") == reverse("dashboard:signed-in")
+
+
+@login_not_required
+@never_cache
+@require_safe
+def sign_in_again(request: HttpRequest) -> HttpResponse:
+    """The dialog over a page whose session has ended. `user`: the name of the user who opened the page."""
+    elsewhere = settings.FAIRSHARE_OIDC_NAME if settings.FAIRSHARE_OIDC_ISSUER else ""
+    context = {"elsewhere": elsewhere, "next": reverse("dashboard:signed-in")}
+    form = AuthenticationForm(request, initial={"username": request.GET.get("user", "")[:150]})
+    return render(request, "pages/sign_in/_again.html", {**context, "form": form})
+
+
+@login_not_required
+@never_cache
+@require_safe
+def sign_in_state(request: HttpRequest) -> HttpResponse:
+    """Who is signed in, and a form token of that session, for pages that were opened by an earlier one."""
+    user = request.user
+    state = {"user": user.pk, "name": display_name(user.username)} if user.is_authenticated else {"user": None}
+    return JsonResponse({**state, "token": get_token(request)})
+
+
+@login_not_required
+@never_cache
+@require_safe
+def signed_in(request: HttpRequest) -> HttpResponse:
+    """End of a sign-in in a window beside the page that asked for it."""
+    return render(request, "pages/sign_in/signed_in.html")
 
 
 class SignOut(LogoutView):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.exceptions import TooManyFieldsSent
@@ -11,6 +12,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext as _
 
@@ -18,8 +20,10 @@ from apps.core.disk_space import disk_full_message
 from apps.core.errors import DomainError, FieldProblem, Unavailable, status_of
 from apps.core.postgresql import is_busy
 from apps.engine.errors import PackageFailed
+from apps.web.shell.forms_in_place import is_in_place
 from apps.web.shell.requests import is_htmx
 
+FORM_EXPIRED = "X-Form-Expired"
 RETRY_AFTER_S = "10"
 _RETRY_AFTER = {429: "60", 503: RETRY_AFTER_S}  # limits are by the minute
 
@@ -34,6 +38,7 @@ class Refusal:
     code: str
     fields: tuple[FieldProblem, ...] = ()
     instead_url: str = ""  # of the page to use instead
+    sign_in_next: str = ""  # page to return to, where signing in is the remedy
 
 
 class DomainErrorMiddleware(MiddlewareMixin):
@@ -56,7 +61,7 @@ def refusal_of(error: DomainError) -> Refusal:
 def refuse(request: HttpRequest, refusal: Refusal) -> HttpResponse:
     if _accepts_json(request):
         return _problem(refusal)
-    template = "errors/_refused.html" if is_htmx(request) else "errors/refused.html"
+    template = "errors/_refused.html" if is_htmx(request) or is_in_place(request) else "errors/refused.html"
     crumbs = [{"label": refusal.title}]
     response = render(request, template, {"refusal": refusal, "crumbs": crumbs}, status=refusal.status)
     if refusal.status in _RETRY_AFTER:
@@ -75,17 +80,36 @@ def _problem(refusal: Refusal) -> HttpResponse:
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Response for an outdated CSRF token, such as after a sign-in in another tab."""
-    message = _("This page is older than your sign-in. Reload it and submit again; your input is kept.")
-    response = refuse(request, Refusal(403, _("The form has expired"), message, "csrf"))
+    """Response to a form of an earlier session: of one that has ended, or from before a sign-in in another tab.
+
+    The header lets a script sign in and send the form again.
+    """
+    user = getattr(request, "user", None)
+    if user is not None and user.is_authenticated:
+        message = _("You signed in again after you opened this page. Reload it and submit again.")
+        refusal = Refusal(403, _("The form has expired"), message, "csrf")
+    else:
+        message = _("Sign in to continue.")
+        refusal = Refusal(403, _("You’ve been signed out"), message, "csrf", sign_in_next=_page_before(request))
+    response = refuse(request, refusal)
+    response[FORM_EXPIRED] = "1"
     response.is_csrf_failure = True  # type: ignore[attr-defined]
     return response
 
 
+def _page_before(request: HttpRequest) -> str:
+    """Path of the page with the form, to return to after the sign-in."""
+    before = urlsplit(request.headers.get("Referer", ""))
+    path = before.path if before.netloc == request.get_host() else ""
+    return (f"{path}?{before.query}" if before.query else path) or reverse("dashboard:overview")
+
+
 def session_ended(request: HttpRequest) -> HttpResponse:
     """Response to a fragment request after the session ended; the rest of the page stays."""
-    message = _("Sign in again in a new tab, then repeat your last action. Your input is kept.")
-    response = refuse(request, Refusal(401, _("Your session has ended"), message, "session_ended"))
+    refusal = Refusal(
+        401, _("You’ve been signed out"), _("Sign in to continue."), "session_ended", sign_in_next=_page_before(request)
+    )
+    response = refuse(request, refusal)
     response["HX-Retarget"] = "#problem"
     response["HX-Reswap"] = "innerHTML"
     return response

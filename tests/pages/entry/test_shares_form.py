@@ -44,10 +44,3 @@ def test_a_change_needs_a_reason_and_a_base_revision() -> None:
     form = SharesForm({"shares": "20", "reason": " ", "base_revision": ""})
     assert not form.is_valid()
     assert set(form.errors) == {"reason", "base_revision"}
-
-
-def test_a_number_changed_after_its_preview_needs_a_new_preview() -> None:
-    given = {"reason": "r", "base_revision": "1"}
-    assert SharesForm({**given, "shares": "20", "previewed": "20"}).is_previewed
-    assert not SharesForm({**given, "shares": "21", "previewed": "20"}).is_previewed
-    assert not SharesForm({**given, "shares": "21"}).is_previewed

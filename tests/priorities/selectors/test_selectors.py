@@ -10,7 +10,7 @@ from django.db import OperationalError, connection
 
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
-from apps.core.errors import NotAllowed, NotFound
+from apps.core.errors import Invalid, NotAllowed, NotFound
 from apps.explain.account_path import explain
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
@@ -371,25 +371,28 @@ def test_a_preview_shows_the_effect_of_publishing(site: Site, as_eva: Actor) -> 
     site.recompute()
     uid = _uid(site, "/physics")
     preview = preview_shares(policy_slug="grid", entry_uid=uid, shares=20, actor=as_eva)
-    assert (preview.parent_name, preview.base_revision) == ("grid", 2)
+    assert (preview.parent.name, preview.base_revision) == ("grid", 2)
     biology, physics = preview.rows
-    assert (physics.is_changed, physics.shares_before, physics.shares_after) == (True, 60, 20)
-    assert physics.target_before == 0.6
-    assert physics.target_after == pytest.approx(1 / 3)
-    assert (biology.is_changed, biology.target_before) == (False, 0.4)
-    assert biology.target_after == pytest.approx(2 / 3)
+    assert (physics.is_changed, physics.before.shares, physics.after.shares) == (True, 60, 20)
+    assert physics.before.target == 0.6
+    assert physics.after.target == pytest.approx(1 / 3)
+    assert (biology.is_changed, biology.before.target) == (False, 0.4)
+    assert biology.after.target == pytest.approx(2 / 3)
     site.publish(children(physics={"": 20, "alice": 1, "bob": 1}, biology={"": 40, "carol": 3, "dan": 1}))
     site.recompute()
     rows = _by_path(get_tree_page(policy_slug="grid", actor=as_eva).rows)
     for shown in preview.rows:
-        assert shown.rank_after == rows["/" + shown.name].rank
-        assert shown.target_after == pytest.approx(rows["/" + shown.name].target)
+        assert shown.after.target == pytest.approx(rows["/" + shown.name].target)
+        assert shown.after.state == rows["/" + shown.name].state
 
 
 def test_a_preview_of_members_changes_their_ranks(site: Site, as_eva: Actor) -> None:
     site.recompute()
     preview = preview_shares(policy_slug="grid", entry_uid=_uid(site, "/physics/alice"), shares=99, actor=as_eva)
-    assert [(row.name, row.rank_before, row.rank_after) for row in preview.rows] == [("alice", 2, 1), ("bob", 1, 2)]
+    moves = [(row.name, row.before.rank, row.moves.furthest) for row in preview.rows if row.moves]
+    assert moves == [("alice", 2, 1), ("bob", 1, -1)]
+    assert preview.ranks is not None
+    assert preview.ranks.n_moved == 2
     assert store.newest("grid").lookup(["alice"])[0]["rank"] == 2, "nothing is stored"
 
 
@@ -398,19 +401,37 @@ def test_a_preview_of_inherit_compares_the_children_one_level_up(site: Site, as_
     uid = _uid(site, "/physics")
     preview = preview_shares(policy_slug="grid", entry_uid=uid, shares="parent", actor=as_eva)
     rows = {row.name: row for row in preview.rows}
-    assert rows["physics"].target_after is None
-    assert rows["biology"].target_after == pytest.approx(40 / 42)
+    assert rows["physics"].after.target is None
+    assert rows["biology"].after.target == pytest.approx(40 / 42)
     site.publish([{**PROJECTS[0], "shares": "parent"}, PROJECTS[1]])
     site.recompute()
     after = _by_path(get_tree_page(policy_slug="grid", actor=as_eva).rows)
-    assert rows["biology"].rank_after == after["/biology"].rank
     assert after["/physics"].target is None
     assert after["/physics"].state == "unknown"
 
 
 def test_a_preview_before_the_first_snapshot_has_no_ranks(site: Site, as_eva: Actor) -> None:
     preview = preview_shares(policy_slug="grid", entry_uid=_uid(site, "/physics"), shares=1, actor=as_eva)
-    assert {row.rank_after for row in preview.rows} == {None}
+    assert preview.ranks is None
+    assert {row.moves for row in preview.rows} == {None}
+
+
+def test_an_unchanged_preview_shows_the_numbers_of_now(site: Site, as_eva: Actor) -> None:
+    site.recompute()
+    preview = preview_shares(policy_slug="grid", entry_uid=_uid(site, "/physics"), actor=as_eva)
+    assert [row.before for row in preview.rows] == [row.after for row in preview.rows]
+    assert preview.ranks is None
+
+
+def test_a_sibling_pays_for_a_preview(site: Site, as_eva: Actor) -> None:
+    site.recompute()
+    uid, giver = _uid(site, "/physics"), _uid(site, "/biology")
+    preview = preview_shares(policy_slug="grid", entry_uid=uid, shares=70, giver=giver, actor=as_eva)
+    assert {row.name: row.after.shares for row in preview.rows} == {"biology": 30, "physics": 70}
+    preview = preview_shares(policy_slug="grid", entry_uid=uid, shares={"percent": 75.0}, giver=giver, actor=as_eva)
+    assert {row.name: row.after.target for row in preview.rows} == {"biology": 0.25, "physics": 0.75}
+    with pytest.raises(Invalid, match="enter at most 100"):
+        preview_shares(policy_slug="grid", entry_uid=uid, shares=101, giver=giver, actor=as_eva)
 
 
 def test_an_invisible_entry_has_no_preview(make_site: Callable[..., Site], as_alice: Actor) -> None:

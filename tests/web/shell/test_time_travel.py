@@ -137,8 +137,9 @@ def test_an_instant_outside_all_revisions_is_not_found(eva: Client, at: str) -> 
 
 def test_past_pages_cannot_be_edited(grid: Grid, eva: Client) -> None:
     uid = grid.uid("/atlas")
-    link, form = "main a[href$='#shares']", "#shares"
-    page, now = (Page(text(eva, f"/policy/grid/n/{uid}/atlas/", **query)) for query in ({"at": 2}, {}))
+    link, form = "main a[href$='?panel=shares']", "#panel"
+    shares = {"panel": "shares"}
+    page, now = (Page(text(eva, f"/policy/grid/n/{uid}/atlas/", **query)) for query in ({"at": 2, **shares}, shares))
     assert (page.has(link), page.has(form)) == (False, False)
     assert (now.has(link), now.has(form)) == (True, True)
     page, now = (Page(text(eva, TREE, entry=uid, **query)) for query in ({"at": 2}, {}))

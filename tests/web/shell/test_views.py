@@ -13,7 +13,7 @@ from django.urls import resolve, reverse
 
 from apps.accounts.models import User
 from apps.core import clock
-from apps.policies.models import Policy, Revision
+from apps.policies.models import ChangeSet, Policy, Revision
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.usage.models import Source
@@ -156,7 +156,7 @@ def test_an_address_without_an_entry_is_refused_with_a_message(admin: Client) ->
 
 
 def _publish(client: Client, grid: Grid, **more: str) -> tuple[int, str]:
-    given = {"shares": "50", "previewed": "50", "reason": "Because", "base_revision": "2", "step": "publish", **more}
+    given = {"shares": "50", "reason": "Because", "base_revision": "2", "step": "publish", **more}
     answer = client.post(_address("shares", grid), given)
     return answer.status_code, answer.content.decode()
 
@@ -167,27 +167,56 @@ def test_a_change_is_published_with_its_reason_and_author(admin: Client, grid: G
     assert (head.reason, head.author) == ("Because", grid.admin)
 
 
-def test_publishing_needs_a_preview(admin: Client, grid: Grid) -> None:
-    status, text = _publish(admin, grid, previewed="40")
+def test_without_scripts_a_preview_is_shown_on_the_page(admin: Client, grid: Grid) -> None:
+    status, text = _publish(admin, grid, step="preview", reason="")
     assert status == 200
-    assert Page(text).has('button[name="step"][value="publish"]')
+    assert Page(text).has("#panel tr.me")
     assert Policy.objects.get(slug=SLUG).head_number == 2
+
+
+def test_a_change_is_sent_to_review_with_its_reason(admin: Client, grid: Grid) -> None:
+    assert _publish(admin, grid, step="propose")[0] == 303
+    change_set = ChangeSet.objects.get(policy__slug=SLUG, state=ChangeSet.State.PROPOSED)
+    assert change_set.reason == "Because"
+    assert Policy.objects.get(slug=SLUG).head_number == 2
+
+
+def test_a_percentage_is_published_as_shares(admin: Client, grid: Grid) -> None:
+    assert _publish(admin, grid, shares="25 %")[0] == 303
+    page = read(admin.get(_address("entry-find", grid), follow=True))
+    assert "target 25.0 %" in page.text("#actual")
+
+
+def test_a_change_of_another_person_is_shown_with_both_values(admin: Client, grid: Grid) -> None:
+    _publish(admin, grid)
+    status, text = _publish(admin, grid, shares="44")
+    assert status == 409
+    note = Page(text).text("#conflict")
+    assert "set biomed to 50 shares" in note
+    assert "yours is 44" in note
+    assert (Page(text).one("#shares").attributes["value"], Page(text).one("#reason").attributes["value"]) == (
+        "44",
+        "Because",
+    )
+    status, text = _publish(admin, grid, shares="44", step="take:50", base_revision="3")
+    assert (status, Page(text).one("#shares").attributes["value"], Page(text).has("#conflict")) == (200, "50", False)
+    assert _publish(admin, grid, shares="44", base_revision="3")[0] == 303
 
 
 @pytest.mark.parametrize(("shares", "reason"), [("-1", "r"), ("nan", "r"), ("1e999", "r"), ("", "r"), ("50", " ")])
 def test_an_invalid_change_keeps_its_input_and_marks_the_field(
     admin: Client, grid: Grid, shares: str, reason: str
 ) -> None:
-    status, text = _publish(admin, grid, shares=shares, previewed=shares, reason=reason)
+    status, text = _publish(admin, grid, shares=shares, reason=reason)
     assert status == 422
     wrong = Page(text).all('[aria-invalid="true"]')
     assert [field.attributes["name"] for field in wrong] == ["reason" if shares == "50" else "shares"]
-    assert (Page(text).one("#id_shares").attributes.get("value") or "") == shares
+    assert (Page(text).one("#shares").attributes.get("value") or "") == shares
     assert Policy.objects.get(slug=SLUG).head_number == 2
 
 
 def test_a_user_without_rights_sees_no_form_and_is_refused(alice: Client, grid: Grid) -> None:
-    assert not read(alice.get(_address("entry", grid, "/atlas"), follow=True)).has("#id_shares")
+    assert not read(alice.get(_address("entry", grid, "/atlas"), follow=True)).has("#change-shares")
     status, _text = _publish(alice, grid)
     assert status == 403
     assert Policy.objects.get(slug=SLUG).head_number == 2

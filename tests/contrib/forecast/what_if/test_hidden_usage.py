@@ -138,7 +138,7 @@ def of_limit(site: Site, actor: Actor, shares: float, users: int = 3) -> Any:
 
 def of_preview(site: Site, actor: Actor, shares: float) -> Any:
     found = preview_shares(policy_slug=site.slug, entry_uid=_uid(site, "/physics/alice"), shares=shares, actor=actor)
-    return [(row.name, row.rank_after) for row in found.rows]
+    return [(row.name, row.moves) for row in found.rows]
 
 
 def is_moved(site: Site, actor: Actor, core_h: float) -> bool:
@@ -202,5 +202,6 @@ def test_what_changes_nothing_shows_the_ranks_of_now(world: World) -> None:
         assert of_draft(site, actor, 50.0) == []
         uid = _uid(site, "/physics/alice")
         found = preview_shares(policy_slug=site.slug, entry_uid=uid, shares=1, actor=actor)
-        assert [row.rank_after for row in found.rows] == [row.rank_before for row in found.rows]
-        assert None not in [row.rank_after for row in found.rows]
+        assert found.ranks is not None
+        assert found.ranks.n_moved == 0
+        assert [row.moves.n_moved for row in found.rows if row.moves] == [0] * len(found.rows)
