@@ -1,5 +1,5 @@
 // The side panel of a page. Its link opens it in place; Esc and its cross close it, and keep what was typed.
-const link = document.querySelector("[data-panel]");
+const link = document.querySelector("[data-opens-panel]");
 const panelOf = () => document.getElementById("panel");
 
 function show(panel) {
@@ -37,8 +37,8 @@ function close() {
 
 async function open() {
   const known = panelOf();
-  if (known && known.querySelector("form").getAttribute("action").startsWith(link.dataset.panel)) return show(known);
-  const response = await fetch(link.dataset.panel, { headers: { "HX-Request": "true" }, redirect: "error" }).catch(() => null);
+  if (known && known.querySelector("form").getAttribute("action").startsWith(link.dataset.opensPanel)) return show(known);
+  const response = await fetch(link.dataset.opensPanel, { headers: { "HX-Request": "true" }, redirect: "error" }).catch(() => null);
   if (!response?.ok) return location.assign(link.href);
   const holder = document.createElement("template");
   holder.innerHTML = await response.text();
@@ -48,7 +48,7 @@ async function open() {
 
 document.addEventListener("click", (event) => {
   if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-  const opens = link && event.target.closest("[data-panel]") === link;
+  const opens = link && event.target.closest("[data-opens-panel]") === link;
   if (!opens && !event.target.closest("[data-panel-close]")) return;
   event.preventDefault();
   if (opens) open();
