@@ -51,7 +51,7 @@ BUDGETS = {
     "frame": Road(25, 141, 21, 3),
     "my priority": Road(84, 1391, 30, 10),
     "tree": Road(69, 1329, 23, 13),
-    "overview": Road(87, 1180, 26, 21),
+    "overview": Road(88, 1188, 26, 22),  # a file of schedulers says whether one is connected
     "convergence": Road(63, 710, 25, 11),  # 80 calls draw what scripts drew before, in places that fit every width
     "set_shares": Road(58, 800, 26, 13),
     "usage record": Road(45, 473, 22, 16),

@@ -108,6 +108,12 @@ class PluginConfig(AppConfig):
         """
         return ()
 
+    def setup_steps(self, *, policy: Any) -> Iterable[Any]:
+        """Further steps of setting up a site, for administrators, from what is there: `AttentionItem` of kind SETUP of
+        `pages.overview.attention`, which reads them. policy: `Policy`, or None before the first one.
+        """
+        return ()
+
     def audit_sentences(self) -> Mapping[str, Words]:
         """Sentences of the audit log by verb, with %(what)s. Read by `pages.audit.text`."""
         return {}

@@ -39,6 +39,22 @@ class SchedulersConfig(PluginConfig):
             ),
         }
 
+    def setup_steps(self, *, policy: Any) -> Iterable[Any]:
+        from django.urls import reverse
+        from django.utils.translation import gettext
+
+        from apps.contrib.schedulers.models import Scheduler
+        from apps.pages.overview.attention import setup_step
+
+        yield setup_step(
+            "scheduler",
+            "server-2",
+            gettext("Connect a scheduler"),
+            gettext("An agent brings it the priorities of its waiting jobs."),
+            reverse("dashboard:schedulers"),
+            is_done=policy is not None and Scheduler.objects.filter(policy=policy).exists(),
+        )
+
     def body_limits(self) -> Mapping[str, Any]:
         from apps.contrib.schedulers.share_orders import MOST_LINES
         from apps.web.rest.body_limits import MB, Limit

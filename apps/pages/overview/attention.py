@@ -22,7 +22,7 @@ from apps.mapping.claims import list_claims
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.access.role_holders import GrantState, name_of
-from apps.policies.models import ChangeSet
+from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations.dated_shares import is_boost
 from apps.policies.requests.inbox import Inbox
 from apps.priorities.request_evidence import get_request_evidence
@@ -49,7 +49,7 @@ _OUTDATED = {
 
 @dataclass(frozen=True, slots=True)
 class AttentionItem:
-    """One matter of a kind, with its action and URL. day: when something ends."""
+    """One matter of a kind, with its action and URL. day: when something ends. is_done: of a step that was taken."""
 
     kind: str
     key: str
@@ -60,6 +60,7 @@ class AttentionItem:
     action: str
     classes: str = ""
     day: date | None = None
+    is_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +87,10 @@ class AttentionKind:
     asked: Sequence[AskedItem] = ()
 
 
-ENDS = "ends"
+ENDS, SETUP = "ends", "setup"
 # In the order of the page. What isn't named here comes last.
 _TITLES = {
+    SETUP: gettext_lazy("First steps"),
     "requests": gettext_lazy("Requests for shares"),
     "reviews": gettext_lazy("Reviews"),
     "claims": gettext_lazy("Account claims"),
@@ -129,10 +131,57 @@ def list_kinds(items: Sequence[AttentionItem], inbox: Inbox, actor: Actor) -> li
         kinds.append(AttentionKind("requests", str(_TITLES["requests"]), (), len(inbox.requests), inbox_url, asked))
     for kind, same in by_kind.items():
         if same:
-            n = len(inbox.reviews) if kind == "reviews" else len(same)
+            n = len(inbox.reviews) if kind == "reviews" else sum(not item.is_done for item in same)
             url = inbox_url if kind == "reviews" else ""
-            kinds.append(AttentionKind(kind, str(_TITLES.get(kind, kind)), same[:MOST_EACH], n, url))
+            listed = same if kind == SETUP else same[:MOST_EACH]
+            kinds.append(AttentionKind(kind, str(_TITLES.get(kind, kind)), listed, n, url))
     return kinds
+
+
+def list_setup_steps(
+    policy: Policy | None, *, has_sources: bool, has_shares: bool = False, is_mapped: bool = False
+) -> list[AttentionItem]:
+    """What an administrator sets up once, from what is there; empty when all of it is done."""
+    tree, mappings = (
+        (reverse("dashboard:policy", args=[policy.slug]), reverse("dashboard:mappings", args=[policy.slug]))
+        if policy
+        else ("", "")
+    )
+    steps = [
+        setup_step(
+            "sources",
+            "database-import",
+            _("Connect a usage source"),
+            _("Its job records say who ran what."),
+            reverse("dashboard:sources"),
+            is_done=has_sources,
+        ),
+        setup_step(
+            "shares",
+            "adjustments-horizontal",
+            _("Divide the shares"),
+            _("Entries of the policy and their shares."),
+            tree,
+            is_done=has_shares,
+        ),
+        setup_step(
+            "mapping",
+            "id-badge-2",
+            _("Map accounts to entries"),
+            _("Usage counts where its account is mapped."),
+            mappings,
+            is_done=is_mapped,
+        ),
+    ]
+    for plugin in plugins():
+        steps += plugin.setup_steps(policy=policy)
+    return [] if all(step.is_done for step in steps) else steps
+
+
+def setup_step(key: str, icon: str, title: str, text: str, url: str, *, is_done: bool) -> AttentionItem:
+    """One step. icon: until it is done. url: empty where there is nothing to open yet."""
+    shown, classes = ("circle-check", "ok") if is_done else (icon, "")
+    return AttentionItem(SETUP, key, shown, title, text, url, _("Open"), classes, is_done=is_done)
 
 
 def list_ends(items: Sequence[AttentionItem]) -> list[AttentionItem]:

@@ -18,13 +18,13 @@ from apps.core import clock
 from apps.engine import convergence
 from apps.explain.my_priority import get_my_priority
 from apps.pages.overview import children, verdict
-from apps.pages.overview.attention import AttentionItem, list_attention_items, list_ends, list_kinds
+from apps.pages.overview.attention import AttentionItem, list_attention_items, list_ends, list_kinds, list_setup_steps
 from apps.pages.overview.cards import Card
 from apps.policies.access.scope import list_own_levels
 from apps.policies.requests.inbox import Inbox, get_inbox
 from apps.priorities.pins import list_pinned
 from apps.priorities.projections import Projection, projections_of
-from apps.priorities.selectors import Overview
+from apps.priorities.selectors import Freshness, Overview, freshness
 from apps.priorities.selectors.overview import overview_of
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.series.convergence.recent_days import RecentDays
@@ -154,7 +154,20 @@ class HomeData:
 
     @cached_property
     def attention_items(self) -> list[AttentionItem]:
-        return list_attention_items(self.view, self.overview, self.inbox, at=self.now, actor=self.actor)
+        items = list_attention_items(self.view, self.overview, self.inbox, at=self.now, actor=self.actor)
+        if not self.actor.is_admin or self.at:
+            return items
+        steps = list_setup_steps(
+            self.view.policy,
+            has_sources=len(self.fresh.inputs) > 1,
+            has_shares=bool(self.overview.children),
+            is_mapped=bool(self.overview.usage),
+        )
+        return [*steps, *items]
+
+    @cached_property
+    def fresh(self) -> Freshness:
+        return freshness(policy_slug=self.policy_slug, actor=self.actor)
 
     @cached_property
     def state(self) -> SeriesState:

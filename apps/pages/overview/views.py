@@ -22,6 +22,7 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound, Stale, status_of
 from apps.core.typed_numbers import read_whole
+from apps.pages.overview.attention import list_setup_steps
 from apps.pages.overview.cards import draw_card
 from apps.pages.overview.presenters import LATER, HomeData, cards_of, convergence_url, draw_deviation
 from apps.policies.access.scope import holds_a_role
@@ -46,8 +47,10 @@ def page_url(**_kwargs: Any) -> str:
 def overview(request: HttpRequest) -> HttpResponse:
     slug, actor = _policy_slug(request), actor_of(request)
     if slug is None:
-        crumbs = [{"label": _("Home")}]
-        return render(request, "pages/overview/empty.html", {"crumbs": crumbs, "may_begin": actor.is_admin})
+        context: dict[str, Any] = {"crumbs": [{"label": _("Home")}], "may_begin": actor.is_admin}
+        if actor.is_admin:
+            context["steps"] = list_setup_steps(None, has_sources=len(freshness(actor=actor).inputs) > 1)
+        return render(request, "pages/overview/empty.html", context)
     if not holds_a_role(at=clock.now(), actor=actor):
         return redirect("dashboard:my-priority")
     return _show(request, _data(request, slug))
@@ -71,8 +74,7 @@ def _show(request: HttpRequest, data: HomeData, status: int = 200) -> HttpRespon
 
 def _late_sentences(data: HomeData) -> list[str]:
     """What is late among what the numbers are made of, and since when. Empty before the first numbers."""
-    fresh = freshness(policy_slug=data.policy_slug, actor=data.actor)
-    priorities, *sources = fresh.inputs
+    priorities, *sources = data.fresh.inputs
     if priorities.at is None:
         return []
     late = [source for source in sources if source.state != "ok"]

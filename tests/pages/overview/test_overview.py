@@ -26,11 +26,12 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
 from tests.grants import make_grant
-from tests.pages.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid, make_grid, send_usage
 from tests.pages.page import Page, read, text_of
 from tests.sign_in import sign_in
 
 HTMX = {"HX-Request": "true"}
+STEPS = ("sources", "shares", "mapping")
 CARDS = ("verdict", "children", "recent", "attention", "ends")
 
 
@@ -159,10 +160,36 @@ def test_items_that_need_attention_have_an_action(grid: Grid, admin: Client) -> 
     assert re.search(r"\b7\d\b", unmapped)  # core-hours: of 80, 20 hours ago
     assert card.has(f'[data-key="unmapped"] a[href="/policy/{SLUG}/mappings/"]')
     assert attention_item(card, "held").startswith("1 ")
-    assert len(card.all("a.btn.sm")) == len(card.items("attention-item")) == len(card.all("li"))
-    assert [kind.attributes["data-key"] for kind in card.items("kind")] == ["reviews", "data"]
+    kinds = [kind for kind in card.items("kind") if kind.attributes["data-key"] != "setup"]
+    assert [kind.attributes["data-key"] for kind in kinds] == ["reviews", "data"]
+    for kind in kinds:
+        assert len(kind.css("a.btn.sm")) == len(kind.css('[data-testid="attention-item"]')) == len(kind.css("li"))
     assert not card.has('[data-testid="no-attention-items"]')
     assert "Late cluster" in text_of(shown(admin).item("stale"))
+
+
+def steps(page: Page) -> dict[str, bool]:
+    """Whether each of the core's first steps is done."""
+    items = [item for item in page.items("attention-item") if item.attributes["data-key"] in STEPS]
+    return {item.attributes["data-key"] or "": item.attributes.get("data-state") == "done" for item in items}
+
+
+def test_first_steps_are_listed_until_all_of_them_are_done(db: None, client: Client) -> None:
+    store.forget()
+    admin = sign_in(client, User.objects.create_superuser("root"))
+    assert steps(shown(admin)) == dict.fromkeys(STEPS, False), "before the first policy"
+    User.objects.all().delete()
+    cards.last_good.clear()
+    grid = make_grid(clock.now(), with_usage=False)
+    admin = sign_in(Client(), grid.admin)
+    assert steps(shown(admin)) == {"sources": False, "shares": True, "mapping": False}
+    link = f'[data-key="mapping"] a[href="/policy/{SLUG}/mappings/"]'
+    assert shown(admin).has(link), "an open step leads to its place"
+    send_usage(clock.now())
+    grid.recompute()
+    assert set(steps(shown(admin)).values()) <= {True}
+    make_grant(grid.alice, grid.uid("/"))
+    assert not steps(shown(sign_in(Client(), grid.alice))), "others don't set the site up"
 
 
 def test_the_home_of_a_user_without_a_role_is_their_own_priority(grid: Grid, client: Client) -> None:
