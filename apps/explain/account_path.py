@@ -183,7 +183,7 @@ def _line(priority: MyPriority, texts: AccountMessages) -> dict[str, Any]:
         "deciding": priority.decisive.path if priority.decisive else None,
         "sentence": f"{texts.verdict.heading}. {text_of(texts.summary[1:])}".strip(),
         "sentences": _messages_json(texts.summary),
-        "when": _messages_json(texts.verdict.when),
+        "when": _messages_json([*texts.verdict.when, *texts.verdict.queue]),
         "changes": _messages_json(texts.verdict.changes),
         "stale": texts.stale.json() if texts.stale else None,
         "snapshot": priority.snapshot_id,

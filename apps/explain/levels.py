@@ -23,12 +23,16 @@ _SAME_PRIORITY = 1e-9  # closer priorities are equal, not only rounded to equal
 
 @dataclass(frozen=True, slots=True)
 class SiblingCounts:
-    """Counts of the siblings that an entry competes with, without itself and reserves; see `WalkStep`."""
+    """Counts of the siblings that an entry competes with, without itself and reserves; see `WalkStep`.
+
+    kind: of all of them; "" if they have several.
+    """
 
     n_ahead: int = 0
     n_siblings: int = 0
     n_equal: int = 0
     n_rounded: int = 0
+    kind: str = ""
 
 
 def siblings_of(snapshot: ServedSnapshot, i: int) -> SiblingCounts:
@@ -43,6 +47,8 @@ def siblings_of(snapshot: ServedSnapshot, i: int) -> SiblingCounts:
     first, count = int(contest.first_child[parent]), int(contest.child_count[parent])
     group = np.arange(first, first + count)
     others = entry_of[group[(group != at) & ~contest.is_reserve[group]]]
+    codes = np.unique(snapshot.tree.kind_code[others])
+    kind = snapshot.tree.kind_names[int(codes[0])] if len(codes) == 1 else ""
     component = snapshot.components
     ahead, equal = order.ahead(component[others], component[i]), order.ties(component[others], component[i])
     if values.is_ranked[i]:
@@ -50,13 +56,13 @@ def siblings_of(snapshot: ServedSnapshot, i: int) -> SiblingCounts:
         ahead = np.where(leaves, values.rank[others] < values.rank[i], ahead)
         equal = np.where(leaves, values.rank[others] == values.rank[i], equal & ~ahead)
     if order.explanation.kind != "levels":
-        return SiblingCounts(int(ahead.sum()), len(others))
+        return SiblingCounts(int(ahead.sum()), len(others), kind=kind)
     if order.has_own_order:
         ahead = ahead & ~_shares_a_rank(snapshot, i, others)
     rounded = np.zeros(len(others), dtype=np.bool_)
     if order.decides == "vector":
         rounded = equal & (np.abs(values.priority[others] - values.priority[i]) > _SAME_PRIORITY)
-    return SiblingCounts(int(ahead.sum()), len(others), int(equal.sum()), int(rounded.sum()))
+    return SiblingCounts(int(ahead.sum()), len(others), int(equal.sum()), int(rounded.sum()), kind)
 
 
 def _shares_a_rank(snapshot: ServedSnapshot, i: int, others: I8) -> Mask:
@@ -79,17 +85,28 @@ _CAUSES: tuple[DecidedBy, ...] = get_args(DecidedBy)
 _COMPONENT, _RULE, _INHERITED = range(len(_CAUSES))
 
 
+@dataclass(frozen=True, slots=True)
+class PartedSiblings:
+    """Siblings on one side of an entry. used: whether all used less of their target than the entry, or all more."""
+
+    n: int
+    used: Literal["less", "more", ""] = ""
+
+
 @dataclass(frozen=True, eq=False)
 class LeafCounts:
     """Ranked leaves ahead of an entry and behind it, (3, levels): by cause, at the level at which they part from it.
 
     levels: the entries of its path with shares of their own. The sums are those of the ranks: leaves that tie are not
-    counted.
+    counted. siblings_ahead, siblings_behind: by level, the siblings of its entry that have these leaves; None where
+    some are elsewhere, below an entry that is equal on a level above.
     """
 
     levels: I8
     ahead: I8
     behind: I8
+    siblings_ahead: Sequence[PartedSiblings | None]
+    siblings_behind: Sequence[PartedSiblings | None]
 
     def deciding(self, standing: RankPosition | None) -> DecidingLevel | None:
         """The level that explains the rank: of a good one, that with most leaves behind, else with most leaves ahead.
@@ -124,12 +141,55 @@ def count_leaves(snapshot: ServedSnapshot, entry: int) -> LeafCounts:
     own = rows[0, : int(depth_of[0])]
     if not len(own) or not snapshot.n_ranked:
         nothing = np.zeros((len(_CAUSES), len(own)), dtype=np.int64)
-        return LeafCounts(own, nothing, nothing)
-    return LeafCounts(own, *_count_by_level(snapshot, entry, own))
+        return LeafCounts(own, nothing, nothing, [None] * len(own), [None] * len(own))
+    ahead, behind = _parted_at(snapshot, entry, own)
+    return LeafCounts(
+        levels=own,
+        ahead=_counted(ahead, len(own)),
+        behind=_counted(behind, len(own)),
+        siblings_ahead=_siblings_with(snapshot, own, ahead[1]),
+        siblings_behind=_siblings_with(snapshot, own, behind[1]),
+    )
 
 
-def _count_by_level(snapshot: ServedSnapshot, entry: int, own: I8) -> tuple[I8, I8]:
-    """Number of leaves ahead and behind by cause and level, of those whose components are equal on all levels above.
+Places = tuple[I8, I8]  # by leaf: the cause and the level at which it parts from the path; -1: it isn't on this side
+
+
+def _counted(places: Places, n_levels: int) -> I8:
+    cause, level = (place[places[1] >= 0] for place in places)
+    count = np.zeros((len(_CAUSES), n_levels), dtype=np.int64)
+    np.add.at(count, (cause, level), 1)
+    return count
+
+
+def _siblings_with(snapshot: ServedSnapshot, own: I8, level_of: I8) -> list[PartedSiblings | None]:
+    """By level, the siblings with leaves that part there; None where some are below no sibling."""
+    rows, depth_of = snapshot.leaf_lineage
+    sides: list[PartedSiblings | None] = []
+    for level, entry in enumerate(own):
+        is_here = level_of == level
+        if not is_here.any():
+            sides.append(PartedSiblings(0))
+            continue
+        has_level = level < rows.shape[1] and (depth_of[is_here] > level).all()
+        is_beside = has_level and (rows[is_here, :level] == own[:level]).all()
+        sides.append(_compared(snapshot, entry, np.unique(rows[is_here, level])) if is_beside else None)
+    return sides
+
+
+def _compared(snapshot: ServedSnapshot, entry: int, siblings: I8) -> PartedSiblings:
+    target, actual = snapshot.values.target, snapshot.values.actual
+    if target[entry] > 0 and (target[siblings] > 0).all():
+        own, ratios = actual[entry] / target[entry], actual[siblings] / target[siblings]
+        if (ratios < own).all():
+            return PartedSiblings(len(siblings), "less")
+        if (ratios > own).all():
+            return PartedSiblings(len(siblings), "more")
+    return PartedSiblings(len(siblings))
+
+
+def _parted_at(snapshot: ServedSnapshot, entry: int, own: I8) -> tuple[Places, Places]:
+    """Of the leaves ahead and of those behind: cause and level, of those equal on all levels above.
 
     own: the entries of its levels; an entry without own shares is none of them. A leaf that is ahead by another rule,
     such as list order, is counted where the paths diverge.
@@ -139,24 +199,24 @@ def _count_by_level(snapshot: ServedSnapshot, entry: int, own: I8) -> tuple[I8, 
     is_ahead, is_behind = ranks < values.rank[entry], ranks > values.rank[entry]
     components = snapshot.components[own]
     level_with, left = np.ones(len(leaves), dtype=np.bool_), np.ones(len(leaves), dtype=np.bool_)
-    ahead, behind = (np.zeros((len(_CAUSES), len(own)), dtype=np.int64) for _ in range(2))
+    ahead, behind = ((np.full(len(leaves), _COMPONENT), np.full(len(leaves), -1)) for _ in range(2))
     for level in range(len(own)):
         others = leaves[:, level] if level < leaves.shape[1] else np.full(len(leaves), order.fill)
         goes_first, ties = level_with & order.ahead(others, components[level]), order.ties(others, components[level])
         goes_last = level_with & ~goes_first & ~ties
         if has_rank:
             goes_first, goes_last = goes_first & is_ahead, goes_last & is_behind
-        ahead[_COMPONENT, level] = goes_first.sum()
-        behind[_COMPONENT, level] = goes_last.sum()
+        ahead[1][goes_first] = level
+        behind[1][goes_last] = level
         left &= ~(goes_first | goes_last)
         level_with &= ties
     if has_rank:
-        _count_by_path(snapshot, own, (left & is_ahead, left & is_behind), (ahead, behind))
+        _part_by_path(snapshot, own, (left & is_ahead, left & is_behind), (ahead, behind))
     return ahead, behind
 
 
-def _count_by_path(snapshot: ServedSnapshot, own: I8, masks: tuple[Mask, Mask], counts: tuple[I8, I8]) -> None:
-    """Add the leaves of each mask at the level at which their path diverges from this one."""
+def _part_by_path(snapshot: ServedSnapshot, own: I8, masks: tuple[Mask, Mask], sides: tuple[Places, Places]) -> None:
+    """Place the leaves of each mask at the level at which their path diverges from this one."""
     if not (masks[0].any() or masks[1].any()):
         return
     rows, depth_of = snapshot.leaf_lineage
@@ -165,8 +225,8 @@ def _count_by_path(snapshot: ServedSnapshot, own: I8, masks: tuple[Mask, Mask], 
     n_shared = np.cumprod(same, axis=1).sum(axis=1)
     level_of = np.minimum(n_shared, len(own) - 1)
     cause_of = np.where(depth_of > n_shared, _RULE, _INHERITED)
-    for mask, count in zip(masks, counts, strict=True):
-        np.add.at(count, (cause_of[mask], level_of[mask]), 1)
+    for mask, (causes, levels) in zip(masks, sides, strict=True):
+        causes[mask], levels[mask] = cause_of[mask], level_of[mask]
 
 
 Numbers = Values | PriorityResult  # of a snapshot, or computed

@@ -10,7 +10,7 @@ from apps.explain.levels import effect_messages
 from apps.explain.my_priority import MyPriority
 from apps.explain.path import WalkStep, ahead_message, equal_messages, level_messages, local_only_message
 from apps.explain.verdict import AccountFacts, Verdict, decide
-from apps.priorities.sentences import Message, build_message, text_of
+from apps.priorities.sentences import Message, build_message
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,8 @@ class AccountMessages:
 
     @property
     def summary(self) -> list[Message]:
-        """Heading, reason, and the effect of the user's own usage."""
-        own = self.verdict.own
-        return [self.verdict.heading, *self.verdict.reason, *([own] if own else [])]
+        """Heading and reason."""
+        return [self.verdict.heading, *self.verdict.reason]
 
 
 def messages_of(
@@ -59,11 +58,6 @@ def messages_of(
         number=_number(priority),
         stale=build_message("fresh.behind", problems=list(priority.problems)) if is_late else None,
     )
-
-
-def reason_in_short(priority: MyPriority) -> str:
-    """The reason for an account's rank as text, for a table row."""
-    return text_of(decide(priority).reason)
 
 
 def _level(priority: MyPriority, step: WalkStep, at: int) -> LevelMessages:

@@ -75,18 +75,17 @@ def path_job(snapshot: ServedSnapshot, entry: int) -> PathJob | None:
         return None
     unit = unit_of_metric(snapshot.settings.metric["weights"])
     anywhere, everywhere = (float(size) if isfinite(size) else None for size in (jobs.min(), jobs.max()))
-    return PathJob(anywhere, everywhere, unit, _sentence(anywhere, everywhere, unit))
+    return PathJob(anywhere, everywhere, unit, _sentence(anywhere, unit))
 
 
-def _sentence(anywhere: float | None, everywhere: float | None, unit: str) -> str:
+def _sentence(anywhere: float | None, unit: str) -> str:
     """The size of job that changes the vector at all, and on every level."""
-    sizes = {"any": job_hours(anywhere), "every": job_hours(everywhere), "unit": unit}
+    sizes = {"any": job_hours(anywhere), "unit": unit}
     if anywhere is None:
         return _("No job changes your priority now: you have no shares, or no siblings on any level.")
-    text = _(
-        "A job of more than %(any)s %(unit)s changes your priority on some level, one of more than %(every)s on every "
-        "level."
-    )
+    if anywhere == 0:
+        return _("Every job changes your priority.")
+    text = _("Jobs of up to %(any)s %(unit)s don’t change your priority.")
     return text % sizes
 
 
@@ -111,6 +110,7 @@ class MyPriority:
     factor: float | None = None
     usage: float = 0.0
     metric: Mapping[str, Any] = field(default_factory=dict)  # of the policy
+    half_life_s: float | None = None  # in which past usage halves; None: it decays otherwise
     priorities: tuple[float, ...] = ()
     vector: tuple[int, ...] = ()
     key: str = ""
@@ -260,6 +260,7 @@ def _of_entry(
         factor=result["factor"],
         usage=float(snapshot.values.usage[entry]),
         metric=snapshot.settings.metric,
+        half_life_s=_half_life_s(snapshot.settings.window),
         priorities=tuple(float(value) for value in result["priorities"]),
         vector=tuple(result["vector"] or ()),
         key=result["key"] or "",
@@ -276,6 +277,10 @@ def _of_entry(
         why_unranked=tuple(unranked_messages(snapshot, result, entry)),
         smallest_job=path_job(snapshot, entry) if _is_whole(steps, shown) else None,
     )
+
+
+def _half_life_s(window: Mapping[str, Any]) -> float | None:
+    return float(window["half_life_s"]) if window["aging"] == "exponential" else None
 
 
 def _is_whole(steps: Sequence[WalkStep], shown: Sequence[int]) -> bool:

@@ -13,6 +13,7 @@ from apps.engine.algorithms.base import Kind
 from apps.explain.levels import (
     DecidedBy,
     Effect,
+    PartedSiblings,
     SiblingCounts,
     count_leaves,
     effect_messages,
@@ -85,6 +86,9 @@ class WalkStep:
     n_rounded: int = 0
     leaves_ahead: int | None = None  # ranked leaves that part from the path here; None unless levels decide
     leaves_behind: int | None = None
+    siblings_ahead: PartedSiblings | None = None  # which have those leaves; None: some are below none of its siblings
+    siblings_behind: PartedSiblings | None = None
+    siblings_kind: str = ""  # of all of them; "" if they have several
     effect: Effect | None = None  # on the factor, for algorithms of kind `ratio`
     compared_by: tuple[str, tuple[str, ...]] = ("local", ())  # scope, and sources that it is restricted to
 
@@ -130,7 +134,13 @@ def _walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
     for level, i in enumerate(counts.levels.tolist()):
         ahead, behind = (int(matrix[:, level].sum()) for matrix in (counts.ahead, counts.behind))
         at = chain.index(i)
-        steps[at] = replace(steps[at], leaves_ahead=ahead, leaves_behind=behind)
+        steps[at] = replace(
+            steps[at],
+            leaves_ahead=ahead,
+            leaves_behind=behind,
+            siblings_ahead=counts.siblings_ahead[level],
+            siblings_behind=counts.siblings_behind[level],
+        )
     decision = counts.deciding(standing)
     if decision is None:
         return Walk(entry, chain, steps, None)
@@ -314,6 +324,7 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
         slack=0.0 if target is None else slack_of(target, tolerance),
         n_equal=siblings.n_equal,
         n_rounded=siblings.n_rounded,
+        siblings_kind=siblings.kind,
         compares=_COMPARES[snapshot.order.explanation.kind],
         message_key=key,
         columns=own_numbers(values, i),
@@ -342,6 +353,8 @@ def without_numbers(step: WalkStep) -> WalkStep:
         n_rounded=0,
         leaves_ahead=None,
         leaves_behind=None,
+        siblings_ahead=None,
+        siblings_behind=None,
         effect=None,
         message_key="suppressed",
         columns={},

@@ -9,7 +9,7 @@ import numpy as np
 
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
-NEAR_FRONT = 0.1  # fraction of the others ahead up to which an entry is near the front
+NEAR_FRONT = 0.1  # fraction of all ranks ahead up to which an entry is near the front
 Band = Literal["only", "near", "ahead", "middle", "behind"]
 
 
@@ -27,15 +27,14 @@ class RankPosition:
 
     @property
     def band(self) -> Band:
-        """near: at most a tenth is ahead; ahead: at most a third, and most are behind; behind: over two thirds."""
-        others = self.of - 1
-        if not others:
+        """near: at most a tenth is ahead; ahead: of the first third, and most are behind; behind: of the last third."""
+        if self.of == 1:
             return "only"
-        if self.n_ahead <= NEAR_FRONT * others:
+        if self.n_ahead <= NEAR_FRONT * self.of:
             return "near"
-        if 3 * self.n_ahead <= others and 2 * self.n_behind > others:
+        if 3 * self.rank <= self.of and 2 * self.n_behind > self.of - 1:
             return "ahead"
-        return "middle" if 3 * self.n_ahead <= 2 * others else "behind"
+        return "middle" if 3 * self.rank <= 2 * self.of else "behind"
 
     @property
     def is_good(self) -> bool:

@@ -6,15 +6,15 @@ other: the standing chooses the side, the side chooses the level, and reason, da
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 from apps.explain.my_priority import MyPriority
 from apps.explain.path import WalkStep
 from apps.priorities.sentences import Message, build_message
-from apps.priorities.sentences.numbers import day
+from apps.priorities.sentences.numbers import date
 
 Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
 
@@ -41,17 +41,19 @@ class Outlook:
 class QueueFacts:
     """What a scheduler's listing says of the user's waiting jobs and of those of others.
 
-    position, of: of the first job in the scheduler's order; None for a job without one, such as a held one.
-    n_by_fairshare: jobs ahead of it only because of fair share; None if unknown. n_better: waiting jobs of accounts
-    with a better rank.
+    schedulers: of the account's cluster, which list their queues. unread: the last listing of those that don't, by
+    name; None if there was none. position, of: of the first job in the order of
+    `scheduler`; None for a job without one, such as a held one. n_by_fairshare: jobs ahead of it only because of fair
+    share; None if unknown.
     """
 
-    scheduler: str
-    n_mine: int
-    position: int | None
-    of: int
-    n_by_fairshare: int | None
-    n_better: int
+    schedulers: Sequence[str] = ()
+    unread: Mapping[str, datetime | None] = field(default_factory=dict)
+    scheduler: str = ""
+    n_own: int = 0
+    position: int | None = None
+    of: int = 0
+    n_by_fairshare: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,13 @@ class AccountFacts:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Messages in reading order. own: the effect of the user's own usage, where another level is the reason."""
+    """Messages in reading order. queue: the place of the user's first waiting job."""
 
     heading: Message
     reason: tuple[Message, ...]
-    own: Message | None
     when: tuple[Message, ...]
     changes: tuple[Message, ...]
+    queue: tuple[Message, ...] = ()
 
 
 def decide(priority: MyPriority, others: Sequence[MyPriority] = (), facts: AccountFacts | None = None) -> Verdict:
@@ -77,9 +79,9 @@ def decide(priority: MyPriority, others: Sequence[MyPriority] = (), facts: Accou
     return Verdict(
         heading=_heading(priority),
         reason=tuple(_reason(priority)),
-        own=_own(priority),
-        when=tuple(_when(priority, facts)),
+        when=tuple(_when(priority, facts.outlook)),
         changes=tuple(_changes(priority, others)),
+        queue=() if priority.moment or priority.error else tuple(queue_messages(facts.queue)),
     )
 
 
@@ -87,7 +89,9 @@ def _heading(priority: MyPriority) -> Message:
     if priority.error:
         is_not_kept = priority.moment and priority.error == "no_snapshot"
         return build_message(
-            "verdict.nothing_kept" if is_not_kept else f"verdict.{priority.error}", policy=priority.policy_name
+            "verdict.nothing_kept" if is_not_kept else f"verdict.{priority.error}",
+            policy=priority.policy_name,
+            account=priority.name,
         )
     if priority.standing is None:
         return build_message("verdict.new_user" if priority.provisional else "verdict.unranked")
@@ -96,7 +100,7 @@ def _heading(priority: MyPriority) -> Message:
 
 def _reason(priority: MyPriority) -> list[Message]:
     if priority.error == "unmapped":
-        return [build_message("rank.unmapped", policy=priority.policy_name, factor=priority.factor)]
+        return [build_message("rank.unmapped", factor=priority.factor)]
     if priority.error:  # in a view of the past the advice is sufficient
         return [] if priority.moment else [build_message("rank.no_snapshot", policy=priority.policy_name)]
     if priority.standing is None:
@@ -109,11 +113,9 @@ def _reason(priority: MyPriority) -> list[Message]:
         return [_without_level(priority)]
     if not priority.levels_decide:
         return _of_factor(priority, priority.decisive)
-    return [
-        _of_level(priority, priority.decisive)
-        if priority.decided_by == "component"
-        else _by_rule(priority, priority.decisive)
-    ]
+    if priority.decided_by == "component":
+        return _of_level(priority, priority.decisive)
+    return [_by_rule(priority, priority.decisive)]
 
 
 def _without_level(priority: MyPriority) -> Message:
@@ -141,17 +143,35 @@ def _whom(priority: MyPriority, step: WalkStep) -> Literal["you", "group"]:
     return "you" if step is priority.walk[-1] and not step.is_group else "group"
 
 
-def _of_level(priority: MyPriority, step: WalkStep) -> Message:
-    side = "good" if priority.standing is not None and priority.standing.is_good else "bad"
+def _of_level(priority: MyPriority, step: WalkStep) -> list[Message]:
+    """Who goes before whom: in siblings of the entry if all are below some, else in accounts."""
+    is_good, whom = priority.standing is not None and priority.standing.is_good, _whom(priority, step)
+    side = "good" if is_good else "bad"
     state = step.state if step.state in ("over", "on") else "under"
-    return build_message(
-        f"reason.{_whom(priority, step)}_{side}_{state}",
-        name=step.name,
-        parent=step.parent_name,
-        actual=step.actual,
-        target=step.target,
-        n=step.leaves_behind if side == "good" else step.leaves_ahead,
-    )
+    n = step.leaves_behind if is_good else step.leaves_ahead
+    siblings = step.siblings_behind if is_good else step.siblings_ahead
+    facts: dict[str, Any] = {
+        "name": step.name,
+        "parent": step.parent_name,
+        "actual": step.actual,
+        "target": step.target,
+        "n": n,
+    }
+    if siblings is None or step.n_siblings == 1 or not _has_name(step, whom):
+        return [build_message(f"reason.{whom}_{side}_{state}", **facts)]
+    facts |= {"siblings": siblings.n, "n_siblings": step.n_siblings, "kinds": step.siblings_kind}
+    reason = build_message(f"reason.{whom}_{side}_of_{state}", **facts)
+    if state == ("under" if is_good else "over") or siblings.used != ("more" if is_good else "less"):
+        return [reason]
+    return [reason, build_message("reason.used_more" if is_good else "reason.used_less")]
+
+
+def _has_name(step: WalkStep, whom: Literal["you", "group"]) -> bool:
+    """Whether one name fits all siblings: colleagues are single users, and users are below the others."""
+    if whom == "group":
+        return step.siblings_kind not in ("user", "service")
+    n_single = (step.leaves_ahead or 0) + (step.leaves_behind or 0) + step.n_equal
+    return step.siblings_kind == "user" and n_single == step.n_siblings
 
 
 def _by_rule(priority: MyPriority, step: WalkStep) -> Message:
@@ -182,15 +202,7 @@ def _of_factor(priority: MyPriority, step: WalkStep) -> list[Message]:
     return [*messages, build_message("effect.adds")] if effect.lowers and effect.only_adds else messages
 
 
-def _own(priority: MyPriority) -> Message | None:
-    """State of the user's own entry, if another level decides."""
-    last = priority.walk[-1] if priority.walk else None
-    if last is None or last.is_group or last is priority.decisive or last.state == "unknown":
-        return None
-    return build_message(f"own.{last.state}", parent=last.parent_name)
-
-
-def _when(priority: MyPriority, facts: AccountFacts) -> list[Message]:
+def _when(priority: MyPriority, outlook: Outlook | None) -> list[Message]:
     """Now or when the deciding level is on target, or why there is no date; empty for the past."""
     if priority.moment is not None:
         return []
@@ -198,19 +210,19 @@ def _when(priority: MyPriority, facts: AccountFacts) -> list[Message]:
         return [build_message(f"when.{priority.error}")]
     if priority.standing is None:
         return [build_message("when.new_user")] if priority.provisional else []
-    side = _now(priority, facts.outlook) if priority.standing.is_good else _later(priority, facts.outlook)
-    return [*side, *_in_the_queue(facts.queue)]
+    return [_now(priority, outlook)] if priority.standing.is_good else _later(priority, outlook)
 
 
-def _now(priority: MyPriority, outlook: Outlook | None) -> list[Message]:
-    standing, step = priority.standing, priority.decisive
-    assert standing is not None  # noqa: S101 - by the caller
-    key = "when.now" if standing.n_ahead else "when.first"
-    messages = [build_message(key, n=standing.n_ahead, of=standing.of)]
-    is_lead = step is not None and step.state == "under" and priority.decided_by == "component"
-    if step is not None and is_lead and outlook is not None and outlook.at is not None:
-        messages.append(_named("when.lead", priority, step, on=outlook.at))
-    return messages
+def _now(priority: MyPriority, outlook: Outlook | None) -> Message:
+    step = priority.decisive
+    is_lead = step is not None and step.state in ("under", "idle") and priority.decided_by == "component"
+    if step is None or outlook is None or not is_lead:
+        return build_message("when.now")
+    if outlook.at is not None:
+        return _named("when.lead", priority, step, on=outlook.at)
+    if outlook.outcome in ("not_at_this_pace", "not_within_horizon"):
+        return _named("when.stays_under", priority, step)
+    return build_message("when.now")
 
 
 def _later(priority: MyPriority, outlook: Outlook | None) -> list[Message]:
@@ -250,40 +262,38 @@ def _date(priority: MyPriority, step: WalkStep, outlook: Outlook | None) -> Mess
     if outlook.at is None:
         return _quiet_date(priority, step, outlook)
     earliest, latest = outlook.earliest, outlook.latest
-    if earliest is None or latest is None or day(earliest) == day(latest):
+    if earliest is None or latest is None or date(earliest) == date(latest):
         return _named("when.recovers", priority, step, on=outlook.at)
     return _named("when.recovers_between", priority, step, on=outlook.at, earliest=earliest, latest=latest)
 
 
 def _quiet_date(priority: MyPriority, step: WalkStep, outlook: Outlook) -> Message:
-    facts = {"name": step.name, "parent": step.parent_name, "share": outlook.quiet}
     is_you = _whom(priority, step) == "you"
     if outlook.quiet_at is not None:
-        about: dict[str, Any] = {"on": outlook.quiet_at, "other_share": outlook.usual}
-        return (
-            build_message("when.you_stop", parent=step.parent_name, **about)
-            if is_you
-            else build_message("when.quiet", **facts, **about)
-        )
+        return build_message("when.you_stop" if is_you else "when.quiet", name=step.name, on=outlook.quiet_at)
     if is_you:
         return build_message("when.you_later")
-    return build_message("when.not_soon" if outlook.quiet is None else "when.later", **facts)
+    return build_message("when.not_soon" if outlook.quiet is None else "when.later", name=step.name)
 
 
-def _in_the_queue(queue: QueueFacts | None) -> list[Message]:
-    """The place of the user's first waiting job, or how many jobs of better ranked accounts wait."""
+def queue_messages(queue: QueueFacts | None) -> list[Message]:
+    """The place of the user's first waiting job and the jobs ahead, or that none waits; and which queue isn't read."""
     if queue is None:
         return []
-    if not queue.n_mine:
-        return [build_message("queue.better" if queue.n_better else "queue.no_better", n=queue.n_better)]
+    unread = [
+        build_message("queue.unread" if at else "queue.never_read", scheduler=name, **({"at": at} if at else {}))
+        for name, at in queue.unread.items()
+    ]
+    if not queue.n_own:
+        none = build_message("queue.none", schedulers=list(queue.schedulers))
+        return [none, *unread] if queue.schedulers else unread
     if queue.position is None:
-        return [build_message("queue.no_place", n=queue.n_mine, scheduler=queue.scheduler)]
-    place = {"n": queue.n_mine, "position": queue.position, "of": queue.of, "scheduler": queue.scheduler}
+        return [build_message("queue.no_place", n=queue.n_own, scheduler=queue.scheduler), *unread]
+    place = {"n": queue.n_own, "position": queue.position, "of": queue.of, "scheduler": queue.scheduler}
     messages = [build_message("queue.first", **place)]
-    if queue.n_by_fairshare is None:
-        return messages
-    key = "queue.by_fairshare" if queue.n_by_fairshare else "queue.not_by_fairshare"
-    return [*messages, build_message(key, n=queue.n_by_fairshare)]
+    if queue.n_by_fairshare is not None:
+        messages.append(build_message("queue.ahead", n=queue.position - 1, by_fairshare=queue.n_by_fairshare))
+    return [*messages, *unread]
 
 
 def better_account(priority: MyPriority, others: Sequence[MyPriority]) -> MyPriority | None:
@@ -307,10 +317,7 @@ def runs_where(priority: MyPriority, other: MyPriority) -> bool:
 def _changes(priority: MyPriority, others: Sequence[MyPriority]) -> list[Message]:
     """What the user can do, the most helpful first."""
     if priority.error == "unmapped":
-        asked = build_message(
-            "change.unmapped", policy=priority.policy_name, account=priority.name, factor=priority.factor
-        )
-        return [asked, *_elsewhere(priority, others)]
+        return [build_message("change.unmapped", account=priority.name), *_elsewhere(priority, others)]
     if priority.error:
         return [build_message("change.nothing_kept", policy=priority.policy_name)] if priority.moment else []
     if priority.moment is not None:
@@ -332,8 +339,8 @@ def _elsewhere(priority: MyPriority, others: Sequence[MyPriority]) -> list[Messa
         better.name if better.account != priority.account or not better.group else f"{better.name} ({better.group})"
     )
     facts = {"account": account, "entry": better.entry_path, "other_rank": better.rank, "of": better.of}
-    if priority.rank is None:
-        return [build_message("change.ranked_account", **facts)]
+    if priority.error == "unmapped":
+        return [build_message("change.until_mapped", **facts)]
     return [build_message("change.other_account", **facts, rank=priority.rank)]
 
 
@@ -347,15 +354,13 @@ def _by_usage(priority: MyPriority) -> list[Message]:
     if step is not None and has_no_shares(step):
         return [build_message("change.shares", parent=step.parent_name)]
     messages = []
-    is_by_group = step is not None and step.state == "over" and _whom(priority, step) == "group"
-    if step is not None and is_by_group:
+    if step is not None and step.state == "over" and _whom(priority, step) == "group":
         messages.append(build_message("change.group", name=step.name))
     if last.state == "over" and not last.is_group:
-        messages.append(build_message("change.own_use"))
-    elif last.state == "idle" and is_by_group and not last.is_group:
-        messages.append(build_message("change.nothing_ran"))
-    if messages:
-        return messages
-    if step is None or not priority.levels_decide:
-        return [build_message("change.every_job")]
-    return [build_message("change.others", name=step.name)]
+        halves = priority.half_life_s is not None
+        messages.append(
+            build_message("change.own_use", half_life_s=priority.half_life_s)
+            if halves
+            else build_message("change.own_use_decays")
+        )
+    return messages or [build_message("change.nothing_yourself")]

@@ -18,7 +18,7 @@ from apps.web.shell.presentation import Balance
 from apps.web.svg import bars
 from apps.web.svg.bars import USUAL_TOLERANCE, Bullet, State, Tolerance
 
-WIDTH = 210
+WIDTH = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +27,46 @@ class Level:
 
     number: int
     heading: str
-    sentence: str
+    name: str  # of the entry; you, for the account's own
+    messages: LevelMessages
     actual: str
     target: str
     balance: Balance | None
     bar: Bullet | None
     label: str
     decides: bool
-    ahead: str
     local_only: str  # why usage of other sites doesn't count here, and since when
     step: WalkStep
     vector: str
     own: Sequence[OwnNumber | None]
     own_names: Sequence[str]
     url: str
+
+    @property
+    def sentence(self) -> str:
+        return text_of([self.messages.standing, *self.messages.effects])
+
+    @property
+    def ahead(self) -> str:
+        return text_of([self.messages.ahead, *self.messages.equal])
+
+
+@dataclass(frozen=True, slots=True)
+class RankStrip:
+    """Accounts ahead and behind, also by level ("12 + 0 + 1", "" for a ratio), and their parts of the whole in
+    percent.
+    """
+
+    ahead: int
+    behind: int
+    ahead_by_level: str
+    behind_by_level: str
+    ahead_percent: float
+    behind_percent: float
+
+    @property
+    def behind_from(self) -> float:
+        return 100.0 - self.behind_percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +77,13 @@ class AccountExplanation:
     verdict: Verdict
     messages: AccountMessages
     levels: Sequence[Level]
-    total: str
     entry_url: str
+    strip: RankStrip | None
+
+    @property
+    def total(self) -> str:
+        """The value sent to schedulers and how it is computed."""
+        return self.messages.number.text if self.messages.number else ""
 
 
 def build_account_explanation(
@@ -65,10 +96,27 @@ def build_account_explanation(
         verdict=messages.verdict,
         messages=messages,
         levels=[_level(priority, level, at, moment) for at, level in enumerate(messages.levels)],
-        total=messages.number.text if messages.number else "",
         entry_url=lines.entry_url(priority.policy_slug, priority.entry_uid, priority.entry_name, moment)
         if priority.entry_uid
         else "",
+        strip=_strip(priority),
+    )
+
+
+def _strip(priority: MyPriority) -> RankStrip | None:
+    standing = priority.standing
+    if standing is None or standing.of < 2:
+        return None
+    ahead = [step.leaves_ahead for step in priority.walk if step.leaves_ahead is not None]
+    behind = [step.leaves_behind for step in priority.walk if step.leaves_behind is not None]
+    adds_up = (sum(ahead), sum(behind)) == (standing.n_ahead, standing.n_behind) and len(ahead) > 1
+    return RankStrip(
+        ahead=standing.n_ahead,
+        behind=standing.n_behind,
+        ahead_by_level=" + ".join(map(str, ahead)) if adds_up else "",
+        behind_by_level=" + ".join(map(str, behind)) if adds_up else "",
+        ahead_percent=round(100 * standing.n_ahead / standing.of, 2),
+        behind_percent=round(100 * standing.n_behind / standing.of, 2),
     )
 
 
@@ -93,15 +141,15 @@ def _level(priority: MyPriority, level: LevelMessages, index: int, moment: str) 
     about = {"name": priority.algorithm}
     return Level(
         number=index + 1,
+        name=whom,
         heading=_("%(parent)s to %(child)s") % {"parent": step.parent_name, "child": whom},
-        sentence=text_of([level.standing, *level.effects]),
+        messages=level,
         actual=shares.actual,
         target=shares.target,
         balance=balance,
         bar=bar,
         label=lines.bar_label(known, step.target, tolerance_of(step)),
         decides=level.decides,
-        ahead=text_of([level.ahead, *level.equal]),
         local_only=level.local_only.text if level.local_only else "",
         step=step,
         vector=str(priority.vector[index]) if index < len(priority.vector) else presentation.UNKNOWN,

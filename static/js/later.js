@@ -45,7 +45,17 @@ for (const name of ["htmx:sendError", "htmx:timeout", "htmx:sendAbort"]) {
 
 document.addEventListener("click", ({ target }) => {
   const button = target.closest("[data-ask-again]"), card = button?.closest("[data-card]");
-  if (card) window.htmx.trigger(card, "retry");
+  if (!card) return;
+  card.setAttribute("data-retried", "");
+  window.htmx.trigger(card, "retry");
+});
+
+// The button that asked again goes: the card that came has the focus.
+document.addEventListener("htmx:afterSwap", ({ target }) => {
+  if (!target.matches("[data-card][data-retried][data-come]")) return;
+  target.removeAttribute("data-retried");
+  target.firstElementChild?.setAttribute("tabindex", "-1");
+  target.firstElementChild?.focus({ preventScroll: true });
 });
 
 // htmx listens from DOMContentLoaded on.

@@ -2,7 +2,7 @@
 // the numbers are asked for again; figures fetch their own. A part that holds the focus stays as it is until the next.
 import { announce } from "./shell.js";
 
-const PARTS = ["#verdict", ".answers", ".walk"];
+const PARTS = ["#verdict", ".qa", "#path"];
 
 document.addEventListener("live:changed", async ({ detail }) => {
   if (!detail.changed.has("numbers")) return;

@@ -1,7 +1,7 @@
 // The slider of the past says the day that it stands on, and goes there a moment after the last step.
 const WAIT_MS = 600;
 
-for (const form of document.querySelectorAll("[data-look-back]")) {
+function prepare(form) {
   const slider = form.querySelector("input[type=range]");
   const chosen = form.querySelector("[data-chosen]");
   const stored = new Set(form.dataset.stored.split(" "));
@@ -22,3 +22,6 @@ for (const form of document.querySelectorAll("[data-look-back]")) {
   form.addEventListener("submit", () => clearTimeout(timer));
   say();
 }
+
+for (const form of document.querySelectorAll("[data-look-back]")) prepare(form);
+document.addEventListener("htmx:load", ({ target }) => { for (const form of target.querySelectorAll("[data-look-back]")) prepare(form); });

@@ -15,6 +15,8 @@ def test_my_priority_links_to_the_calculation_of_a_job_without_scripts(grid: Gri
     window = visit(scripts=False)
     window.sign_in("alice")
     page = window.go("/me/priority/")
+    page.click("#more > summary")
+    page.click("#more details:has(#charges) summary")
     page.click("#charges noscript a")
     page.click(f"main a[href='{CHARGES}']")
     page.click("#charge_rows tbody a")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from django.http import QueryDict
 from django.template.loader import render_to_string
 from hypothesis import strategies as st
 
@@ -25,7 +24,7 @@ from apps.contrib.forecast.selectors import Forecast, forecast_from
 from apps.contrib.forecast.views import card_of
 from apps.contrib.schedulers.api.my_jobs import WaitingJobsSerializer
 from apps.contrib.schedulers.models import Scheduler
-from apps.contrib.schedulers.my_jobs import queue_facts, with_queues
+from apps.contrib.schedulers.my_jobs import OwnQueues, listed_queue, queue_facts, with_queues
 from apps.contrib.schedulers.own_waiting_jobs import WaitingJobs
 from apps.contrib.schedulers.queue_table import QueueTable, read_queue
 from apps.contrib.schedulers.selectors import VisibleQueue, _entries
@@ -33,7 +32,7 @@ from apps.explain.account_path import _explained_priority, _line
 from apps.explain.messages import messages_of
 from apps.explain.my_priority import MyPriority
 from apps.explain.path import walk_to
-from apps.explain.verdict import AccountFacts
+from apps.explain.verdict import AccountFacts, queue_messages
 from apps.policies.models import Policy
 from apps.priorities.serving.lookup import AccountQuery
 from apps.web.account_explanation import build_account_explanation
@@ -126,14 +125,19 @@ class Surfaces:
     accounts: Sequence[MyPriority]
     days: DrawnDays | None
     rows: Sequence[Json] | None
+    is_silent: bool = False  # the agent that listed the rows
 
     @property
     def mine(self) -> MyPriority:
         return self.accounts[0]
 
     @cached_property
-    def queues(self) -> list[VisibleQueue]:
-        return [] if self.rows is None else [queue_of(self.world, self.rows)]
+    def queues(self) -> OwnQueues:
+        """One that is listed, or was until its agent fell silent."""
+        if self.rows is None:
+            return OwnQueues()
+        queue = queue_of(self.world, self.rows)
+        return OwnQueues(unread=[(queue.scheduler, queue)]) if self.is_silent else OwnQueues([queue])
 
     @cached_property
     def keys(self) -> list[AccountKey]:
@@ -175,17 +179,18 @@ class Surfaces:
     def page(self) -> Page:
         story = build_account_explanation(self.mine, self.accounts[1:], self.facts)
         context = {"story": story, "mine": self.mine, "waiting_jobs": self.waiting, "policy_slug": "grid"}
+        context["queue"] = queue_messages(listed_queue(self.waiting))
         names = ["pages/my_priority/_answer", "contrib/schedulers/_my_waiting_jobs"]
         if self.forecast is not None:
             context["forecast"] = card_of(self.forecast, share="", problem="")
-            names += ["pages/my_priority/_walk", "contrib/forecast/_forecast"]
+            names += ["pages/my_priority/_walk", "contrib/forecast/_forecast_levels"]
         return Page("".join(render_to_string(f"{name}.html", context) for name in names))
 
     @cached_property
     def figure_sentence(self) -> str:
         if self.forecast is None:
             return ""
-        return _plain(forecast_figure(self.forecast, ForecastOptions(), QueryDict()).sentence)
+        return _plain(forecast_figure(self.forecast, ForecastOptions()).sentence)
 
     @cached_property
     def terminal(self) -> dict[str, str]:

@@ -34,9 +34,9 @@ BAD_REASONS = (
     r"reason\.(you|group)_(bad_.*|listed|ended)|reason\.(inherited|no_own_shares|factor_more)|"
     r"factor\..*_(lowers|no_shares)"
 )
-NOW = ("when.first", "when.now")
+NOW = ("when.now", "when.lead", "when.lead_you", "when.stays_under", "when.stays_under_you")
 DATES = r"when\.(recovers.*|under_until.*|lead.*)"
-NO_DATES = r"when\.(not_over|unknown|nobody_runs|quiet|you_stop|not_soon|later|you_later)"
+NO_DATES = r"when\.(not_over|unknown|nobody_runs|quiet|you_stop|not_soon|later|you_later|equal|stays_under.*)"
 FORECAST_DATES = r"forecast\.(recovers|recovers_about|recovers_or_not|gives_way|gives_way_about)"
 STATES = {
     "over": r"forecast\.(recovers.*|never_.*|quiet_days|not_at_this_pace|not_within_horizon)",
@@ -62,7 +62,8 @@ class Answers:
         self.shown, self.rest = shown, shown.rest
         self.line, self.explained, self.forecast = (self.rest[name] for name in ("me", "me/explanation", "me/forecast"))
         self.heading, *self.reasons = self.line["sentences"]
-        self.when, self.changes = self.line["when"], self.line["changes"]
+        self.when = [one for one in self.line["when"] if not one["key"].startswith("queue.")]
+        self.queue, self.changes = self.line["when"][len(self.when) :], self.line["changes"]
         self.steps: list[Json] = self.explained["steps"]
         self.levels: list[Json] = self.forecast.get("levels", [])
 
@@ -76,13 +77,18 @@ class Answers:
         return None if step is None else next(one for one in self.levels if one["entry"] == step["entry"])
 
 
+def dates_in(text: str) -> list[str]:
+    months = "January|February|March|April|May|June|July|August|September|October|November|December"
+    return [found[0] for found in re.finditer(rf"\d+ ({months})", text)]
+
+
 def surfaces_agree(answers: Answers) -> Found:
     """Page, REST and terminal have the same sentences."""
     page, texts = (
         answers.shown.page,
         [one["text"] for one in (answers.heading, *answers.reasons, *answers.when, *answers.changes)],
     )
-    shown = [text_of(node) for node in page.all("h1[data-key], dl.answers [data-key]")]
+    shown = [text_of(node) for node in page.all("h1[data-key], dl.qa [data-key]")]
     if shown != [_plain(text) for text in texts]:
         yield f"page {shown} and REST {texts}"
     for command, printed in answers.shown.terminal.items():
@@ -91,13 +97,13 @@ def surfaces_agree(answers: Answers) -> Found:
             yield f"the terminal's {command} lacks {missing}"
     if answers.line["sentences"] != answers.explained["sentences"] or answers.line["when"] != answers.explained["when"]:
         yield "two routes of REST differ"
-    decides = [text_of(node) for node in page.all("ol.walk li.decides h3")]
+    decides = [text_of(node) for node in page.all("ol.lv li.decides h3")]
     if len(decides) != (answers.deciding is not None):
         yield "the page marks another level"
     if answers.forecast and answers.shown.figure_sentence != _plain(answers.forecast["sentence"]):
         yield "the figure and the forecast of REST differ"
-    lines = page.texts("#forecast li p")
-    if lines and [line.removesuffix(" Main reason") for line in lines] != [
+    lines = page.texts("#forecast-levels li p")
+    if lines and [line.removesuffix(" explains your rank") for line in lines] != [
         _plain(one["sentence"]) for one in answers.levels
     ]:
         yield "levels of the forecast differ"
@@ -118,7 +124,7 @@ def heading_fits_when(answers: Answers) -> Found:
         yield "ahead, but later"
     if answers.heading["key"] in BACK and is_now:
         yield "behind, but now"
-    if is_now and matching(NO_DATES, answers.when):
+    if is_now and [one for one in matching(NO_DATES, answers.when) if one["key"] not in NOW]:
         yield "now, and no date"
     if is_now and matching(BAD_REASONS, answers.reasons):
         yield "now, with a reason for being behind"
@@ -131,14 +137,9 @@ def ranks_agree(answers: Answers) -> Found:
         values = one["values"]
         if "rank" in values and (values["rank"], values["of"]) != (line["rank"], line["of"]):
             yield f"{one['key']} names another rank"
-    now = [one for one in answers.when if one["key"] == "when.now"]
-    if now and now[0]["values"]["n"] != line["rank"] - 1:
-        yield "another number of accounts ahead"
     ahead = [step["leaves_ahead"] for step in answers.steps if step["leaves_ahead"] is not None]
     if ahead and line["rank"] is not None and sum(ahead) != line["rank"] - 1:
         yield "leaves ahead by level don't add up to the rank"
-    if any(one["key"] == "when.first" for one in answers.when) and line["rank"] != 1:
-        yield "no account ahead, but not the first"
 
 
 def reason_is_of_the_marked_level(answers: Answers) -> Found:
@@ -155,7 +156,7 @@ def reason_is_of_the_marked_level(answers: Answers) -> Found:
         is_of_level = one["key"].startswith(("reason.", "factor.")) and "actual" in values
         if is_of_level and [values[name] for name in facts] != [step[name] for name in facts]:
             yield "reason about another level"
-        state = re.fullmatch(r"reason\..*_(over|on|under)", one["key"])
+        state = re.fullmatch(r"reason\.(?:you|group)_.*_(over|on|under)", one["key"])
         if state and state[1] != {"idle": "under"}.get(step["state"], step["state"]):
             yield f"{one['key']} of a level that is {step['state']}"
         side = re.fullmatch(r"reason\..*_(good|bad)_.*", one["key"])
@@ -180,10 +181,10 @@ def dates_agree(answers: Answers) -> Found:
         wanted = [answers.shown.world.snapshot.as_of + timedelta(seconds=each) for each in in_s]
         if one["values"]["on"] not in [each.isoformat().replace("+00:00", "Z") for each in wanted]:
             yield f"{one['key']} names another day than the forecast"
-        if "earliest" in one["values"]:
-            days_named = re.findall(r"\w{3} \d+ \w{3}", one["text"])
-            if len(days_named) == 3 and days_named[1] == days_named[2]:
-                yield "a range of one day"
+        if dated and dates_in(one["text"])[:1] != dates_in(dated[0]["text"])[:1]:
+            yield f"{one['text']} beside {dated[0]['text']}"
+        if "earliest" in one["values"] and re.search(r"\((.+) to \1\)", one["text"]):
+            yield "a range of one day"
     if dated and matching(NO_DATES, answers.when):
         yield f"{keys(answers.when)} beside {keys(dated)}"
     if matching(r"when\.unknown", answers.when) and not matching(UNKNOWN, level["sentences"]):
@@ -211,7 +212,7 @@ def forecast_fits_state(answers: Answers) -> Found:
 
 def states_have_one_word(answers: Answers) -> Found:
     """On each level of the page: sentence, badge and REST have one state."""
-    marks = answers.shown.page.all("ol.walk li .r")
+    marks = answers.shown.page.all("ol.lv li")
     for step, mark in zip(answers.steps, marks, strict=False):
         badge = mark.css_first('[data-testid="balance"]')
         if badge is None or step["target"] is None:
@@ -221,10 +222,6 @@ def states_have_one_word(answers: Answers) -> Found:
         first = step["sentences"][0]["key"].split(".")[1].removesuffix("_you").removesuffix("_decides")
         if first != step["state"]:
             yield f"walk.{first} of a level that is {step['state']}"
-    last = answers.steps[-1] if answers.steps else None
-    for one in matching(r"own\..*", answers.reasons):
-        if last is None or one["key"].split(".")[1] != last["state"]:
-            yield f"{one['key']} of an entry that is {last and last['state']}"
 
 
 def siblings_fit_reason(answers: Answers) -> Found:
@@ -235,55 +232,69 @@ def siblings_fit_reason(answers: Answers) -> Found:
 
 
 def advice_fits(answers: Answers) -> Found:
-    found = keys(answers.changes)
-    mine, others = answers.shown.mine, answers.shown.accounts[1:]
-    better = [one for one in others if one.rank is not None and (mine.rank is None or one.rank < mine.rank)]
-    if better and not {"change.other_account", "change.ranked_account"} & set(found):
+    named = keys(answers.changes)
+    own, others = answers.shown.mine, answers.shown.accounts[1:]
+    better = [one for one in others if one.rank is not None and (own.rank is None or one.rank < own.rank)]
+    if better and not {"change.other_account", "change.until_mapped"} & set(named):
         yield "a better account isn't named"
     for one in answers.changes:
-        if one["key"] == "change.other_account" and one["values"]["other_rank"] != min(
-            each.rank or 0 for each in better
-        ):
+        if "other_rank" in one["values"] and one["values"]["other_rank"] != min(each.rank or 0 for each in better):
             yield "another account than the best"
-    if "change.nothing" in found and (len(found) > 1 or answers.heading["key"] in BACK):
-        yield "nothing to do, but something"
+    for nothing in ("change.nothing", "change.nothing_yourself"):
+        if nothing in named and [one for one in named if one not in (nothing, "change.other_account")]:
+            yield "nothing to do, but something"
+    if "change.nothing" in named and (len(named) > 1 or answers.heading["key"] in BACK):
+        yield "nothing to do, but behind"
     step = answers.deciding
-    if "change.group" in found and (step is None or step["state"] != "over"):
+    if "change.group" in named and (step is None or step["state"] != "over"):
         yield "less usage by a group that isn't over"
+    if matching(r"change\.own_use.*", answers.changes) and answers.steps[-1]["state"] != "over":
+        yield "less usage by a user who isn't over"
 
 
 def queue_fits_rows(answers: Answers) -> Found:
-    """The page's rows, REST's rows and the sentence about the first job."""
-    found, page = answers.rest["me/waiting-jobs"], answers.shown.page
+    """The page's rows, REST's rows and the sentences about the first job; an agent's error is never "none"."""
+    listed, page, shown = answers.rest["me/waiting-jobs"], answers.shown.page, answers.shown
     n_rows = len(page.all("#waiting-jobs tbody tr"))
-    if n_rows != len(found["jobs"]) or page.has('[data-testid="no-waiting"]') != (not n_rows):
+    if n_rows != len(listed["jobs"]):
         yield "the page has other rows than REST"
-    asked = answers.shown.rows or []
-    own = [row for row in asked if row["user"] in {one.account for one in answers.shown.accounts}]
-    if len(own) != found["n_mine"]:
-        yield f"{len(own)} jobs wait, and {found['n_mine']} are listed"
-    queue = matching(r"queue\..*", answers.when)
-    if answers.shown.rows is None or answers.line["rank"] is None:
-        if queue:
+    own = [row for row in shown.rows or [] if row["user"] in {one.account for one in shown.accounts}]
+    if len(own) != listed["n_mine"]:
+        yield f"{len(own)} jobs wait, and {listed['n_mine']} are listed"
+    says_none = page.has('[data-testid="no-waiting"]')
+    if says_none and (n_rows or shown.is_silent):
+        yield "none is waiting, beside rows or an agent that doesn't list them"
+    if shown.rows is not None and shown.is_silent != page.has('[data-testid="unread"]'):
+        yield "a silent agent isn't shown, or one that isn't silent"
+    if shown.rows is None or answers.line["error"]:
+        if answers.queue:
             yield "a place in a queue that isn't known"
         return
-    firsts = matching(r"queue\.(first|no_place)", queue)
-    if bool(firsts) != bool(found["jobs"]):
-        yield f"{keys(queue)} with {len(found['jobs'])} jobs"
-    places = [job["position"] for job in found["jobs"] if job["position"] is not None]
+    firsts = matching(r"queue\.(first|no_place)", answers.queue)
+    if bool(firsts) != bool(listed["jobs"]):
+        yield f"{keys(answers.queue)} with {len(listed['jobs'])} jobs"
+    if matching(r"queue\.none", answers.queue) and (own or shown.is_silent):
+        yield "no jobs, beside rows or a silent agent"
+    if bool(matching(r"queue\.(unread|never_read)", answers.queue)) != shown.is_silent:
+        yield "a sentence about a queue that isn't read, or none"
+    places = [job["position"] for job in listed["jobs"] if job["position"] is not None]
     for one in firsts:
         if one["key"] == "queue.first" and (one["values"]["position"], one["values"]["of"]) != (
             min(places),
-            found["jobs"][0]["of"],
+            listed["jobs"][0]["of"],
         ):
             yield "another place than the first row's"
         if one["key"] == "queue.no_place" and places:
             yield "no place, but a row with one"
-    for one in matching(r"queue\.(not_)?by_fairshare", queue):
-        if one["values"]["n"] > min(places) - 1 or one["values"]["n"] != found["jobs"][0]["by_fairshare"]:
+    for one in matching(r"queue\.ahead", answers.queue):
+        if one["values"]["n"] != min(places) - 1:
+            yield "another number of jobs ahead than the place"
+        if one["values"]["by_fairshare"] > one["values"]["n"]:
             yield "more jobs ahead because of fair share than ahead"
-    if any(job["position"] is not None and not 1 <= job["position"] <= job["of"] for job in found["jobs"]):
+    if any(job["position"] is not None and not 1 <= job["position"] <= job["of"] for job in listed["jobs"]):
         yield "a place outside the queue"
+    if any(not job["held_by"] for job in listed["jobs"]):
+        yield "a job that waits without a reason"
 
 
 def numbers_are_consistent(answers: Answers) -> Found:
@@ -292,8 +303,7 @@ def numbers_are_consistent(answers: Answers) -> Found:
     forecasts = [one for level in answers.levels for one in level["sentences"]]
     for one in (*answers.reasons, *answers.when, *levels, *forecasts):
         values = one["values"]
-        first = "share" if one["key"].endswith(("at_this_pace", "stays_under")) else "actual"
-        pair = [values.get(first), values.get("target")]
+        pair = [values.get("actual"), values.get("target")]
         if None in pair or abs(pair[0] - pair[1]) < 1e-5:
             continue
         shown = re.findall(r"<?\d[\d,.]*(?=\u00a0%)", one["text"])
@@ -360,7 +370,7 @@ def test_no_two_sentences_contradict_each_other(algorithm: Json, data: st.DataOb
         accounts = [world.mine(leaf), *(world.mine(other) for other in others if other != leaf)]
         if data.draw(st.integers(0, 9)) == 0:
             accounts.insert(0, unmapped("ghost"))
-        shown = Surfaces(world, accounts, past, rows)
+        shown = Surfaces(world, accounts, past, rows, is_silent=rows is not None and data.draw(st.booleans()))
         assert contradictions(shown) == [], leaf
 
 

@@ -106,6 +106,25 @@ def _state_is(about: About, state: str) -> bool:
     return actual > target if state == "over" else actual < target
 
 
+def _siblings_are(about: About, found: dict[str, Any], side: list[str]) -> bool:
+    """n of m siblings have leaves on this side; no more than n, as leaves of equal ones part further below."""
+    if "siblings" not in found:
+        return True
+    others = about.world.competitors(about.level.path)
+    having = [each for each in others if set(about.world.below(each)) & set(side)]
+    return 0 < found["siblings"] <= len(having) and found["n_siblings"] == len(others)
+
+
+def _all_used(about: About, sign: int) -> bool:
+    """As many siblings as are counted used more (or less) of their target than the level's entry."""
+    values, own = about.world.snapshot.values, about.world.at(about.level.path)
+    parted = about.level.siblings_behind if sign > 0 else about.level.siblings_ahead
+    others = [about.world.at(each) for each in about.world.competitors(about.level.path)]
+    ratios = [values.actual[i] / values.target[i] for i in others if values.target[i] > 0]
+    ratio = values.actual[own] / values.target[own]
+    return parted is not None and 0 < parted.n <= sum((each - ratio) * sign > 0 for each in ratios)
+
+
 def _behind_at(state: str) -> Claim:
     """A good rank by a level in this state, at which n leaves that are behind part from the path."""
 
@@ -113,7 +132,9 @@ def _behind_at(state: str) -> Claim:
         n, standing = found["n"], about.mine.standing
         assert standing is not None
         is_one = standing.is_good and 0 < n <= len(about.behind()) and n == about.level.leaves_behind
-        return _facts(about, found) and _state_is(about, state) and is_one
+        return (
+            _facts(about, found) and _state_is(about, state) and is_one and _siblings_are(about, found, about.behind())
+        )
 
     return claim
 
@@ -123,7 +144,8 @@ def _ahead_at(state: str) -> Claim:
         n, standing = found["n"], about.mine.standing
         assert standing is not None
         is_one = not standing.is_good and 0 < n <= len(about.ahead()) and n == about.level.leaves_ahead
-        return _facts(about, found) and _state_is(about, state) and is_one and about.ahead_elsewhere()
+        is_true = _facts(about, found) and _state_is(about, state) and _siblings_are(about, found, about.ahead())
+        return is_true and is_one and about.ahead_elsewhere()
 
     return claim
 
@@ -195,10 +217,6 @@ def _most_change(about: About, found: dict[str, Any], sign: int) -> bool:
 def _place(about: About, found: dict[str, Any]) -> bool:
     line = about.world.lines[about.leaf]
     return all(found[key] == line[key] for key in ("rank", "of", "factor") if key in found)
-
-
-def _first(about: About, found: dict[str, Any]) -> bool:
-    return not about.ahead()
 
 
 def _is_equal_at_best(about: About) -> bool:
@@ -301,6 +319,8 @@ CLAIMS: dict[str, Claim] = {
     "effect.no_shares_above": lambda about, values: about.world.factor(about.level.path) == values["factor"] == 0,
     "effect.adds": lambda about, values: about.mine.algorithm == "slurm-classic",
     "effect.bent": lambda about, values: (values["own_ratio"] - 1) * (values["above"] - 1) <= 0 <= values["k"] < 1,
+    "reason.used_less": lambda about, values: _all_used(about, -1),
+    "reason.used_more": lambda about, values: _all_used(about, 1),
     **{f"reason.{whom}_good_under": _behind_at("under") for whom in ("you", "group")},
     **{f"reason.{whom}_good_on": _behind_at("on") for whom in ("you", "group")},
     **{f"reason.{whom}_good_over": _behind_at("over") for whom in ("you", "group")},
@@ -331,8 +351,7 @@ CLAIMS: dict[str, Claim] = {
     "factor.group_raises": lambda about, values: _most_change(about, values, 1),
     "factor.you_no_shares": lambda about, values: about.world.factor(about.leaf) == 0,
     "factor.group_no_shares": lambda about, values: about.world.factor(about.leaf) == 0,
-    "when.first": _first,
-    "when.now": lambda about, values: values["n"] == len(about.ahead()) > 0,
+    "when.now": lambda about, values: about.mine.standing is not None and about.mine.standing.is_good,
     "when.equal": lambda about, values: (
         not about.mine.levels_decide or about.mine.deciding is None or _is_equal_at_best(about)
     ),
@@ -345,14 +364,8 @@ CLAIMS: dict[str, Claim] = {
     "change.nothing": lambda about, values: len(about.ahead()) <= 2 * len(about.world.leaves) / 3,
     "change.group": lambda about, values: about.level.state == "over" and bool(about.ahead()),
     "change.own_use": lambda about, values: about.mine.walk[-1].state == "over",
-    "change.nothing_ran": lambda about, values: about.world.snapshot.values.usage[about.world.at(about.leaf)] == 0,
     "change.shares": lambda about, values: about.level.target == 0 or about.world.factor(about.leaf) == 0,
-    "change.others": lambda about, values: about.ahead_elsewhere() and about.mine.walk[-1].state != "over",
-    "change.every_job": lambda about, values: about.mine.walk[-1].state != "over",
-    "own.over": lambda about, values: (about.mine.walk[-1].deviation_points or 0) > 0,
-    "own.under": lambda about, values: (about.mine.walk[-1].deviation_points or 0) < 0,
-    "own.on": lambda about, values: about.mine.walk[-1].state == "on",
-    "own.idle": lambda about, values: about.world.snapshot.values.usage[about.world.at(about.leaf)] == 0,
+    "change.nothing_yourself": lambda about, values: bool(about.ahead()) and about.mine.walk[-1].state != "over",
 }
 _PLACES = ("verdict.", "number.", "rank.")
 
@@ -363,6 +376,7 @@ def check(about: About, found: Message) -> None:
     if key.startswith(_PLACES):
         assert _place(about, dict(found.values)), found
         return
+    key = key.replace("_of_", "_").removesuffix("_decays")
     for suffix in ("_yours", "_you"):
         if key not in CLAIMS:
             key = key.removesuffix(suffix)

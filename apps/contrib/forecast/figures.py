@@ -21,7 +21,7 @@ from apps.priorities.projections import CurvePoint
 from apps.priorities.sentences.numbers import factor as factor_text
 from apps.priorities.sentences.numbers import percent
 from apps.web.figures import axes, traces
-from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, Trace, with_changes
+from apps.web.figures.figure import Column, EndLabel, Figure, Table, Trace
 from apps.web.figures.used_and_target import used_text
 
 
@@ -140,25 +140,21 @@ def chosen_level(forecast: Forecast, options: ForecastOptions) -> ForecastLevel 
     return forecast.shown
 
 
-def forecast_figure(forecast: Forecast, options: ForecastOptions, query: QueryDict) -> Figure:
+def forecast_figure(forecast: Forecast, options: ForecastOptions) -> Figure:
     shown = chosen_level(forecast, options)
-    title, controls = _("Forecast"), _controls(forecast, shown, query)
+    title = _("Forecast") if shown is None else _("Forecast of %(name)s") % {"name": shown.name}
     if shown is None or shown.outlook is None or shown.target is None or shown.actual is None:
         message = _("No data for this account yet.") if shown is None else shown.sentence
         nothing = axes.empty_layout()
         table = Table(_columns(), (), ())
-        return Figure(
-            "forecast", title, message, (), nothing, table, size="m", controls=controls, empty=message, reads=False
-        )
+        return Figure("forecast", title, message, (), nothing, table, size="s", empty=message, reads=False)
     past, ahead = _past(forecast, shown), _ahead(forecast, shown)
-    is_deciding = forecast.deciding is not None and forecast.levels[forecast.deciding] is shown
-    note = _("%(name)s, percent of %(parent)s") % {"name": shown.name, "parent": shown.parent_name}
     first = past[0][0] if past else forecast.as_of
     target = shown.target * 100
     return Figure(
         name="forecast",
         title=title,
-        note=_("%(note)s (Main reason)") % {"note": note} if is_deciding else note,
+        note=_("%% of %(parent)s") % {"parent": shown.parent_name},
         sentence=shown.sentence,
         traces=_traces(forecast, shown, past, ahead),
         layout={
@@ -170,12 +166,11 @@ def forecast_figure(forecast: Forecast, options: ForecastOptions, query: QueryDi
             "shapes": [_now(forecast.as_of)],
         },
         table=_table(forecast, shown, past, ahead),
-        size="m",
+        size="s",
         labels=[
             EndLabel(target, _("target %(target)s") % {"target": percent(shown.target)}, color="$ink"),
             EndLabel(ahead[-1].likely * 100, _("likely %(part)s") % {"part": percent(ahead[-1].likely)}),
         ],
-        controls=controls,
         file=f"fairshare_{forecast.policy.slug}_forecast_{shown.name}_rev{forecast.snapshot.revision}",
         caption=_("%(policy)s, %(account)s, revision %(n)s")
         % {"policy": forecast.policy.name, "account": shown.path, "n": forecast.snapshot.revision},
@@ -322,15 +317,3 @@ def _table(
 
 def _day(at: datetime) -> str:
     return formats.date_format(timezone.localtime(at), "j M, H:i")
-
-
-def _controls(forecast: Forecast, shown: ForecastLevel | None, query: QueryDict) -> list[Control]:
-    """One choice per level, from the root to the account."""
-    levels = [level for level in forecast.levels if level.target is not None]
-    if len(levels) < 2:
-        return []
-    choices = [
-        Choice(f"level-{level.uid}", level.name, with_changes(query, **{LEVEL: str(level.uid)}), level is shown)
-        for level in levels
-    ]
-    return [Control(_("Levels"), choices)]

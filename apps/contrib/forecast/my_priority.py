@@ -28,44 +28,57 @@ def _has_rank(account: MyPriority, _known: Sequence[MyPriority]) -> bool:
 
 CARDS = (
     MyCard(
-        place="ahead",
+        place="path",
         order=10,
         route="my-forecast",
         anchor="forecast",
         title=gettext_lazy("Forecast"),
         height="forecast",
-    ),
-    MyCard(
-        place="ahead",
-        order=20,
-        route="my-priority-figure",
-        names={"name": "factor"},
-        anchor="fig-factor",
-        title=gettext_lazy("Factor in the next days"),
-        height="figure",
-        is_shown=_has_factor,
-    ),
-    MyCard(
-        place="side",
-        order=30,
-        route="my-what-if",
-        anchor="what-if",
-        title=gettext_lazy("What if"),
-        height="form",
         is_early=True,
-        scripts=("js/slides.js",),
     ),
     MyCard(
         place="jobs",
-        order=40,
+        order=20,
         route="my-submit",
         anchor="submit",
         title=gettext_lazy("Submit under"),
         height="job-sizes",
         n_rows=lambda account, known: sum(is_comparable(account, each) for each in known),
         is_early=True,
-        is_shown=_has_rank,
+        of_unmapped=True,
+        is_shown=lambda account, known: any(is_comparable(account, each) for each in known),
         scripts=("js/copy.js",),
+    ),
+    MyCard(
+        place="more",
+        order=30,
+        route="my-what-if",
+        anchor="what-if",
+        title=gettext_lazy("What if"),
+        note=gettext_lazy("pause a week, run more, another target"),
+        height="form",
+        scripts=("js/slides.js",),
+    ),
+    MyCard(
+        place="more",
+        order=35,
+        route="my-forecast-levels",
+        anchor="forecast-levels",
+        title=gettext_lazy("Forecast by level"),
+        note=gettext_lazy("all levels, and another pace"),
+        height="text",
+        is_shown=_has_rank,
+    ),
+    MyCard(
+        place="more",
+        order=40,
+        route="my-priority-figure",
+        names={"name": "factor"},
+        anchor="fig-factor",
+        title=gettext_lazy("Factor in the next days"),
+        note=gettext_lazy("at the usual pace"),
+        height="figure",
+        is_shown=_has_factor,
     ),
 )
 
@@ -77,8 +90,8 @@ def _forecast(account: OwnAccount, share: float | None = None) -> Forecast:
     return forecast
 
 
-def _draw_forecast(account: OwnAccount, options: ForecastOptions, query: QueryDict, _links: MyLinks) -> Figure:
-    return forecast_figure(_forecast(account, options.share), options, query)
+def _draw_forecast(account: OwnAccount, options: ForecastOptions, _query: QueryDict, _links: MyLinks) -> Figure:
+    return forecast_figure(_forecast(account, options.share), options)
 
 
 def _draw_factor(account: OwnAccount, _options: None, _query: QueryDict, _links: MyLinks) -> Figure:

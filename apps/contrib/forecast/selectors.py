@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import Any
 from uuid import UUID
@@ -42,7 +42,7 @@ from apps.priorities.metering import has_known_decay, window_of
 from apps.priorities.projections import HORIZON_DAYS, CurvePoint
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences import SCENARIO, TEXTS, Message, build_message, text_of
-from apps.priorities.sentences.numbers import span
+from apps.priorities.sentences.numbers import date
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountNames, AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -50,12 +50,13 @@ from apps.priorities.visible_entries import names_in, numbers_visible_in, own_qu
 
 F8 = npt.NDArray[np.float64]
 HORIZON_S = HORIZON_DAYS * DAY_S
-_ALIKE_S = 6 * 3600  # times closer than this are shown as one, not as a range
 
 
-def level_sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | None) -> list[Message]:
+def level_sentences(
+    outlook: Outlook, *, name: str, parent: str, window_s: float | None, as_of: datetime
+) -> list[Message]:
     """Return the messages about a level, the one that answers "when" first. An assumed share is mentioned."""
-    messages = _sentences(outlook, name=name, parent=parent, window_s=window_s)
+    messages = _sentences(outlook, name=name, parent=parent, window_s=window_s, as_of=as_of)
     if not outlook.is_scenario or outlook.state.group_usage <= 0:
         return messages
     if any(SCENARIO + message.key in TEXTS for message in messages):
@@ -66,7 +67,7 @@ def level_sentences(outlook: Outlook, *, name: str, parent: str, window_s: float
     return [build_message("forecast.scenario", name=name, parent=parent, share=outlook.share), *messages]
 
 
-def _sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | None) -> list[Message]:
+def _sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | None, as_of: datetime) -> list[Message]:
     state, recoveries = outlook.state, outlook.to_target
     facts: dict[str, Any] = {
         "name": name,
@@ -76,6 +77,8 @@ def _sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | No
         "share": outlook.share,
         "horizon_s": HORIZON_S,
     }
+    if recoveries.middle.outcome == "recovers":
+        facts |= _times(recoveries, as_of)
     if state.group_usage <= 0:
         return [build_message("forecast.nothing_used", **facts)]
     if state.edge is None:
@@ -89,28 +92,17 @@ def _over(recoveries: RecoveryRange, facts: dict[str, Any], window_s: float | No
     outcome = recoveries.middle.outcome
     if outcome == "recovers":
         if recoveries.latest.in_s is None:
-            return [build_message("forecast.recovers_or_not", **facts, **_times(recoveries))]
-        key = "forecast.recovers_about" if _is_narrow(recoveries) else "forecast.recovers"
-        return [build_message(key, **facts, **_times(recoveries))]
+            return [build_message("forecast.recovers_or_not", **facts)]
+        return [build_message("forecast.recovers_about" if "latest" not in facts else "forecast.recovers", **facts)]
     if outcome == "never_if_nobody_runs":
         return _without_jobs(recoveries, facts, window_s)
-    if outcome == "not_at_this_pace":
-        return [build_message("forecast.not_at_this_pace", **facts)]
-    messages = [build_message("forecast.not_within_horizon", **facts)]
-    return messages + (
-        [build_message("forecast.recovers_at_best", **facts, **_times(recoveries))] if recoveries.soonest.in_s else []
-    )
+    return [build_message(f"forecast.{outcome}", **facts)]
 
 
 def _under(recoveries: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
     outcome = recoveries.middle.outcome
     if outcome == "recovers":
-        is_range = recoveries.latest.in_s is not None and not _is_narrow(recoveries)
-        return [
-            build_message(
-                "forecast.gives_way" if is_range else "forecast.gives_way_about", **facts, **_times(recoveries)
-            )
-        ]
+        return [build_message("forecast.gives_way" if "latest" in facts else "forecast.gives_way_about", **facts)]
     if outcome == "never_if_nobody_runs":
         return _without_jobs(recoveries, facts, window_s)
     return [build_message("forecast.stays_under", **facts)]
@@ -119,24 +111,21 @@ def _under(recoveries: RecoveryRange, facts: dict[str, Any], window_s: float | N
 def _without_jobs(recoveries: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
     """Messages for levels where no job runs on most days, or on any day."""
     if recoveries.soonest.in_s:
-        return [
-            build_message("forecast.quiet_days", **facts),
-            build_message("forecast.recovers_at_best", **facts, **_times(recoveries)),
-        ]
+        return [build_message("forecast.quiet_days", **facts)]
     key = "forecast.never_if_nobody_runs" if window_s is None else "forecast.never_within_window"
     return [build_message(key, **facts, **({} if window_s is None else {"window_s": window_s}))]
 
 
-def _times(recoveries: RecoveryRange) -> dict[str, float | None]:
-    return {"in_s": recoveries.middle.in_s, "soonest_s": recoveries.soonest.in_s, "latest_s": recoveries.latest.in_s}
-
-
-def _is_narrow(recoveries: RecoveryRange) -> bool:
-    """Whether the ends of the range are too close for a range, or equal as written."""
-    soonest, latest = recoveries.soonest.in_s, recoveries.latest.in_s
-    if soonest is None or latest is None:
-        return False
-    return latest - soonest < max(_ALIKE_S, 0.05 * latest) or span(soonest) == span(latest)
+def _times(recoveries: RecoveryRange, as_of: datetime) -> dict[str, float | datetime | None]:
+    """Durations and instants of the recovery; earliest and latest only where they are other days than each other."""
+    soonest_s, in_s, latest_s = (each.in_s for each in (recoveries.soonest, recoveries.middle, recoveries.latest))
+    times: dict[str, float | datetime | None] = {"in_s": in_s, "soonest_s": soonest_s, "latest_s": latest_s}
+    times["on"] = as_of + timedelta(seconds=in_s or 0.0)
+    if soonest_s and latest_s:
+        earliest, latest = (as_of + timedelta(seconds=each) for each in (soonest_s, latest_s))
+        if date(earliest) != date(latest):
+            times |= {"earliest": earliest, "latest": latest}
+    return times
 
 
 def at_target_messages(snapshot: ServedSnapshot, leaf: int, level: int) -> list[Message]:
@@ -446,7 +435,7 @@ def _level(
         computed = forecast_level(state, past, window, as_of_s=snapshot.as_of.timestamp(), share=share)
         outlook = computed if computed.is_known else None
         messages = [
-            *level_sentences(computed, name=name, parent=parent, window_s=window.reach_s),
+            *level_sentences(computed, name=name, parent=parent, window_s=window.reach_s, as_of=snapshot.as_of),
             *at_target_messages(snapshot, leaf, i),
         ]
     return ForecastLevel(

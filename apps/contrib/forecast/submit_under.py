@@ -14,7 +14,6 @@ from apps.contrib.forecast.what_if import RankRange, read_scenario
 from apps.contrib.forecast.what_if.after_job import DEFAULT_CORE_H, ranks_after_job
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
-from apps.explain.messages import reason_in_short
 from apps.explain.my_priority import MyPriority
 from apps.explain.verdict import runs_where
 from apps.pages.my_priority.account_choice import account_of_card, address_of
@@ -28,11 +27,11 @@ _MOST_TYPED = 40
 
 @dataclass(frozen=True)
 class SubmitRow:
-    """One account. after: its rank after the job; None if unknown."""
+    """One account. place: its entry and those above. after: its rank after the job; None if unknown."""
 
     priority: MyPriority
     url: str
-    reason: str
+    place: str
     is_shown: bool
     is_first: bool
     after: RankRange | None
@@ -45,6 +44,7 @@ class SubmitCard:
     policy: str
     entry: str
     account: str
+    namespace: str
     rows: Sequence[SubmitRow]
     core_h: str
     problem: str = ""
@@ -57,12 +57,12 @@ def is_comparable(priority: MyPriority, other: MyPriority) -> bool:
 
 
 def submit_card(request: HttpRequest, priority: MyPriority, known: Sequence[MyPriority]) -> SubmitCard | None:
-    """Comparison of the user's accounts for a job; None for an account without a rank.
+    """Comparison of the user's accounts for a job; None where none of them has a rank.
 
     known: all accounts in its policy, best first.
     """
     able = [other for other in known if is_comparable(priority, other)][:_MOST_SHOWN]
-    if priority.rank is None or priority.entry_uid is None or not able:
+    if not able:
         return None
     typed = request.GET.get("job_core_h", "").strip()[:_MOST_TYPED] or as_typed(DEFAULT_CORE_H)
     after: dict[UUID, RankRange] = {}
@@ -87,7 +87,7 @@ def submit_card(request: HttpRequest, priority: MyPriority, known: Sequence[MyPr
         SubmitRow(
             priority=other,
             url=address_of(other),
-            reason=reason_in_short(other),
+            place=other.entry_path.strip("/").replace("/", " / "),
             is_shown=other is priority,
             is_first=place == 0 and len(able) > 1,
             after=None if other.entry_uid is None else after.get(other.entry_uid),
@@ -96,12 +96,13 @@ def submit_card(request: HttpRequest, priority: MyPriority, known: Sequence[MyPr
     ]
     return SubmitCard(
         policy=priority.policy_slug,
-        entry=str(priority.entry_uid),
+        entry="" if priority.entry_uid is None else str(priority.entry_uid),
         account=priority.account,
+        namespace=priority.namespace,
         rows=rows,
         core_h=typed,
         problem=problem,
-        option=f"--account={able[0].group}" if able[0].group and len(able) > 1 else "",
+        option=f"--account={able[0].group}" if able[0].group else "",
     )
 
 
@@ -112,6 +113,6 @@ def submit(request: HttpRequest) -> HttpResponse:
     card = None if account is None else submit_card(request, account, known)
     if card is None:
         raise NotFound("There is no such account in this policy.")
-    context = {"submit": card, "story": {"mine": account}}
+    context = {"submit": card, "metric": card.rows[0].priority.metric}
     status = 422 if card.problem else 200
     return answer_card(request, "contrib/forecast/_submit.html", context, title=_("Submit under"), status=status)

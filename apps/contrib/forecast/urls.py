@@ -15,6 +15,7 @@ _POLICY = "policies/<slug:policy>"
 
 urlpatterns: list[URLPattern] = [
     path("me/priority/_forecast", forecast.forecast, name="my-forecast"),
+    path("me/priority/_forecast_levels", forecast.forecast_levels, name="my-forecast-levels"),
     path("me/priority/_whatif", forecast.what_if, name="my-what-if"),
     path("me/priority/_submit", submit_under.submit, name="my-submit"),
     path("policy/<slug:policy>/goal/<uuid:uid>/", goals.goal, name="goal"),

@@ -251,12 +251,30 @@ def forecast(request: HttpRequest) -> HttpResponse:
     policy, entry = read_account(request)
     request.GET = state = _state_of_page(request)  # type: ignore[assignment]  # it is only read from here on
     card, _forecast = forecast_card(request, policy, entry)
+    if (
+        card is not None and card.problem and request.headers.get("HX-Target") != "later-forecast"
+    ):  # at its field, which is in another card
+        response = _answer_levels(request, card, status=422)
+        response["HX-Retarget"] = "#forecast-levels"
+        return response
     context = {"forecast": card, "frame": card and frame_of(request, "forecast", policy, entry)}
-    status = 422 if card is not None and card.problem else 200
-    response = answer_card(request, "contrib/forecast/_forecast.html", context, title=_("Forecast"), status=status)
+    response = answer_card(request, "contrib/forecast/_forecast.html", context, title=_("Forecast"))
     if _is_of_form(request):
         response["HX-Push-Url"] = f"{page_url()}?{state.urlencode()}"
     return response
+
+
+@require_safe
+def forecast_levels(request: HttpRequest) -> HttpResponse:
+    """The forecast of every level in a sentence, and the form for another pace."""
+    policy, entry = read_account(request)
+    card, _forecast = forecast_card(request, policy, entry)
+    return _answer_levels(request, card)
+
+
+def _answer_levels(request: HttpRequest, card: ForecastCard | None, status: int = 200) -> HttpResponse:
+    template, title = "contrib/forecast/_forecast_levels.html", _("Forecast by level")
+    return answer_card(request, template, {"forecast": card}, title=title, status=status)
 
 
 @require_safe

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
 
 import numpy as np
+from django.utils.translation import gettext as _
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.accounts.request_cache import once_per_request
 from apps.contrib.schedulers.models import Scheduler
-from apps.contrib.schedulers.own_waiting_jobs import WaitingJob, WaitingJobs, list_pending_records
+from apps.contrib.schedulers.own_waiting_jobs import UnreadQueue, WaitingJob, WaitingJobs, list_pending_records
 from apps.contrib.schedulers.queue_table import STATES
-from apps.contrib.schedulers.selectors import VisibleQueue, open_queue
+from apps.contrib.schedulers.selectors import VisibleQueue, open_queue, views_of
 from apps.contrib.schedulers.waiting import explain_waiting
 from apps.core.errors import DomainError, NotFound
 from apps.explain.my_priority import MyPriority
@@ -26,6 +27,30 @@ from apps.policies.selectors import get_policy
 
 MOST_JOBS = 100  # each is placed among all of its queue
 _PENDING = STATES.index("pending")
+
+
+@dataclass(frozen=True, eq=False)
+class OwnQueues:
+    """Listings of a policy's schedulers. unread: those whose agent lists none now, each with its last listing."""
+
+    listed: Sequence[VisibleQueue] = ()
+    unread: Sequence[tuple[Scheduler, VisibleQueue | None]] = ()
+
+    @property
+    def known(self) -> list[VisibleQueue]:
+        """All listings, also old ones."""
+        return [*self.listed, *(queue for _scheduler, queue in self.unread if queue is not None)]
+
+    def of_namespace(self, namespace: str) -> OwnQueues:
+        """Those in which jobs of the accounts of a namespace run."""
+
+        def is_here(scheduler: Scheduler) -> bool:
+            return scheduler.namespace in ("", namespace) or not namespace
+
+        return OwnQueues(
+            [queue for queue in self.listed if is_here(queue.scheduler)],
+            [(scheduler, queue) for scheduler, queue in self.unread if is_here(scheduler)],
+        )
 
 
 def list_my_waiting_jobs(*, policy_slug: str, actor: Actor, at: datetime, limit: int = 5) -> WaitingJobs:
@@ -40,21 +65,19 @@ def list_my_waiting_jobs(*, policy_slug: str, actor: Actor, at: datetime, limit:
     get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
     limit = min(limit, MOST_JOBS)
     queues = _queues_of(policy_slug, actor, at)
-    known = frozenset(queue.scheduler.namespace for queue in queues)
+    known = frozenset(queue.scheduler.namespace for queue in queues.known)
     pending = list_pending_records(policy_slug=policy_slug, actor=actor, limit=limit, without=known)
     return with_queues(pending, queues, own_keys(actor), limit=limit)
 
 
-def with_queues(
-    waiting_jobs: WaitingJobs, queues: Sequence[VisibleQueue], keys: Sequence[AccountKey], *, limit: int
-) -> WaitingJobs:
+def with_queues(waiting_jobs: WaitingJobs, queues: OwnQueues, keys: Sequence[AccountKey], *, limit: int) -> WaitingJobs:
     """Add the jobs of a user's accounts in these queues, in the order of their positions."""
     jobs, n_mine, seen = (
         list(waiting_jobs.jobs),
         waiting_jobs.n_mine,
         [waiting_jobs.seen_at] if waiting_jobs.seen_at else [],
     )
-    for queue in queues:
+    for queue in queues.known:
         own_rows = own_jobs(queue, keys)
         n_mine += len(own_rows)
         jobs += [place_job(queue, i) for i in own_rows[:limit]]
@@ -64,9 +87,13 @@ def with_queues(
         waiting_jobs,
         jobs=jobs[:limit],
         n_mine=n_mine,
-        n_all=waiting_jobs.n_all + sum(len(queue.table) for queue in queues),
+        n_all=waiting_jobs.n_all + sum(len(queue.table) for queue in queues.known),
         seen_at=min(seen, default=None),
-        listed_by=[*(queue.scheduler.name for queue in queues), *waiting_jobs.listed_by],
+        listed_by=[*(queue.scheduler.name for queue in queues.listed), *waiting_jobs.listed_by],
+        unread=[
+            UnreadQueue(scheduler.name, None if queue is None else queue.table.taken_at)
+            for scheduler, queue in queues.unread
+        ],
     )
 
 
@@ -79,23 +106,27 @@ def load_queue_facts(priority: MyPriority, *, actor: Actor, at: datetime) -> Que
     return queue_facts(priority, queues, own_keys(actor))
 
 
-def _queues_of(policy_slug: str, actor: Actor, at: datetime) -> Sequence[VisibleQueue]:
+def _queues_of(policy_slug: str, actor: Actor, at: datetime) -> OwnQueues:
     """The listings of the policy's schedulers; none for a token of a subtree, which reads no job."""
     if actor.user is None or actor.top_uid is not None:
-        return []
+        return OwnQueues()
     return once_per_request(("own queues", policy_slug, actor), lambda: _open_queues(policy_slug, actor, at))
 
 
-def _open_queues(policy_slug: str, actor: Actor, at: datetime) -> list[VisibleQueue]:
-    queues = []
-    for scheduler in Scheduler.objects.select_related("policy").filter(policy__slug=policy_slug).order_by("name"):
+def _open_queues(policy_slug: str, actor: Actor, at: datetime) -> OwnQueues:
+    listed: list[VisibleQueue] = []
+    unread: list[tuple[Scheduler, VisibleQueue | None]] = []
+    schedulers = Scheduler.objects.select_related("policy").filter(policy__slug=policy_slug).order_by("name")
+    for view in views_of(schedulers, at):
         try:
-            queue = open_queue(scheduler, at=at, actor=actor)
+            queue = open_queue(view.scheduler, at=at, actor=actor)
         except NotFound:
             continue
-        if queue is not None:
-            queues.append(queue)
-    return queues
+        if not view.lists_queue:
+            unread.append((view.scheduler, queue))
+        elif queue is not None:
+            listed.append(queue)
+    return OwnQueues(listed, unread)
 
 
 def own_jobs(queue: VisibleQueue, keys: Sequence[AccountKey]) -> list[int]:
@@ -134,33 +165,38 @@ def place_job(queue: VisibleQueue, i: int) -> WaitingJob:
         of=len(queue.table),
         by_fairshare=None if is_held else waiting.by_fairshare,
         is_held=is_held,
+        held_by=_("fair share") if waiting.fairshare_decides and waiting.by_fairshare else waiting.reason.label,
     )
 
 
-def queue_facts(priority: MyPriority, queues: Sequence[VisibleQueue], keys: Sequence[AccountKey]) -> QueueFacts | None:
+def listed_queue(waiting_jobs: WaitingJobs) -> QueueFacts:
+    """The same facts of all of a user's waiting jobs, for the sentences beside their list."""
+    first = next(iter(waiting_jobs.jobs), None)
+    is_placed = first is not None and first.position is not None
+    return QueueFacts(
+        schedulers=waiting_jobs.listed_by,
+        scheduler=first.source if first else "",
+        n_own=waiting_jobs.n_mine,
+        position=first.position if first else None,
+        of=first.of if first else 0,
+        n_by_fairshare=first.by_fairshare if first and is_placed else None,
+    )
+
+
+def queue_facts(priority: MyPriority, queues: OwnQueues, keys: Sequence[AccountKey]) -> QueueFacts | None:
     """Facts of the queues in which the account runs; None without one. keys: of the user's accounts."""
-    here = [
-        queue for queue in queues if queue.scheduler.namespace in ("", priority.namespace) or not priority.namespace
-    ]
-    if not here or priority.rank is None:
+    here = queues.of_namespace(priority.namespace)
+    if priority.error or not (here.listed or here.unread):
         return None
-    own = [(queue, own_jobs(queue, keys)) for queue in here]
+    own = [(queue, own_jobs(queue, keys)) for queue in here.known]
     firsts = [place_job(queue, i) for queue, jobs in own for i in jobs[: len(set(queue.table.partition))]]
     first = min(firsts, key=lambda job: job.position or inf, default=None)
     return QueueFacts(
+        schedulers=[queue.scheduler.name for queue in here.listed],
+        unread={scheduler.name: None if queue is None else queue.table.taken_at for scheduler, queue in here.unread},
         scheduler=first.source if first else "",
-        n_mine=sum(len(jobs) for _queue, jobs in own),
+        n_own=sum(len(jobs) for _queue, jobs in own),
         position=first.position if first else None,
         of=first.of if first else 0,
         n_by_fairshare=first.by_fairshare if first else None,
-        n_better=sum(_count_better(queue, priority.rank) for queue in here),
     )
-
-
-def _count_better(queue: VisibleQueue, rank: int) -> int:
-    """Waiting jobs of accounts whose entry has a better rank."""
-    if queue.snapshot is None:
-        return 0
-    values, entry = queue.snapshot.values, np.maximum(queue.entry, 0)
-    is_better = (queue.entry >= 0) & values.has_rank[entry] & (values.rank[entry] < rank)
-    return int((is_better[queue.table.account] & (queue.table.state == _PENDING)).sum()) if len(is_better) else 0

@@ -42,14 +42,32 @@ class WaitingJob:
     of: Annotated[int, "All that wait in the scheduler or source"]
     by_fairshare: Annotated[int | None, "Jobs ahead only because of fair share; null: not known"] = None
     is_held: Annotated[bool, "Held by its user, an administrator or a dependency"] = False
+    held_by: Annotated[str, "Why it waits, in a word or two; empty: not known"] = ""
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether a scheduler lists it, so that its waiting can be explained."""
+        return self.ordered_by == "scheduler"
+
+    @property
+    def number(self) -> str:
+        return f"{self.job}_{self.array_task}" if self.array_task else self.job
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadQueue:
+    """A scheduler whose agent doesn't list its queue now, so that jobs may be missing."""
+
+    scheduler: Annotated[str, "Its name"]
+    read_at: Annotated[datetime | None, "Its last listing, whose jobs are shown; null: there was none"]
 
 
 @dataclass(frozen=True)
 class WaitingJobs:
     """The actor's pending jobs, best first. n_mine: number of all; n_all: of all pending jobs in their sources.
 
-    listed_by: names of the schedulers and sources that were asked. silent: names of sources in the accounts' namespaces
-    that list no pending or running job.
+    listed_by: names of the schedulers and sources that list their jobs now. unread: schedulers that don't. silent:
+    names of sources in the accounts' namespaces that list no pending or running job.
     """
 
     jobs: Sequence[WaitingJob]
@@ -58,6 +76,7 @@ class WaitingJobs:
     seen_at: datetime | None
     silent: Sequence[str]
     listed_by: Sequence[str] = ()
+    unread: Sequence[UnreadQueue] = ()
 
 
 def list_pending_records(

@@ -69,6 +69,11 @@ class SchedulerView:
         return self.at - since_at > SILENT_INTERVALS * timedelta(seconds=self.scheduler.every_s)
 
     @property
+    def lists_queue(self) -> bool:
+        """Whether its agent lists the queue now; also for one that is off or hasn't reported for less than that."""
+        return not self.is_silent and (self.last is None or self.last.frozen_code != "scheduler_unreadable")
+
+    @property
     def state(self) -> State:
         scheduler, last = self.scheduler, self.last
         if scheduler.mode == Scheduler.Mode.OFF and not scheduler.is_reset_requested:

@@ -24,6 +24,7 @@ class Reason:
     code: Annotated[str, "The scheduler's word"]
     key: str
     text: str
+    label: Annotated[str, "In a word or two"]
     is_order: Annotated[bool, "Whether the order of jobs is the reason"]
 
 
@@ -57,6 +58,28 @@ _TEXTS: dict[str, Promise] = {
     "none": gettext_lazy("The scheduler hasn’t considered it yet."),
     "other": gettext_lazy("The scheduler gives a reason that isn’t about the order of jobs."),
 }
+
+_LABELS: dict[str, Promise] = {
+    "priority": gettext_lazy("priority"),
+    "resources": gettext_lazy("free resources"),
+    "dependency": gettext_lazy("another job"),
+    "time": gettext_lazy("begin time"),
+    "cleaning": gettext_lazy("its earlier run"),
+    "held": gettext_lazy("hold"),
+    "limit": gettext_lazy("limit"),
+    "partition": gettext_lazy("partition"),
+    "nodes": gettext_lazy("nodes down or reserved"),
+    "licenses": gettext_lazy("licences"),
+    "burst_buffer": gettext_lazy("burst buffer"),
+    "error": gettext_lazy("error state"),
+    "none": gettext_lazy("not considered yet"),
+    "other": gettext_lazy("another reason"),
+}
+# Who holds a job, from the scheduler's word.
+_HOLDERS = (
+    (re.compile(r".*Admin.*|.*[so]hold.*"), gettext_lazy("administrator’s hold")),
+    (re.compile(r".*User.*|.*uhold.*"), gettext_lazy("own hold")),
+)
 
 # The first match counts. A job of `limit` is passed over, unless SchedulerParameters has assoc_limit_stop; one of
 # `licenses`, unless it has bf_licenses. Neither is the default, and the queue doesn't show it.
@@ -97,7 +120,13 @@ def reason_of(kind: str, code: str, *, is_held: bool) -> Reason:
     key = _rule_of(kind, code).key
     if is_held and key in ("priority", "resources", "none", "other"):
         key = "held"
-    return Reason(code, key, str(_TEXTS[key]), key in ("priority", "resources"))
+    return Reason(code, key, str(_TEXTS[key]), str(_label(key, code)), key in ("priority", "resources"))
+
+
+def _label(key: str, code: str) -> Promise:
+    if key == "held":
+        return next((label for pattern, label in _HOLDERS if pattern.fullmatch(code)), _LABELS[key])
+    return _LABELS[key]
 
 
 def competes(kind: str, code: str, *, with_one_of: str) -> bool:

@@ -182,11 +182,11 @@ def _ahead_text(ahead: int | None, by_fairshare: int | None, partition: str) -> 
     values = {"n": f"{ahead:,}", "partition": partition, "fair": f"{by_fairshare or 0:,}"}
     if not ahead:
         return _("No job is ahead of it.")
-    text = ngettext("%(n)s job is ahead of it in %(partition)s.", "%(n)s jobs are ahead of it in %(partition)s.", ahead)
+    text = ngettext("%(n)s job ahead in %(partition)s.", "%(n)s jobs ahead in %(partition)s.", ahead)
     if by_fairshare is not None:
         text = ngettext(
-            "%(n)s job is ahead of it in %(partition)s, %(fair)s because of fair share.",
-            "%(n)s jobs are ahead of it in %(partition)s, %(fair)s because of fair share.",
+            "%(n)s job ahead in %(partition)s (%(fair)s because of fair share).",
+            "%(n)s jobs ahead in %(partition)s (%(fair)s because of fair share).",
             ahead,
         )
     return text % values

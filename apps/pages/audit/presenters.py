@@ -48,8 +48,11 @@ class SentenceFormatter:
     def __init__(self, reader: AuditReader, may_undo: Callable[[str], bool]) -> None:
         self._reader, self._may_undo = reader, may_undo
 
-    def days(self, events: Sequence[AuditEvent]) -> list[tuple[str, list[Sentence]]]:
-        """Rows by day, those of one request in one place grouped, in the log's order: newest first."""
+    def days(self, events: Sequence[AuditEvent]) -> list[tuple[str, bool, list[Sentence]]]:
+        """Rows by day, those of one request in one place grouped, in the log's order: last recorded first.
+
+        With each day, whether it was recorded late: after a newer one.
+        """
         lines_by_day: list[tuple[str, list[Sentence]]] = []
         for group in _by_request(events):
             first, *rest = (self.sentence(event) for event in group)
@@ -59,10 +62,7 @@ class SentenceFormatter:
             lines_by_day[-1][1].append(replace(first, more=tuple(rest)))
         days = [localdate(lines[0].event.at) for _day, lines in lines_by_day]
         later = [below > day for day, below in pairwise(days)]
-        return [
-            (_("%(day)s (recorded after newer events)") % {"day": day} if is_late else day, lines)
-            for (day, lines), is_late in zip(lines_by_day, [*later, False], strict=False)
-        ]
+        return [(day, late, lines) for (day, lines), late in zip(lines_by_day, [*later, False], strict=False)]
 
     def sentence(self, event: AuditEvent) -> Sentence:
         action, name = sentence_of(event, what=_GAP), self._reader.entry_name(event)

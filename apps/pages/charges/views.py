@@ -87,4 +87,4 @@ def _asked(request: HttpRequest, name: str) -> str:
 
 def _crumbs(page: ChargesPage) -> list[dict[str, Any]]:
     tree = reverse("dashboard:policy", kwargs={"policy": page.policy.slug})
-    return [{"label": page.policy.name, "url": tree}, {"label": _("Job charges")}]
+    return [{"label": page.policy.name, "url": tree}, {"label": _("My jobs")}]

@@ -21,12 +21,10 @@ from apps.priorities.selectors.rows import newest_or_none
 from apps.web.shell import time_travel
 from apps.web.shell.requests import is_htmx, private
 
-# Beside the answer, a row of two below it, below the path, beside it.
-Place = Literal["answer", "jobs", "ahead", "side"]
+# Beside the answer, a row of two below it, beside the path, behind "More".
+Place = Literal["answer", "jobs", "path", "more"]
 # What a card will take, roughly, so that nothing moves when it comes: a class of static/css/me.css.
-Height = Literal[
-    "trend", "text", "rows", "jobs", "job-sizes", "accounts", "form", "search", "figure", "forecast", "small-figure"
-]
+Height = Literal["trend", "text", "rows", "jobs", "job-sizes", "form", "search", "figure", "forecast", "small-figure"]
 MOST_ROWS = 8  # that height counts
 NUMBERS = "numbers"  # parameter: the snapshot of the answer above the card
 
@@ -36,8 +34,9 @@ class MyCard:
     """A card of the shown account. Its content is the fragment of a route, which answers by `answer_card`.
 
     order: among the cards of its place. route, names: of the fragment, and parts of its address. anchor: id of its
-    section. n_rows: on which its height depends. is_early: it comes with the page; others come when they are near the
-    window. follows_numbers: it comes again with each recompute. of_past: shown for a moment of the past, too. is_shown:
+    section. note: what it holds, beside its title behind "More". n_rows: on which its height depends. is_early: it
+    comes with the page; others come when they are opened, or near the window. follows_numbers: it comes again with each
+    recompute. of_past: shown for a moment of the past, too. of_unmapped: also of accounts that no rule maps. is_shown:
     whether an account has the card. The functions take it and all accounts of the reader, best first. scripts: modules
     in `static`.
     """
@@ -48,11 +47,13 @@ class MyCard:
     anchor: str
     title: Words
     height: Height
+    note: Words = ""
     n_rows: Callable[[MyPriority, Sequence[MyPriority]], int] = lambda _account, _known: 1
     names: Mapping[str, str] = field(default_factory=dict)
     is_early: bool = False
     follows_numbers: bool = False
     of_past: bool = False
+    of_unmapped: bool = False
     is_shown: Callable[[MyPriority, Sequence[MyPriority]], bool] = lambda _account, _known: True
     scripts: Sequence[str] = ()
 
@@ -92,12 +93,20 @@ def cards_of(
     by_place: dict[str, list[ShownCard]] = {place: [] for place in get_args(Place)}
     scripts: dict[str, None] = {}
     for card in sorted(_all_cards(own), key=attrgetter("order")):
-        if (at is None or card.of_past) and card.is_shown(priority, known):
+        if not _is_of(card, priority, is_past=at is not None):
+            continue
+        if card.is_shown(priority, known):
             url = reverse(f"dashboard:{card.route}", kwargs=dict(card.names))
             n_rows = min(card.n_rows(priority, known), MOST_ROWS)
             by_place[card.place].append(ShownCard(card, f"{url}?{state}", n_rows))
             scripts |= dict.fromkeys(card.scripts)
     return ShownCards(by_place, list(scripts))
+
+
+def _is_of(card: MyCard, priority: MyPriority, *, is_past: bool) -> bool:
+    """Whether the card is of such an account, and of such a moment."""
+    is_of_account = not priority.error or (priority.error == "unmapped" and card.of_unmapped)
+    return is_of_account and (card.of_past or not is_past)
 
 
 def _all_cards(own: Sequence[MyCard]) -> list[MyCard]:

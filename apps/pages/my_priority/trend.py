@@ -17,8 +17,8 @@ from apps.priorities.sentences import Message, build_message
 from apps.web.shell.requests import actor_of
 
 TREND_DAYS = 30
-TREND_WIDTH, TREND_HEIGHT = 340, 132
-_LEFT, _RIGHT, _TOP, _BOTTOM = 30.0, 326.0, 10.0, 104.0
+TREND_WIDTH, TREND_HEIGHT = 328, 160
+_LEFT, _RIGHT, _TOP, _BOTTOM = 34.0, 318.0, 10.0, 138.0
 _WEEK = timedelta(days=7)
 _LONGEST = timedelta(days=10)  # oldest day that counts as a week ago
 
@@ -96,7 +96,7 @@ def draw_trend(history: RankHistory) -> Trend | None:
 
 
 def _sentences(ranked: Sequence[RankOnDay], as_of: datetime) -> list[Message]:
-    """Sentences comparing the rank with the last one of a week ago, and with the best day."""
+    """The sentence that compares the rank with the last one of a week ago."""
     now = ranked[-1].rank or 1
     before = [day for day in ranked if _WEEK <= as_of - day.as_of <= _LONGEST]
     sentences = []
@@ -104,7 +104,4 @@ def _sentences(ranked: Sequence[RankOnDay], as_of: datetime) -> list[Message]:
         then = before[-1].rank or 1
         word = "better" if now < then else "worse" if now > then else "same"
         sentences.append(build_message(f"trend.{word}", n=abs(then - now), other_rank=then))
-    best = min(ranked, key=lambda day: (day.rank or 1, -day.as_of.timestamp()))
-    if best.rank is not None and best.rank < now:
-        sentences.append(build_message("trend.best", rank=best.rank, on=best.as_of))
     return sentences

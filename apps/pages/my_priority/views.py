@@ -16,11 +16,11 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, status_of
 from apps.core.typed_numbers import read_whole
 from apps.mapping import claims
-from apps.pages.my_priority.account_choice import chosen_of, page_url
+from apps.pages.my_priority.account_choice import choices_of, chosen_address, chosen_of, page_url
 from apps.pages.my_priority.cards import cards_of
 from apps.pages.my_priority.facts import facts_about
 from apps.pages.my_priority.figure_requests import figure_of, read_account
-from apps.pages.my_priority.own_cards import CARDS
+from apps.pages.my_priority.own_cards import CARDS, answer_accounts
 from apps.web.account_explanation import build_account_explanation
 from apps.web.claim_form import ClaimForm
 from apps.web.shell import time_travel
@@ -29,36 +29,39 @@ from apps.web.shell.requests import SeeOther, actor_of, private
 
 
 def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
-    """Template context of the page, except the list of accounts and claims."""
+    """Template context of the page. Without a story: of a time without numbers, or of a reader without accounts."""
     chosen, accounts = chosen_of(request, at)
-    known = [account for account in accounts if not account.error]
-    moment = chosen.moment if chosen else next((account.moment for account in accounts if account.moment), None)
-    context: dict[str, Any] = {
-        "story": None,
-        "n_accounts": len(known),
-        "unmapped": [account for account in accounts if account.error == "unmapped"],
-        "waiting": [account for account in accounts if account.error == "no_snapshot"],
-        "is_past": at is not None,
-        "time_bar": None,
-    }
-    if accounts:
-        context["time_bar"] = time_travel.time_bar(request, moment, (chosen or accounts[0]).policy_slug)
-        context["look_back"] = time_travel.look_back(request, (chosen or accounts[0]).policy_slug)
-    if chosen is None:
-        return context
+    moment = chosen.moment if chosen else None
+    context: dict[str, Any] = {"story": None, "is_past": at is not None, "time_bar": None, "policy": chosen}
+    if chosen is None or (
+        chosen.error == "unmapped" and not chosen.namespace
+    ):  # the user name stands for accounts that aren't there
+        return context | {"look_back": None} | _claimable(request)
+    context["time_bar"] = time_travel.time_bar(request, moment, chosen.policy_slug)
+    if at is not None and chosen.error == "no_snapshot":
+        return context | {"look_back": time_travel.look_back(request, chosen.policy_slug)}
     others = [account for account in accounts if account is not chosen]
     facts_of = facts_about(actor_of(request), clock.now(), is_past=at is not None)
     context["story"] = build_account_explanation(chosen, others, facts_of(chosen), time_travel.moment_query(at))
+    known = [account for account in accounts if not account.error]
     cards = cards_of(request, CARDS, chosen, known, at)
-    return context | {"cards": cards.by_place, "card_scripts": cards.scripts}
+    choices = choices_of(accounts, chosen)
+    return context | {"cards": cards.by_place, "card_scripts": cards.scripts, "choices": choices}
+
+
+def _claimable(request: HttpRequest) -> dict[str, Any]:
+    return {"my_accounts": claims.list_my_accounts(actor=actor_of(request)), "claim_form": ClaimForm()}
 
 
 @require_safe
 def my_priority(request: HttpRequest) -> HttpResponse:
     """`?account=` and `?policy=` choose one of several accounts, `?at=` a past moment."""
-    if elsewhere := time_travel.day_redirect(request):
+    if elsewhere := chosen_address(request) or time_travel.day_redirect(request):
         return SeeOther(elsewhere)
-    return _show(request)
+    page = page_of(request, time_travel.read_moment_param(request))
+    is_live = page["story"] is not None and not page["is_past"]
+    context = {**page, "live": is_live, "crumbs": [{"label": _("My priority")}]}
+    return private(render(request, "pages/my_priority/priority.html", context))
 
 
 @require_safe
@@ -73,12 +76,12 @@ def claim(request: HttpRequest) -> HttpResponse:
     """Claim an account: confirmed at once if its source names users, else by a manager."""
     form = ClaimForm(request.POST)
     if not form.is_valid():
-        return _show(request, claim_form=form, status=422)
+        return answer_accounts(request, form, status=422)
     try:
         settled = claims.claim_account(**form.cleaned_data, at=clock.now(), actor=actor_of(request))
     except (Conflict, Invalid) as error:
         form.add_error(None, error.message)
-        return _show(request, claim_form=form, status=status_of(error))
+        return answer_accounts(request, form, status=status_of(error))
     waiting = _("A manager of the account’s group is asked to confirm that it is yours.")
     messages.success(request, _("Confirmed") if settled else waiting)
     return SeeOther(f"{page_url()}#accounts")
@@ -91,15 +94,3 @@ def withdraw_claim(request: HttpRequest) -> HttpResponse:
     claims.cancel_claim(claim_id=claim_id, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Withdrawn"))
     return SeeOther(f"{page_url()}#accounts")
-
-
-def _show(request: HttpRequest, *, status: int = 200, claim_form: ClaimForm | None = None) -> HttpResponse:
-    page = page_of(request, time_travel.read_moment_param(request))
-    context = {
-        **page,
-        "live": page["story"] is not None and not page["is_past"],
-        "my_accounts": claims.list_my_accounts(actor=actor_of(request)),
-        "claim_form": claim_form or ClaimForm(),
-        "crumbs": [{"label": _("My priority")}],
-    }
-    return private(render(request, "pages/my_priority/priority.html", context, status=status))

@@ -13,122 +13,83 @@ from django.utils.translation import ngettext_lazy
 from apps.priorities.sentences import numbers
 from apps.priorities.sentences import path as walk
 
-_IN_ABOUT = _("At the recent pace, %(name)s is on target in about %(in_s)s.")
-_IN_BETWEEN = _("At the recent pace, %(name)s is on target in about %(in_s)s (%(soonest_s)s to %(latest_s)s).")
-_NOT_AT_THIS_PACE = _(
-    "Not at this pace: %(name)s takes %(share)s of the usage of %(parent)s, and its target is %(target)s."
-)
-_IF_IN_ABOUT = _("If %(name)s takes %(share)s of the usage of %(parent)s, it is on target in about %(in_s)s.")
-_IF_IN_BETWEEN = _(
-    "If %(name)s takes %(share)s of the usage of %(parent)s, it is on target in about %(in_s)s "
-    "(%(soonest_s)s to %(latest_s)s)."
-)
+_AROUND = _("%(name)s is on target around %(on)s.")
+_BETWEEN = _("%(name)s is on target around %(on)s (%(range)s).")
+_STAYS_OVER = _("%(name)s stays over target for more than %(horizon_s)s at the usual pace.")
+_IF_AROUND = _("If %(name)s takes %(share)s of the usage of %(parent)s, it is on target around %(on)s.")
+_IF_BETWEEN = _("If %(name)s takes %(share)s of the usage of %(parent)s, it is on target around %(on)s (%(range)s).")
 _IF_NOT = _("If %(name)s takes %(share)s of the usage of %(parent)s, it does not reach its target of %(target)s.")
 
 
 ANSWERS = {
-    "when.first": _("Now: no account is ahead of you. Your rank falls as your jobs run."),
-    "when.now": ngettext_lazy(
-        "Now: fair share puts %(n)s of %(of)s accounts ahead of you.",
-        "Now: fair share puts %(n)s of %(of)s accounts ahead of you.",
-        "count",
-    ),
-    "when.lead": _("Your lead shrinks until %(name)s is on target, around %(on)s."),
-    "when.lead_you": _("Your lead shrinks until you are on target, around %(on)s."),
-    "queue.first": _("Your first waiting job in %(scheduler)s is number %(position)s of %(of)s."),
-    "queue.by_fairshare": ngettext_lazy(
-        "%(n)s job is ahead of it only because of fair share.",
-        "%(n)s jobs are ahead of it only because of fair share.",
-        "count",
-    ),
-    "queue.not_by_fairshare": _("No job is ahead of it because of fair share: check age, size, partition and limits."),
-    "queue.no_place": ngettext_lazy(
-        "%(n)s job of yours waits in %(scheduler)s, without a place in its order.",
-        "%(n)s jobs of yours wait in %(scheduler)s, without a place in its order.",
-        "count",
-    ),
-    "queue.better": ngettext_lazy(
-        "%(n)s job of accounts ahead of you waits.", "%(n)s jobs of accounts ahead of you wait.", "count"
-    ),
-    "queue.no_better": _("No job of an account ahead of you waits."),
+    "when.now": _("Now. Your rank changes as jobs run."),
+    "when.lead": _("Now. Your lead shrinks until %(name)s is on target, around %(on)s."),
+    "when.lead_you": _("Now. Your lead shrinks until you are on target, around %(on)s."),
+    "when.stays_under": _("Now. At the usual pace %(name)s is under target for at least 90 days more."),
+    "when.stays_under_you": _("Now. At the usual pace you are under target for at least 90 days more."),
     "when.new_user": _("You are new here, and your rank is being computed. Check again in a moment."),
-    "when.unmapped": _("With the next recompute after an administrator has mapped the account."),
+    "when.unmapped": _("With the next recompute after the account is mapped."),
     "when.no_snapshot": _("After the next recompute, usually within a minute."),
     "when.above": _("The decisive level is above those visible to you."),
     "when.no_shares": _("Only shares of %(parent)s improve your rank."),
-    "when.equal": _("Your place changes with every job."),
+    "when.equal": _("No date: your place changes with every job."),
     "when.inherited": _(
         "Only the policy changes this: inside %(parent)s others have no own shares, and %(algorithm)s takes them first."
     ),
     "when.not_over": _("No date: your place improves as the jobs of others run."),
     "when.under_until": _(
-        "Your place improves as the jobs of others run. %(name)s stays under its target until around %(on)s at its "
-        "usual pace."
+        "Your place improves as the jobs of others run. %(name)s is under target until around %(on)s."
     ),
     "when.under_until_you": _(
-        "Your place improves as the jobs of others run. You stay under your target until around %(on)s at your usual "
-        "pace."
+        "Your place improves as the jobs of others run. You are under target until around %(on)s."
     ),
     "when.unknown": _("No date yet: recent usage is not known by day."),
-    "when.recovers": _("%(name)s is back on target around %(on)s at its usual pace."),
-    "when.recovers_between": _(
-        "%(name)s is back on target around %(on)s (%(earliest)s to %(latest)s) at its usual pace."
-    ),
-    "when.recovers_you": _("You are back on target around %(on)s at your usual pace."),
-    "when.recovers_between_you": _(
-        "You are back on target around %(on)s (%(earliest)s to %(latest)s) at your usual pace."
-    ),
+    "when.recovers": _("Around %(on)s, when %(name)s is back on target at the usual pace."),
+    "when.recovers_between": _("Around %(on)s (%(range)s), when %(name)s is back on target at the usual pace."),
+    "when.recovers_you": _("Around %(on)s, when you are back on target at the usual pace."),
+    "when.recovers_between_you": _("Around %(on)s (%(range)s), when you are back on target at the usual pace."),
     "when.quiet": _(
-        "%(on)s at the earliest, if %(name)s runs as little as in its quietest week (%(share)s of %(parent)s). "
-        "At its usual pace (%(other_share)s) not within 90 days."
+        "Not at the usual pace. Around %(on)s at the earliest, if %(name)s runs as little as in its quietest week."
     ),
-    "when.you_stop": _(
-        "%(on)s at the earliest, if you run nothing. At your usual pace (%(other_share)s of %(parent)s) not within "
-        "90 days."
+    "when.you_stop": _("Not at the usual pace. Around %(on)s at the earliest, if you run nothing."),
+    "when.later": _("No date within 90 days, even if %(name)s runs as little as in its quietest week."),
+    "when.not_soon": _("No date within 90 days: at the usual pace %(name)s is over target until then."),
+    "when.you_later": _("No date within 90 days, even if you run nothing."),
+    "when.nobody_runs": _("No date while nothing runs in %(parent)s: all usage decays alike."),
+    "queue.none": _("No jobs of yours are waiting in %(schedulers)s."),
+    "queue.first": ngettext_lazy(
+        "%(n)s job waits. It is number %(position)s of %(of)s in %(scheduler)s.",
+        "%(n)s jobs wait. The first is number %(position)s of %(of)s in %(scheduler)s.",
+        "count",
     ),
-    "when.later": _(
-        "Not within 90 days, even if %(name)s runs as little as in its quietest week (%(share)s of %(parent)s)."
+    "queue.ahead": ngettext_lazy(
+        "%(n)s job ahead (%(by_fairshare)s because of fair share).",
+        "%(n)s jobs ahead (%(by_fairshare)s because of fair share).",
+        "count",
     ),
-    "when.not_soon": _("Not within 90 days, if %(name)s runs as in recent days."),
-    "when.you_later": _("Not within 90 days, even if you run nothing."),
-    "when.nobody_runs": _("No date without usage in %(parent)s: all usage decays alike."),
-    "change.unmapped": _(
-        "%(policy)s doesn’t map %(account)s. Claim this account below, or send the name to your site’s "
-        "support; until then jobs have the fallback factor, %(factor)s."
+    "queue.no_place": ngettext_lazy(
+        "%(n)s job waits in %(scheduler)s, without a place in its order.",
+        "%(n)s jobs wait in %(scheduler)s, without a place in its order.",
+        "count",
     ),
+    "queue.unread": _("The queue of %(scheduler)s could not be read since %(at)s."),
+    "queue.never_read": _("The queue of %(scheduler)s has not been read yet."),
+    "change.unmapped": _("Ask your site’s support to map %(account)s."),
     "change.nothing_kept": _("%(policy)s had no usage then. Choose a later time."),
     "change.unranked": _(
         "Jobs of this entry have the fallback factor. Ask a manager of %(parent)s for your own entry."
     ),
-    "change.other_account": _(
-        "Submit under %(account)s if the job may run there: that account is at rank %(other_rank)s of %(of)s, "
-        "this one at %(rank)s."
-    ),
-    "change.ranked_account": _(
-        "Submit under %(account)s if the job may run there: that account is at rank %(other_rank)s of %(of)s."
-    ),
+    "change.other_account": _("Submit under %(account)s: rank %(other_rank)s."),
+    "change.until_mapped": _("Until then submit under %(account)s: rank %(other_rank)s."),
     "change.nothing": _("Nothing you need to do."),
-    "change.group": _(
-        "Less usage by %(name)s, or a larger share for it. Running less yourself helps only as much as it lowers the "
-        "total of %(name)s."
-    ),
-    "change.own_use": _("Postpone what is not urgent: your past usage decays, new usage counts in full."),
-    "change.nothing_ran": _("You have no usage in the window, so there is none to reduce."),
+    "change.nothing_yourself": _("Nothing you can do yourself."),
+    "change.group": _("Less use by %(name)s, or a larger share for it, helps. Ask a manager of %(name)s."),
+    "change.own_use": _("Postpone what isn’t urgent. Past usage halves every %(half_life_s)s."),
+    "change.own_use_decays": _("Postpone what isn’t urgent: new usage counts in full."),
     "change.shares": _("Ask a manager of %(parent)s for shares."),
-    "change.every_job": _("Every job: yours and those of others."),
-    "change.others": _("The jobs of others: they come first at the level of %(name)s."),
-    "trend.better": ngettext_lazy(
-        "%(n)s place better than last week (%(other_rank)s).",
-        "%(n)s places better than last week (%(other_rank)s).",
-        "count",
-    ),
-    "trend.worse": ngettext_lazy(
-        "%(n)s place worse than last week (%(other_rank)s).",
-        "%(n)s places worse than last week (%(other_rank)s).",
-        "count",
-    ),
-    "trend.same": _("The same as last week."),
-    "trend.best": _("Best in 30 days: %(rank)s on %(on)s."),
+    "trend.better": _("%(n)s better than a week ago (%(other_rank)s)"),
+    "trend.worse": _("%(n)s worse than a week ago (%(other_rank)s)"),
+    "trend.same": _("The same as a week ago"),
 }
 
 
@@ -189,18 +150,11 @@ FORECASTS = {
     "forecast.on_target": _("%(name)s is on target: it has %(actual)s of %(parent)s; target %(target)s."),
     "forecast.idle": _("%(name)s has no usage in the window; its target is %(target)s of %(parent)s."),
     "forecast.nothing_used": _("%(parent)s has no usage in the window."),
-    "forecast.recovers": _IN_BETWEEN,
-    "forecast.recovers_about": _IN_ABOUT,
-    "forecast.recovers_or_not": _(
-        "At the recent pace, %(name)s is back on target in about %(in_s)s, in %(soonest_s)s at the "
-        "earliest. If %(parent)s stays as quiet as on its quietest days, it takes more than "
-        "%(horizon_s)s or never happens."
-    ),
-    "forecast.recovers_at_best": _(
-        "If %(parent)s is as busy as on its busiest days, %(name)s is back on target in about %(soonest_s)s."
-    ),
-    "forecast.gives_way": _IN_BETWEEN,
-    "forecast.gives_way_about": _IN_ABOUT,
+    "forecast.recovers": _BETWEEN,
+    "forecast.recovers_about": _AROUND,
+    "forecast.recovers_or_not": _("%(name)s is on target around %(on)s, or much later if %(parent)s runs little."),
+    "forecast.gives_way": _BETWEEN,
+    "forecast.gives_way_about": _AROUND,
     "forecast.never_if_nobody_runs": _(
         "Without usage in %(parent)s nothing changes: all usage decays alike, and %(name)s stays at "
         "%(actual)s; target %(target)s."
@@ -209,12 +163,10 @@ FORECASTS = {
         "Without usage in %(parent)s nothing changes: all usage decays alike, and %(name)s stays at "
         "%(actual)s; target %(target)s, until its usage leaves the window of %(window_s)s."
     ),
-    "forecast.quiet_days": _(
-        "On most of these days %(parent)s had no usage, and then nothing changes: all usage decays alike."
-    ),
-    "forecast.not_at_this_pace": _NOT_AT_THIS_PACE,
-    "forecast.stays_under": _NOT_AT_THIS_PACE,
-    "forecast.not_within_horizon": _("%(name)s doesn’t return to its target within %(horizon_s)s at the recent pace."),
+    "forecast.quiet_days": _("On most days %(parent)s has no usage, and then nothing changes: all usage decays alike."),
+    "forecast.not_at_this_pace": _STAYS_OVER,
+    "forecast.not_within_horizon": _STAYS_OVER,
+    "forecast.stays_under": _("%(name)s stays under target for more than %(horizon_s)s at the usual pace."),
     "forecast.factor_goes": _(
         "The factor is %(factor)s now. At the pace of the last two weeks, it is %(week_factor)s in "
         "%(in_s)s and %(month_factor)s in %(horizon_s)s."
@@ -237,15 +189,14 @@ FORECASTS = {
 SCENARIO = "scenario."  # prefix of keys of forecasts with a hypothetical pace
 SCENARIOS = {
     "forecast.scenario": _("Scenario: %(name)s takes %(share)s of the usage of %(parent)s."),
-    "scenario.forecast.recovers": _IF_IN_BETWEEN,
-    "scenario.forecast.recovers_about": _IF_IN_ABOUT,
+    "scenario.forecast.recovers": _IF_BETWEEN,
+    "scenario.forecast.recovers_about": _IF_AROUND,
     "scenario.forecast.recovers_or_not": _(
-        "If %(name)s takes %(share)s of the usage of %(parent)s, it is back on target in about %(in_s)s, in "
-        "%(soonest_s)s at the earliest. If %(parent)s stays as quiet as on its quietest days, it takes more than "
-        "%(horizon_s)s or never happens."
+        "If %(name)s takes %(share)s of the usage of %(parent)s, it is on target around %(on)s, or much later if "
+        "%(parent)s runs little."
     ),
-    "scenario.forecast.gives_way": _IF_IN_BETWEEN,
-    "scenario.forecast.gives_way_about": _IF_IN_ABOUT,
+    "scenario.forecast.gives_way": _IF_BETWEEN,
+    "scenario.forecast.gives_way_about": _IF_AROUND,
     "scenario.forecast.not_at_this_pace": _IF_NOT,
     "scenario.forecast.stays_under": _IF_NOT,
     "scenario.forecast.not_within_horizon": _(
@@ -298,6 +249,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "other_rank": numbers.count,
     "n": numbers.count,
     "position": numbers.count,
+    "by_fairshare": numbers.count,
     "n_ahead": numbers.count,
     "n_siblings": numbers.count,
     "levels": numbers.count,
@@ -317,9 +269,11 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "parts": lambda values: f"({', '.join(map(str, values))})",
     "at": numbers.day_and_time,
     "since_at": numbers.day_and_time,
-    "on": numbers.day,
-    "earliest": numbers.day,
-    "latest": numbers.day,
+    "on": numbers.date,
+    "schedulers": numbers.either,
+    "half_life_s": numbers.span,
+    "siblings": numbers.count,
+    "kinds": numbers.kinds,
     "hours": numbers.amount,
     "shares": numbers.amount,
     "wished_shares": numbers.amount,
@@ -347,6 +301,8 @@ class Message:
             for name, value in self.values.items()
         }
         formatted |= self._percentages()
+        if "earliest" in self.values and "latest" in self.values:
+            formatted["range"] = numbers.dates(self.values["earliest"], self.values["latest"])
         formatted["count"] = int(self.values.get("n", self.values.get("n_siblings", 1)))
         return str(TEXTS[self.key] % formatted)
 

@@ -206,9 +206,29 @@ def day_and_time(at: datetime) -> str:
     return formats.date_format(timezone.localtime(at), "D j M Y, H:i")
 
 
-def day(at: datetime) -> str:
-    """Thu 26 Nov."""
-    return formats.date_format(timezone.localtime(at), "D j M")
+def date(at: datetime) -> str:
+    """27 December, in the zone of the page."""
+    return formats.date_format(timezone.localtime(at), "j F")
+
+
+def dates(first: datetime, last: datetime) -> str:
+    """8 to 18 December, or 24 December to 1 January: one month is named once."""
+    start, end = timezone.localtime(first), timezone.localtime(last)
+    is_one_month = (start.year, start.month) == (end.year, end.month)
+    shown = formats.date_format(start, "j" if is_one_month else "j F")
+    return _("%(first)s to %(last)s") % {"first": shown, "last": date(last)}
+
+
+def either(names: Sequence[str]) -> str:
+    """umea or luleå."""
+    *others, last = names
+    return _("%(first)s or %(last)s") % {"first": ", ".join(others), "last": last} if others else last
+
+
+def kinds(kind: str) -> str:
+    """Name of several entries of one kind; others, where the kind is unknown or mixed."""
+    names = {"vo": _("VOs"), "project": _("projects"), "group": _("groups")}
+    return names.get(kind, _("others"))
 
 
 def span(seconds: float) -> str:

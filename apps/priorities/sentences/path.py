@@ -24,12 +24,12 @@ _SOME_AHEAD = ngettext_lazy(
     "count",
 )
 _YOUR_FACTOR = _(
-    "Main effect on your factor: you used %(actual)s of %(parent)s; target %(target)s. It changes "
-    "from %(other_factor)s to %(factor)s."
+    "You used %(actual)s of %(parent)s; target %(target)s. This changes your factor most, from %(other_factor)s to "
+    "%(factor)s."
 )
 _GROUP_FACTOR = _(
-    "Main effect on your factor: %(name)s as a whole used %(actual)s of %(parent)s; target %(target)s. It changes "
-    "from %(other_factor)s to %(factor)s."
+    "%(name)s used %(actual)s of %(parent)s; target %(target)s. This changes your factor most, from %(other_factor)s "
+    "to %(factor)s."
 )
 _FACTOR_CHANGES = _(
     "This level changes the factor from %(other_factor)s to %(factor)s, and the ratio R from %(above)s to %(ratio)s."
@@ -196,7 +196,7 @@ VERDICTS = {
     "rank.none": _("It has no rank yet."),
     "rank.place": _("Rank %(rank)s of %(of)s."),
     "rank.decided": _("Rank %(rank)s of %(of)s. Decisive level: %(name)s."),
-    "rank.unmapped": _("%(policy)s has no entry for this account: schedulers receive the factor %(factor)s."),
+    "rank.unmapped": _("No rule maps this account to an entry. Its jobs get the neutral factor %(factor)s."),
     "rank.no_snapshot": _("%(policy)s has no priorities yet."),
     "verdict.only": _("You are the only one: rank 1 of 1"),
     "verdict.near": _("Near the front: rank %(rank)s of %(of)s"),
@@ -205,130 +205,160 @@ VERDICTS = {
     "verdict.behind": _("Behind most: rank %(rank)s of %(of)s"),
     "verdict.unranked": _("Not ranked"),
     "verdict.new_user": _("Being computed"),
-    "verdict.unmapped": _("No entry in %(policy)s"),
+    "verdict.unmapped": _("%(account)s is not in %(policy)s"),
     "verdict.no_snapshot": _("No priorities yet"),
     "verdict.nothing_kept": _("No data for that time"),
+    "reason.you_good_of_under": _(
+        "You used %(actual)s of %(parent)s, less than the target of %(target)s, "
+        "so you go before %(siblings)s of %(n_siblings)s colleagues."
+    ),
     "reason.you_good_under": ngettext_lazy(
-        "Main reason: you used %(actual)s of %(parent)s, less than your target of %(target)s, "
-        "so you go before %(n)s account at this level.",
-        "Main reason: you used %(actual)s of %(parent)s, less than your target of %(target)s, "
-        "so you go before %(n)s accounts at this level.",
+        "You used %(actual)s of %(parent)s, less than the target of %(target)s, so you go before %(n)s account.",
+        "You used %(actual)s of %(parent)s, less than the target of %(target)s, so you go before %(n)s accounts.",
         "count",
     ),
-    "reason.group_good_under": ngettext_lazy(
-        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, less than its target of %(target)s, "
-        "so you go before %(n)s account at this level.",
-        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, less than its target of %(target)s, "
-        "so you go before %(n)s accounts at this level.",
-        "count",
+    "reason.you_good_of_on": _(
+        "You used %(actual)s of %(parent)s, on the target of %(target)s, "
+        "and you go before %(siblings)s of %(n_siblings)s colleagues."
     ),
     "reason.you_good_on": ngettext_lazy(
-        "Main reason: you used %(actual)s of %(parent)s, on your target of %(target)s, "
-        "and you go before %(n)s account at this level.",
-        "Main reason: you used %(actual)s of %(parent)s, on your target of %(target)s, "
-        "and you go before %(n)s accounts at this level.",
+        "You used %(actual)s of %(parent)s, on the target of %(target)s, and you go before %(n)s account.",
+        "You used %(actual)s of %(parent)s, on the target of %(target)s, and you go before %(n)s accounts.",
         "count",
     ),
-    "reason.group_good_on": ngettext_lazy(
-        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, on its target of %(target)s, "
-        "and you go before %(n)s account at this level.",
-        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, on its target of %(target)s, "
-        "and you go before %(n)s accounts at this level.",
-        "count",
+    "reason.you_good_of_over": _(
+        "You used %(actual)s of %(parent)s, more than the target of %(target)s, "
+        "but you still go before %(siblings)s of %(n_siblings)s colleagues."
     ),
     "reason.you_good_over": ngettext_lazy(
-        "Main reason: you used %(actual)s of %(parent)s, more than your target of %(target)s, "
-        "but you still go before %(n)s account at this level.",
-        "Main reason: you used %(actual)s of %(parent)s, more than your target of %(target)s, "
-        "but you still go before %(n)s accounts at this level.",
+        "You used %(actual)s of %(parent)s, more than the target of %(target)s, but you still go before %(n)s account.",
+        "You used %(actual)s of %(parent)s, more than the target of %(target)s, "
+        "but you still go before %(n)s accounts.",
         "count",
     ),
-    "reason.group_good_over": ngettext_lazy(
-        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, more than its target of %(target)s, "
-        "but you still go before %(n)s account at this level.",
-        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, more than its target of %(target)s, "
-        "but you still go before %(n)s accounts at this level.",
+    "reason.you_bad_of_over": ngettext_lazy(
+        "You used %(actual)s of %(parent)s, more than the target of %(target)s, "
+        "so %(siblings)s of %(n_siblings)s colleagues goes before you.",
+        "You used %(actual)s of %(parent)s, more than the target of %(target)s, "
+        "so %(siblings)s of %(n_siblings)s colleagues go before you.",
         "count",
     ),
     "reason.you_bad_over": ngettext_lazy(
-        "Main reason: you used %(actual)s of %(parent)s, more than your target of %(target)s, "
-        "so %(n)s account goes before you at this level.",
-        "Main reason: you used %(actual)s of %(parent)s, more than your target of %(target)s, "
-        "so %(n)s accounts go before you at this level.",
+        "You used %(actual)s of %(parent)s, more than the target of %(target)s, so %(n)s account goes before you.",
+        "You used %(actual)s of %(parent)s, more than the target of %(target)s, so %(n)s accounts go before you.",
         "count",
     ),
-    "reason.group_bad_over": ngettext_lazy(
-        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, more than its target of %(target)s, "
-        "so %(n)s account goes before you at this level.",
-        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, more than its target of %(target)s, "
-        "so %(n)s accounts go before you at this level.",
+    "reason.you_bad_of_on": ngettext_lazy(
+        "You used %(actual)s of %(parent)s, on the target of %(target)s, "
+        "but %(siblings)s of %(n_siblings)s colleagues goes before you.",
+        "You used %(actual)s of %(parent)s, on the target of %(target)s, "
+        "but %(siblings)s of %(n_siblings)s colleagues go before you.",
         "count",
     ),
     "reason.you_bad_on": ngettext_lazy(
-        "Main reason: you used %(actual)s of %(parent)s, on your target of %(target)s, "
-        "but %(n)s account goes before you at this level.",
-        "Main reason: you used %(actual)s of %(parent)s, on your target of %(target)s, "
-        "but %(n)s accounts go before you at this level.",
+        "You used %(actual)s of %(parent)s, on the target of %(target)s, but %(n)s account goes before you.",
+        "You used %(actual)s of %(parent)s, on the target of %(target)s, but %(n)s accounts go before you.",
         "count",
     ),
-    "reason.group_bad_on": ngettext_lazy(
-        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, on its target of %(target)s, "
-        "but %(n)s account goes before you at this level.",
-        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, on its target of %(target)s, "
-        "but %(n)s accounts go before you at this level.",
+    "reason.you_bad_of_under": ngettext_lazy(
+        "You used %(actual)s of %(parent)s, less than the target of %(target)s, "
+        "but %(siblings)s of %(n_siblings)s colleagues goes before you.",
+        "You used %(actual)s of %(parent)s, less than the target of %(target)s, "
+        "but %(siblings)s of %(n_siblings)s colleagues go before you.",
         "count",
     ),
     "reason.you_bad_under": ngettext_lazy(
-        "Main reason: you used %(actual)s of %(parent)s, less than your target of %(target)s, "
-        "but %(n)s account goes before you at this level.",
-        "Main reason: you used %(actual)s of %(parent)s, less than your target of %(target)s, "
-        "but %(n)s accounts go before you at this level.",
+        "You used %(actual)s of %(parent)s, less than the target of %(target)s, but %(n)s account goes before you.",
+        "You used %(actual)s of %(parent)s, less than the target of %(target)s, but %(n)s accounts go before you.",
         "count",
+    ),
+    "reason.group_good_of_under": _(
+        "%(name)s used %(actual)s of %(parent)s, less than the target of %(target)s, "
+        "so you go before users of %(siblings)s of %(n_siblings)s %(kinds)s."
+    ),
+    "reason.group_good_under": ngettext_lazy(
+        "%(name)s used %(actual)s of %(parent)s, less than the target of %(target)s, so you go before %(n)s account.",
+        "%(name)s used %(actual)s of %(parent)s, less than the target of %(target)s, so you go before %(n)s accounts.",
+        "count",
+    ),
+    "reason.group_good_of_on": _(
+        "%(name)s used %(actual)s of %(parent)s, on the target of %(target)s, "
+        "and you go before users of %(siblings)s of %(n_siblings)s %(kinds)s."
+    ),
+    "reason.group_good_on": ngettext_lazy(
+        "%(name)s used %(actual)s of %(parent)s, on the target of %(target)s, and you go before %(n)s account.",
+        "%(name)s used %(actual)s of %(parent)s, on the target of %(target)s, and you go before %(n)s accounts.",
+        "count",
+    ),
+    "reason.group_good_of_over": _(
+        "%(name)s used %(actual)s of %(parent)s, more than the target of %(target)s, "
+        "but you still go before users of %(siblings)s of %(n_siblings)s %(kinds)s."
+    ),
+    "reason.group_good_over": ngettext_lazy(
+        "%(name)s used %(actual)s of %(parent)s, more than the target of %(target)s, "
+        "but you still go before %(n)s account.",
+        "%(name)s used %(actual)s of %(parent)s, more than the target of %(target)s, "
+        "but you still go before %(n)s accounts.",
+        "count",
+    ),
+    "reason.group_bad_of_over": _(
+        "%(name)s used %(actual)s of %(parent)s, more than the target of %(target)s, "
+        "so users of %(siblings)s of %(n_siblings)s %(kinds)s go before you."
+    ),
+    "reason.group_bad_over": ngettext_lazy(
+        "%(name)s used %(actual)s of %(parent)s, more than the target of %(target)s, so %(n)s account goes before you.",
+        "%(name)s used %(actual)s of %(parent)s, more than the target of %(target)s, so %(n)s accounts go before you.",
+        "count",
+    ),
+    "reason.group_bad_of_on": _(
+        "%(name)s used %(actual)s of %(parent)s, on the target of %(target)s, "
+        "but users of %(siblings)s of %(n_siblings)s %(kinds)s go before you."
+    ),
+    "reason.group_bad_on": ngettext_lazy(
+        "%(name)s used %(actual)s of %(parent)s, on the target of %(target)s, but %(n)s account goes before you.",
+        "%(name)s used %(actual)s of %(parent)s, on the target of %(target)s, but %(n)s accounts go before you.",
+        "count",
+    ),
+    "reason.group_bad_of_under": _(
+        "%(name)s used %(actual)s of %(parent)s, less than the target of %(target)s, "
+        "but users of %(siblings)s of %(n_siblings)s %(kinds)s go before you."
     ),
     "reason.group_bad_under": ngettext_lazy(
-        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, less than its target of %(target)s, "
-        "but %(n)s account goes before you at this level.",
-        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, less than its target of %(target)s, "
-        "but %(n)s accounts go before you at this level.",
+        "%(name)s used %(actual)s of %(parent)s, less than the target of %(target)s, "
+        "but %(n)s account goes before you.",
+        "%(name)s used %(actual)s of %(parent)s, less than the target of %(target)s, but %(n)s accounts go before you.",
         "count",
     ),
+    "reason.used_less": _("They used less of their target."),
+    "reason.used_more": _("They used more of their target."),
     "reason.good_rule": _(
-        "Main reason: others are equal to %(name)s inside %(parent)s, and %(algorithm)s takes you before %(n)s of them."
+        "Others are equal to %(name)s inside %(parent)s, and %(algorithm)s takes you before %(n)s of them."
     ),
     "reason.tied": ngettext_lazy(
         "All others share your rank, but %(n)s is ahead.", "All others share your rank, but %(n)s are ahead.", "count"
     ),
     "reason.new_user": _("You are new in %(name)s: the rank is that of a new member without usage."),
     "reason.you_listed": _(
-        "Main reason: others are equal to you inside %(parent)s, and %(algorithm)s takes them first by its own rule."
+        "Others are equal to you inside %(parent)s, and %(algorithm)s takes them first by its own rule."
     ),
     "reason.group_listed": _(
-        "Main reason: others are equal to %(name)s inside %(parent)s, and %(algorithm)s takes them first "
-        "by its own rule."
+        "Others are equal to %(name)s inside %(parent)s, and %(algorithm)s takes them first by its own rule."
     ),
-    "reason.inherited": _(
-        "Main reason: inside %(parent)s others have no own shares, and %(algorithm)s takes them first."
-    ),
+    "reason.inherited": _("Inside %(parent)s others have no own shares, and %(algorithm)s takes them first."),
     "reason.you_ended": _(
-        "Main reason: others are equal to you inside %(parent)s. The levels below decide, where yours "
-        "counts as on target."
+        "Others are equal to you inside %(parent)s. The levels below decide, where yours counts as on target."
     ),
     "reason.group_ended": _(
-        "Main reason: others inside %(parent)s are equal to %(name)s, and to you on all your levels. The levels below "
+        "Others inside %(parent)s are equal to %(name)s, and to you on all your levels. The levels below "
         "decide, where yours counts as on target."
     ),
     "reason.no_own_shares": _(
-        "Main reason: you have no shares of your own inside %(parent)s. You count there as on target, "
-        "and others come first."
+        "You have no shares of your own inside %(parent)s. You count there as on target, and others come first."
     ),
     "reason.no_level": _("Neither you nor the entries above you have their own shares: there is no level to compare."),
     "reason.above": _("The main reason is at a level above those visible to you."),
     "reason.alone": _("There are no other ranks to compare."),
     "reason.equal": _("All ranks are equal: no level decides."),
-    "own.over": _("Your own usage inside %(parent)s is above your target."),
-    "own.under": _("Your own usage inside %(parent)s is below your target."),
-    "own.idle": _("You had no usage in the window."),
-    "own.on": _("Your own usage inside %(parent)s is on target."),
     "fresh.behind": _("These numbers may be outdated: %(problems)s."),
     "number.fallback": _NOT_RANKED,
     "number.unranked": _NOT_RANKED,

@@ -16,6 +16,8 @@ ROWS = [
     # The first steps: administrators alone (not begun)
     Row("me/priority/_forecast", "/me/priority/_forecast?policy=grid&entry={alice}",
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
+    Row("me/priority/_forecast_levels", "/me/priority/_forecast_levels?policy=grid&entry={alice}",
+        "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
     Row("me/priority/_whatif", "/me/priority/_whatif?policy=grid&entry={alice}&core_h=100",
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
     Row("me/priority/_submit", "/me/priority/_submit?policy=grid&entry={alice}&job_core_h=100",

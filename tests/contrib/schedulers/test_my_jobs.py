@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from apps.core import clock
 from tests.contrib.schedulers.reports import job, report
 from tests.pages.page import read, with_cards
 from tests.rest_site import Caller
@@ -30,30 +32,47 @@ def test_jobs_that_the_agent_lists_wait(reported: dict[str, Any], connected: Sit
     (mine,) = alice.get("me").json()["accounts"]
     queue = {one["key"]: one["values"] for one in mine["when"] if one["key"].startswith("queue.")}
     assert queue["queue.first"] | {"n": 1} == {"n": 1, "position": 4, "of": 6, "scheduler": "c1"}
-    assert queue["queue.by_fairshare"] == {"n": 3}
+    assert queue["queue.ahead"] == {"n": 3, "by_fairshare": 3}
+    assert row["held_by"] == "fair share"
     client = sign_in(Client(), connected.alice)
     page = with_cards(client, read(client.get("/me/priority/")))
-    assert page.texts("#waiting-jobs tbody th") == ["101"]
+    assert page.texts("#waiting-jobs tbody th a") == ["101"]
     assert not page.has('[data-testid="no-waiting"]')
-    assert {"queue.first", "queue.by_fairshare"} <= set(page.values("data-key", ".answers"))
+    assert "1 job waits. It is number 4 of 6 in c1. 3 jobs ahead (3 because of fair share)." in page.text(
+        "#waiting-jobs footer"
+    )
 
 
-def test_without_own_jobs_those_of_better_accounts_are_counted(agent: Caller, connected: Site, alice: Caller) -> None:
+def test_without_own_jobs_the_listed_queue_is_named(agent: Caller, connected: Site, alice: Caller) -> None:
     queue = [job("1", "bob"), job("2", "carol", "biology"), job("3", "ghost", "nowhere")]
     assert agent.post("schedulers/c1/passes", report(queue=queue)).status_code == 200
-    (mine,) = alice.get("me").json()["accounts"]
-    assert mine["rank"] == 3
-    assert [(one["key"], one["values"]) for one in mine["when"]][-1] == ("queue.better", {"n": 2})
+    (line,) = alice.get("me").json()["accounts"]
+    assert line["when"][-1]["text"] == "No jobs of yours are waiting in c1."
     client = sign_in(Client(), connected.alice)
     page = with_cards(client, read(client.get("/me/priority/")))
     assert "c1" in page.text('[data-testid="no-waiting"]')
+
+
+def test_a_queue_that_is_not_read_is_an_error_with_its_time_and_never_none(
+    agent: Caller, connected: Site, alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert agent.post("schedulers/c1/passes", report(queue=[job("1", "bob")])).status_code == 200
+    monkeypatch.setenv(clock.VARIABLE, (clock.now() + timedelta(hours=2)).isoformat())
+    (line,) = alice.get("me").json()["accounts"]
+    assert [one["key"] for one in line["when"] if one["key"].startswith("queue.")] == ["queue.unread"]
+    (unread,) = alice.get("me/waiting-jobs?policy=grid").json()["unread"]
+    assert (unread["scheduler"], unread["read_at"] is None) == ("c1", False)
+    client = sign_in(Client(), connected.alice)
+    page = with_cards(client, read(client.get("/me/priority/")))
+    assert page.has('#waiting-jobs [data-testid="unread"] time')
+    assert not page.has('[data-testid="no-waiting"]')
 
 
 def test_a_held_job_has_no_place(agent: Caller, alice: Caller) -> None:
     held = [job("1", "alice", state="held", reason="JobHeldUser"), job("2", "bob")]
     assert agent.post("schedulers/c1/passes", report(queue=held)).status_code == 200
     (row,) = alice.get("me/waiting-jobs?policy=grid").json()["jobs"]
-    assert (row["position"], row["is_held"]) == (None, True)
+    assert (row["position"], row["is_held"], row["held_by"]) == (None, True, "own hold")
     (mine,) = alice.get("me").json()["accounts"]
     assert [one["key"] for one in mine["when"]][-1] == "queue.no_place"
 

@@ -210,10 +210,10 @@ def test_no_job_is_ahead_of_a_held_one(agent: Caller, manager: Caller, change: d
     ("ahead", "change", "text"),
     [
         (0, {}, "No job is ahead of it."),
-        (1, {}, "1 job is ahead of it in batch, 1 because of fair share."),
-        (2, {}, "2 jobs are ahead of it in batch, 2 because of fair share."),
-        (2, {"reason": "Dependency"}, "2 jobs are ahead of it in batch."),
-        (2, {"terms": None}, "2 jobs are ahead of it in batch."),
+        (1, {}, "1 job ahead in batch (1 because of fair share)."),
+        (2, {}, "2 jobs ahead in batch (2 because of fair share)."),
+        (2, {"reason": "Dependency"}, "2 jobs ahead in batch."),
+        (2, {"terms": None}, "2 jobs ahead in batch."),
     ],
 )
 def test_every_face_says_one_sentence_on_the_jobs_ahead(
@@ -402,7 +402,8 @@ def test_the_page_shows_the_parts_and_the_verdict(connected: Site, agent: Caller
     send(agent, job("101", site=10, reason="<b>"), job("1", "bob", site=60))
     sign_in(client, connected.alice)
     card = read(client.get("/me/priority/_waiting?policy=grid", headers={"HX-Request": "true"}))
-    assert card.one("#waiting-jobs footer a").attributes["href"] == "/policy/grid/jobs/why/"
+    why = "/policy/grid/jobs/why/101/?scheduler=c1"
+    assert card.each("#waiting-jobs tbody a", "href") == [why, why]
     listed = read(client.get("/policy/grid/jobs/why/"))
     assert listed.texts("[data-testid=job] a") == ["101"]
     page = read(client.get("/policy/grid/jobs/why/101/"))

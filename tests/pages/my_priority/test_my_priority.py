@@ -32,9 +32,10 @@ WHY = "/me/priority/_why"
 OF_NOW = (
     '[data-testid="when"]',
     '[data-testid="changes"]',
-    'section[aria-labelledby="charges-title"]',
+    "#charges",
     ".seen",
     "#accounts",
+    "#back",
 )
 pytestmark = pytest.mark.django_db
 
@@ -81,24 +82,55 @@ def second_account(grid: Grid, user: str, vo: str, cores: int) -> None:
 
 def test_the_page_shows_rank_reason_and_advice(grid: Grid) -> None:
     page = page_of(signed_in(grid.alice))
-    assert page.text(".walk li.decides")  # the main reason
+    assert page.text(".lv li.decides")  # the level that explains the rank
     for part in (*OF_NOW, '[data-testid="scheduler-number"]', '[data-testid="only-fairshare"]', "#back-day"):
         assert page.has(part), part
-    answers = page.values("data-key", ".answers")
-    assert [key.split(".")[0] for key in answers] == ["reason", "own", "when", "change"]
+    answers = page.values("data-key", ".qa")
+    assert list(dict.fromkeys(key.split(".")[0] for key in answers)) == ["reason", "when", "change"]
 
 
-def test_every_account_is_listed_best_first_and_can_be_chosen(grid: Grid) -> None:
+def test_every_account_can_be_chosen_from_the_list_of_the_page(grid: Grid) -> None:
     second_account(grid, "bob", "atlas", 1)
     client = signed_in(grid.alice)
     page = page_of(client)
-    assert page.item("n-accounts").attributes["data-value"] == "2"
-    assert page.texts("#others th .mono") == ["cluster-a:bob", "cluster-a:alice"]
-    rows = get(client, "/me/priority/_accounts", htmx=True).context["others"]
-    ranks = [other.priority.rank for other in rows]
-    assert ranks == sorted(ranks)
-    assert page.text(".verdict b.mono") == "cluster-a:bob"
-    assert page_of(client, account="alice", namespace="cluster-a").text(".verdict b.mono") == "cluster-a:alice"
+    assert page.texts("[data-testid=accounts] option") == ["atlas / bob", "atlas / alice"]
+    assert page.text("[data-testid=accounts] option[selected]") == "atlas / bob"
+    other = page.each("[data-testid=accounts] option", "value")[1]
+    answer = get(client, shown=other)
+    assert answer.status_code == 303
+    assert page_of(client, answer["Location"]).text("[data-testid=accounts] option[selected]") == "atlas / alice"
+    assert page.texts("#submit tbody th small") == ["cluster-a:bob, shown on this page", "cluster-a:alice"]
+
+
+def test_an_unmapped_account_says_what_to_do_and_has_no_rank(grid: Grid) -> None:
+    Account.objects.create(namespace="cluster-a", user_name="kberg2", person=grid.alice, first_seen_at=grid.at)
+    client = signed_in(grid.alice)
+    page = page_of(client)
+    assert page.texts("[data-testid=accounts] option")[-1] == "cluster-a:kberg2 (not mapped)"
+    page = page_of(client, account="kberg2", namespace="cluster-a")
+    assert page.one("#verdict").attributes["data-key"] == "verdict.unmapped"
+    assert page.values("data-key", ".qa") == [
+        "rank.unmapped",
+        "when.unmapped",
+        "change.unmapped",
+        "change.until_mapped",
+    ]
+    assert page.texts("#submit tbody th small") == ["cluster-a:alice"]
+    assert page.has("#waiting-jobs")
+    assert page.has("#accounts")
+    for part in ("#path", "#forecast", "#trend", "[data-testid=strip]"):
+        assert not page.has(part), part
+
+
+def test_secondary_cards_are_closed_and_each_is_one_fragment(grid: Grid) -> None:
+    page = read(get(signed_in(grid.alice)))
+    closed = page.all("#more li > details")
+    assert len(closed) >= 6
+    for each in closed:
+        assert "open" not in each.attributes
+        assert len(each.css("[data-card]")) == 1
+    triggers = page.each("#more [data-card]", "hx-trigger")
+    assert not [trigger for trigger in triggers if "load" in str(trigger)]
 
 
 def test_a_past_instant_has_its_time_bar_and_no_current_numbers(grid: Grid) -> None:
@@ -146,8 +178,8 @@ def test_another_user_is_compared_with_what_would_reverse_the_order(grid: Grid) 
     assert page_of(client, WHY, htmx=True, who="xyzzy").has('[data-testid="nobody-found"]')
 
 
-CARDS = ("_trend", "_figure/rank", "_charges", "_accounts", "_viewers", "_why")
-CARDS_OF_PLUGINS = ("_whatif", "_submit", "_waiting")
+CARDS = ("_trend", "_figure/rank", "_charges", "_accounts", "_viewers", "_why", "_back", "_details")
+CARDS_OF_PLUGINS = ("_whatif", "_submit", "_waiting", "_forecast", "_forecast_levels")
 
 
 def account_of(grid: Grid) -> dict[str, Any]:
@@ -165,9 +197,9 @@ def test_a_card_opened_without_scripts_is_a_page_that_leads_back(grid: Grid, car
     opened = get(client, path, **account_of(grid))
     assert opened["Cache-Control"] == "private, no-store"
     (back,) = read(opened).each(".page-head a", "href")
-    assert page_of(client, back).text(".verdict b.mono") == "cluster-a:alice"
+    assert page_of(client, back).text("[data-testid=shown-account]") == "atlas / alice"
     for form in read(opened).all("main form"):
-        assert str(form.attributes["action"]).startswith(PAGE)
+        assert str(form.attributes.get("action") or PAGE).startswith(("/me/", "#"))
 
 
 def test_the_page_waits_for_no_card_and_names_each(grid: Grid) -> None:
@@ -278,7 +310,7 @@ def test_an_open_policy_is_labelled(grid: Grid) -> None:
 
 def test_a_user_without_an_entry_sees_what_to_do(grid: Grid) -> None:
     page = page_of(signed_in(User.objects.create_user("zoe")))
-    assert page.one("#verdict").attributes["data-key"] == "unmapped"
+    assert page.one("#verdict").attributes["data-key"] == "no_account"
     assert page.has('#accounts details form[action^="/me/accounts/claim/"] #id_user_name')
 
 

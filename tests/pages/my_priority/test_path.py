@@ -63,7 +63,6 @@ def test_the_verdict_names_rank_and_deciding_level() -> None:
     facts = {"name": "VO-A", "parent": "SweGrid", "actual": 0.382, "target": 0.30}
     assert story.verdict.heading == build_message("verdict.behind", rank=67, of=69)
     assert story.verdict.reason == (build_message("reason.group_bad_over", **facts, n=66),)
-    assert story.verdict.own == build_message("own.on", parent="VO-A")
 
 
 def test_each_level_is_one_sentence_with_over_or_under_and_no_ratio() -> None:
@@ -98,7 +97,6 @@ def test_own_usage_is_the_reason_if_the_last_level_decides() -> None:
     story = build_account_explanation(replace(MINE, walk=steps, deciding=1))
     facts = {"name": "dholm", "parent": "VO-A", "actual": 0.60, "target": 0.25}
     assert story.verdict.reason == (build_message("reason.you_bad_over", **facts, n=66),)
-    assert story.verdict.own is None
 
 
 def test_no_deciding_level_and_no_rank_have_their_own_sentences() -> None:

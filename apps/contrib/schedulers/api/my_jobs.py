@@ -24,12 +24,13 @@ class WaitingFilterSerializer(serializers.Serializer[Any]):
 
 WaitingJobsSerializer = record_serializer(
     WaitingJobs,
-    only="n_mine n_all seen_at listed_by silent jobs",
+    only="n_mine n_all seen_at listed_by unread silent jobs",
     texts={
         "n_mine": "Number of the caller's waiting jobs",
         "n_all": "Number of all jobs that wait in the same sources",
         "seen_at": "Time of the oldest queue listing used",
         "listed_by": "Schedulers and sources that list waiting jobs",
+        "unread": "Schedulers whose agent doesn't list its queue now: jobs may be missing",
         "silent": "Sources that list no running or waiting job",
         "jobs": "Best first, at most 100",
     },

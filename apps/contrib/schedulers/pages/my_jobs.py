@@ -7,22 +7,23 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from apps.contrib.schedulers.my_jobs import list_my_waiting_jobs
-from apps.contrib.schedulers.selectors import has_queue
+from apps.contrib.schedulers.my_jobs import list_my_waiting_jobs, listed_queue
 from apps.core import clock
+from apps.explain.verdict import queue_messages
 from apps.pages.my_priority.cards import MyCard, answer_card
 from apps.web.shell.requests import actor_of
 
 CARDS = (
     MyCard(
         place="jobs",
-        order=50,
+        order=10,
         route="my-waiting-jobs",
         anchor="waiting-jobs",
-        title=gettext_lazy("Waiting jobs"),
+        title=gettext_lazy("Place in queue"),
         height="jobs",
         is_early=True,
         follows_numbers=True,
+        of_unmapped=True,
     ),
 )
 
@@ -32,5 +33,5 @@ def waiting_jobs(request: HttpRequest) -> HttpResponse:
     """The reader's waiting jobs in a policy, best first."""
     policy = request.GET.get("policy", "")
     jobs = list_my_waiting_jobs(policy_slug=policy, actor=actor_of(request), at=clock.now())
-    context = {"waiting_jobs": jobs, "has_queue": has_queue(policy), "policy_slug": policy}
-    return answer_card(request, "contrib/schedulers/_my_waiting_jobs.html", context, title=_("Waiting jobs"))
+    context = {"waiting_jobs": jobs, "queue": queue_messages(listed_queue(jobs)), "policy_slug": policy}
+    return answer_card(request, "contrib/schedulers/_my_waiting_jobs.html", context, title=_("Place in queue"))

@@ -15,7 +15,7 @@ from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, come
-from tests.browser.test_my_priority import OWN_USAGE
+from tests.browser.test_my_priority import OWN_USAGE, open_more
 from tests.instants import AT
 from tests.pages.grid import SLUG, Grid
 
@@ -43,6 +43,8 @@ def test_what_if_is_unchanged_until_input(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in("alice")
     page = window.go("/me/priority/")
+    open_more(page, "what-if")
+    come(page, "#later-what-if")
     slide = page.locator("#what-if-target-slide")
     assert slide.evaluate("(one) => one.value !== one.defaultValue"), "between two steps"
     field = page.locator("#what-if-target")
@@ -56,6 +58,7 @@ def test_a_card_that_fails_says_so_in_its_place_and_is_asked_for_again(grid: Gri
     page.route("**/_whatif?*", lambda route: route.fulfill(status=503, body="busy"))
     page.route("**/_submit?*", lambda route: route.abort())
     window.go("/me/priority/")
+    open_more(page, "what-if")
     for place in (card, "#later-submit"):
         expect(page.locator(f"{place} .failed")).to_be_visible()
         expect(page.locator(f"{place} .wait")).to_be_hidden()
@@ -77,6 +80,8 @@ def test_a_recompute_appears_automatically_in_heading_and_figures(
     window.go("/me/priority/")
     figure = "#fig-forecast"
     come(page, "#later-forecast")
+    open_more(page, "details")
+    come(page, "#later-details")
     page.locator(figure).scroll_into_view_if_needed()
     page.wait_for_selector(f"{figure}[data-drawn='']")
     usage, tag = page.inner_text(OWN_USAGE), page.get_attribute(figure, "data-tag")

@@ -21,7 +21,7 @@ def test_a_self_read_token_is_sufficient(computed: Site) -> None:
     (line,) = me["accounts"]
     assert (line["account"], line["policy"], line["entry"]) == ("alice", "grid", "/physics/alice")
     assert (line["rank"], line["of"], line["error"]) == (3, 3, None)
-    assert [one["key"] for one in line["sentences"]] == ["verdict.behind", "reason.group_bad_over", "own.over"]
+    assert [one["key"] for one in line["sentences"]] == ["verdict.behind", "reason.group_bad_over"]
     assert line["sentence"].startswith(f"{line['sentences'][0]['text']}. {line['sentences'][1]['text']}")
     assert caller.get("me/explain").json()["accounts"][0]["entry"] == "/physics/alice"
 
@@ -37,7 +37,7 @@ def test_every_sentence_has_key_values_and_text(computed: Site) -> None:
     (found,) = Caller(user=computed.alice).get("me/explain").json()["accounts"]
     levels = [one for step in found["steps"] for one in step["sentences"]]
     collected = [*found["sentences"], *found["when"], *found["changes"], found["number"], *levels]
-    kinds = {"verdict", "reason", "own", "when", "change", "number", "walk", "ahead"}
+    kinds = {"verdict", "reason", "when", "change", "number", "walk", "ahead"}
     assert {one["key"].split(".")[0] for one in collected} == kinds
     assert all(set(one) == {"key", "values", "text"} and "%(" not in one["text"] for one in collected)
     physics, alice = found["steps"]
