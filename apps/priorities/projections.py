@@ -14,6 +14,7 @@ from apps.priorities.selectors.rows import PolicyView
 
 Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
 HORIZON_DAYS = 90  # a later date is too uncertain to plan with
+NEXT_DAYS = 30
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Projection:
     latest_at: datetime | None
     usual_share: float
     curve: Callable[[int], Sequence[CurvePoint]]
+
+    @property
+    def next_days(self) -> Sequence[CurvePoint]:
+        """The curve of the next NEXT_DAYS days."""
+        return self.curve(NEXT_DAYS)
 
 
 def projections_of(view: PolicyView, uids: Sequence[UUID]) -> Mapping[UUID, Projection]:

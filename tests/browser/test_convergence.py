@@ -1,8 +1,7 @@
-"""Convergence in a browser: both themes, three widths, the keyboard, and without scripts."""
+"""Convergence in a browser: both themes, three widths, and without scripts."""
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from math import sin
 
@@ -21,7 +20,7 @@ N_DAYS = 60
 
 @pytest.fixture
 def wide_grid(long_grid: Grid, transactional_db: None) -> Grid:
-    """Thirty members below biomed, so that there are several pages of panels."""
+    """Thirty members below biomed, so that a section has several pages."""
     return long_grid
 
 
@@ -50,54 +49,42 @@ def made(wide_grid: Grid, monkeypatch: pytest.MonkeyPatch) -> HandMade:
 
 @pytest.mark.deep
 @at_widths
-def test_the_panels_fit_and_are_accessible_in_both_themes(
-    made: HandMade, wide_grid: Grid, visit: Open, width: int
-) -> None:
+def test_the_page_fits_and_is_accessible(made: HandMade, wide_grid: Grid, visit: Open, width: int) -> None:
     window = visit(width=width)
     window.sign_in()
-    page = window.go(f"{PAGE}?days=90")
+    page = window.go(f"{PAGE}?range=90&section=rest&compare=1")
     expect(page.locator("h1")).to_contain_text("3")
-    for panel in page.locator(".panel-plot").all():
-        panel.scroll_into_view_if_needed()
-    expect(page.locator(".panel-plot .fig-wait")).to_have_count(0)
+    expect(page.locator(".course-plot .fig-live.is-shown")).to_have_count(1, timeout=20_000)
     window.look()
-    biomed = wide_grid.uid("/biomed")
-    page = window.go(f"/policy/{SLUG}/n/{biomed}/biomed/convergence/?days=90")
-    expect(page.locator("#own")).to_have_text(re.compile("biomed.*SweGrid"))
+    page = window.go(f"{PAGE}?range=90&unit=points&more=numbers")
+    expect(page.locator(".course-plot .fig-live.is-shown")).to_have_count(1, timeout=20_000)
+    window.look()
+    page = window.go(f"/policy/{SLUG}/n/{wide_grid.uid('/biomed')}/biomed/convergence/?range=90")
+    expect(page.locator(".course-plot .fig-live.is-shown")).to_have_count(1, timeout=20_000)
     window.look()
 
 
 @pytest.mark.deep
-def test_days_are_read_with_arrow_keys_and_with_the_pointer(made: HandMade, visit: Open) -> None:
-    """The panels are figures once they are near the window."""
-    window = visit()
+def test_further_tiles_come_when_asked_for_and_far_ones_are_emptied(
+    made: HandMade, wide_grid: Grid, visit: Open
+) -> None:
+    window = visit(width=390)
     window.sign_in()
-    page = window.go(f"{PAGE}?days=90")
-    panel = page.locator("[data-panel][data-drawn]").first
-    plot = panel.locator(".panel-plot")
-    plot.focus()
-    page.keyboard.press("End")
-    status = page.locator("#status")
-    expect(status).to_contain_text("target")
-    before = status.inner_text()
-    page.keyboard.press("ArrowLeft")
-    expect(status).not_to_have_text(before)
-    plot.hover()
-    expect(panel.locator(".hoverlayer")).to_contain_text("used")
-
-
-@pytest.mark.deep
-def test_further_panels_load_while_scrolling_and_keep_the_focus(made: HandMade, wide_grid: Grid, visit: Open) -> None:
-    window = visit()
-    window.sign_in()
-    page = window.go(f"/policy/{SLUG}/n/{wide_grid.uid('/biomed')}/biomed/convergence/")
-    expect(page.locator("article[data-panel]")).to_have_count(12)
-    for shown in (24, 32):
-        page.locator(".more-panels").scroll_into_view_if_needed()
-        expect(page.locator("article[data-panel]")).to_have_count(shown, timeout=30_000)
-    expect(page.locator("article[data-panel]").last.locator(".panel-plot.is-live")).to_have_count(1)
+    page = window.go(f"{PAGE}?level={wide_grid.uid('/biomed')}&section=rest")
+    tiles, drawn = page.locator("[data-panel]"), page.locator("[data-panel] svg.course")
+    shown = tiles.count()
+    page.locator(".more-tiles a").first.click()
+    expect(tiles).to_have_count(32)
+    assert shown < 32
+    height = page.evaluate("document.documentElement.scrollHeight")
+    tiles.last.scroll_into_view_if_needed()
+    expect(tiles.last.locator("svg.course")).to_have_count(1)
+    expect(tiles.first.locator("svg.course")).to_have_count(0)
+    assert drawn.count() < 16
+    assert page.evaluate("document.documentElement.scrollHeight") == height
+    assert page.evaluate("document.querySelectorAll('*').length") <= 1_500
     page.locator("h1").scroll_into_view_if_needed()
-    expect(page.locator("article[data-panel]").first.locator(".panel-plot.is-live")).to_have_count(1)
+    expect(tiles.first.locator("svg.course")).to_have_count(1)
 
 
 @pytest.mark.deep
@@ -105,22 +92,22 @@ def test_the_page_is_complete_without_scripts(made: HandMade, wide_grid: Grid, v
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(PAGE)
-    page.click(".convergence-controls a[href='?days=90']")
-    page.wait_for_url("**/convergence/?days=90")
-    page.click(".more-choices summary")
-    page.fill("#from", made.on[5].isoformat())
-    page.fill("#to", made.on[20].isoformat())
-    page.uncheck("[name=overlay][value=demand]")
-    page.click(".more-choices button[type=submit]")
-    expect(page.locator(".kpis")).to_contain_text("16")
-    expect(page.locator("#panels-1 .vals")).to_have_count(3)
-    expect(page.locator("#table tbody tr")).to_have_count(3)
-    page.locator("#table > summary").press("Enter")
+    page.click("#range-90")
+    page.wait_for_url("**/convergence/?range=90")
+    expect(page.locator(".course-plot svg.course")).to_be_visible()
+    expect(page.locator("#fig-over-time tbody tr").first).to_be_visible()
+    page.locator("[data-select]").first.click()
+    page.wait_for_url("**entry=**")
+    page.click("#custom")
+    page.fill("#from", "1 Oct 2026")
+    page.fill("#to", "15 Oct 2026")
+    page.click("#range-form button[type=submit]")
+    page.wait_for_url("**from=1+Oct+2026**")
+    expect(page.locator("[data-period]")).to_contain_text("15 Oct 2026")
     page.go_back()
-    page = window.go(f"/policy/{SLUG}/n/{wide_grid.uid('/biomed')}/biomed/convergence/")
-    page.locator(".more-panels a").click()
-    page.wait_for_url("**page=2")
-    expect(page.locator("article[data-panel]")).to_have_count(12)
+    page.locator("[data-more=numbers] a").first.evaluate("(link) => link.href")
+    page.goto(f"{page.url}&more=numbers")
+    expect(page.locator("#members tbody tr")).to_have_count(3)
     page = window.go(f"/policy/{SLUG}/icicle/")
     page.locator(f".fig-table a[href*='{wide_grid.uid('/atlas')}']").click()
     expect(page.locator(".fig-controls .path [aria-current]")).to_have_text("atlas")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any, ClassVar
+from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -11,10 +13,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.core import clock
+from apps.priorities.projections import Projection, projections_of
 from apps.series.convergence.numbers import get_hourly_convergence
 from apps.series.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS, read_period, read_share_method, today_of
 from apps.series.convergence.records import ChildrenQuery, Convergence, MeritFigures, Published, sample_weekly
-from apps.series.convergence.selectors import get_convergence, get_series_state
+from apps.series.convergence.selectors import get_series_state, load_convergence, open_entry
 from apps.series.daily_series import SeriesState
 from apps.web.rest.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.web.rest.cursors import encode_cursor, read_cursor
@@ -92,6 +95,19 @@ ConvergenceFiguresSerializer = record_serializer(
 )
 
 
+ProjectionSerializer = record_serializer(
+    Projection,
+    only="outcome as_of on_target_at earliest_at latest_at usual_share next_days",
+    texts={
+        "outcome": "Whether it comes to its target at the usual pace of the last 28 days",
+        "on_target_at": "When it is within its tolerance; null unless the outcome is `recovers`",
+        "earliest_at": "The same at the quarter of the pace that leads there first",
+        "usual_share": "Its fraction of the group's usage in the last 28 days",
+        "next_days": "Its expected fraction of the group's usage, one point a day",
+    },
+)
+
+
 class MemberSeriesSerializer(serializers.Serializer[Any]):
     uid = serializers.UUIDField()
     name = serializers.CharField()
@@ -103,6 +119,11 @@ class MemberSeriesSerializer(serializers.Serializer[Any]):
     deviation_points = serializers.ListField(child=serializers.FloatField(allow_null=True))
     state = serializers.ListField(child=serializers.ChoiceField(STATES, allow_blank=True))
     suppressed_days = serializers.ListField(child=serializers.BooleanField())
+    projection = ProjectionSerializer(
+        allow_null=True,
+        help_text="From the newest snapshot on; null for raw and windowed shares, for those of the total, and where "
+        "usage is not shown in full",
+    )
 
 
 SeriesBuiltSerializer = record_serializer(SeriesState, component="SeriesBuilt", exclude=("missing", "local_since"))
@@ -171,6 +192,7 @@ class ConvergenceView(APIView):
         scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
         uid = entry_uid(request, policy, filters["entry"]) if "entry" in filters else None
         method = read_share_method(filters["view"], filters["of"], filters.get("window_s"))
+        projections: Mapping[UUID, Projection] = {}
         if filters.get("step") == HOUR:
             convergence = get_hourly_convergence(policy_slug=policy, actor=actor, uid=uid, method=method, scope=scope)
         else:
@@ -178,12 +200,16 @@ class ConvergenceView(APIView):
             today = today_of(clock.now())
             period = read_period(filters.get("from", ""), filters.get("to", ""), state=state, today=today)
             query = ChildrenQuery(period=period, method=method, against_today=filters["measure"] == "today")
-            convergence = get_convergence(query, policy_slug=policy, actor=actor, uid=uid, scope=scope)
+            entry = open_entry(policy_slug=policy, actor=actor, uid=uid, itself=False, scope=scope)
+            convergence = load_convergence(entry, query, actor)
+            if query.is_projected:
+                uids = [member.uid for member in convergence.members if member.is_here]
+                projections = projections_of(entry.view, uids)
         step = filters.get("step", STEPS[convergence.period.n_days > DAILY_UP_TO])
-        return Response(_answer(convergence, step, max(read_cursor(filters) or 0, 0)))
+        return Response(_answer(convergence, projections, step, max(read_cursor(filters) or 0, 0)))
 
 
-def _answer(convergence: Convergence, step: str, start: int) -> dict[str, Any]:
+def _answer(convergence: Convergence, projections: Mapping[UUID, Projection], step: str, start: int) -> dict[str, Any]:
     shown = sample_weekly(convergence) if step == "week" else convergence
     rows = convergence.order()[start : start + PAGE]
     next_start = start + PAGE if start + PAGE < len(convergence.members) else None
@@ -211,12 +237,13 @@ def _answer(convergence: Convergence, step: str, start: int) -> dict[str, Any]:
         "local_only": [sentence.json() for sentence in convergence.local_only],
         "published": PublishedSerializer(convergence.published, many=True).data,
         "n_all": convergence.n_all,
-        "results": [_member(shown, row) for row in rows],
+        "results": [_member(shown, row, projections) for row in rows],
         "next": None if next_start is None else encode_cursor(next_start),
     }
 
 
-def _member(convergence: Convergence, row: int) -> dict[str, Any]:
+def _member(convergence: Convergence, row: int, projections: Mapping[UUID, Projection]) -> dict[str, Any]:
+    projection = projections.get(convergence.members[row].uid)
     member, visible = convergence.members[row], convergence.visible[row]
     return {
         "uid": member.uid,
@@ -229,6 +256,7 @@ def _member(convergence: Convergence, row: int) -> dict[str, Any]:
         "deviation_points": _finite_or_none(convergence.deviation[row] * 100),
         "state": convergence.states[row].tolist(),
         "suppressed_days": (~visible).tolist(),
+        "projection": None if projection is None else ProjectionSerializer(projection).data,
     }
 
 

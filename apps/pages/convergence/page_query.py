@@ -18,9 +18,7 @@ from django.utils.translation import gettext as _
 from apps.core.errors import FieldProblem, Invalid
 from apps.series.convergence.query import (
     DAY_S,
-    DECAYED,
     LAST_DAYS,
-    PARENT,
     Period,
     ShareMethod,
     available_days_text,
@@ -70,12 +68,6 @@ class PageQuery:
     @property
     def n_days_ahead(self) -> int:
         return 0 if self.by_hour else _DAYS_AHEAD.get(self.range_, 0)
-
-    @property
-    def is_projected(self) -> bool:
-        """Whether projections are about the shares that are shown."""
-        method = self.method
-        return method.view == DECAYED and method.of == PARENT and not (self.by_hour or self.against_today)
 
     @property
     def before(self) -> Period:

@@ -97,7 +97,7 @@ class Reading:
     @cached_property
     def numbers(self) -> GroupNumbers:
         convergence, earlier = self.group.convergence, self.group.before
-        is_projected = self.asked.is_projected and convergence.latest_at is not None
+        is_projected = self.asked.children().is_projected and convergence.latest_at is not None
         uids = [member.uid for member in convergence.members if member.is_here]
         return GroupNumbers(
             query=self.asked,

@@ -11,7 +11,7 @@ import numpy as np
 from apps.policies.settings import PolicySettings
 from apps.priorities.records import EntryRow
 from apps.series.convergence.messages import Sentence
-from apps.series.convergence.query import BEFORE_ENTRY, Member, Period, ShareMethod
+from apps.series.convergence.query import BEFORE_ENTRY, DECAYED, PARENT, Member, Period, ShareMethod
 from apps.series.convergence.verdict import MeritFigures as MeritFigures
 from apps.series.convergence.verdict import States
 from apps.series.daily_series import F8, Mask, SeriesDays, SeriesState
@@ -30,6 +30,12 @@ class ChildrenQuery:
     by_hour: bool = False
     against_today: bool = False
     itself: bool = False
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether projections, which priorities come from, are about these shares."""
+        is_usual = self.method.view == DECAYED and self.method.of == PARENT
+        return is_usual and not (self.by_hour or self.against_today)
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,31 +146,28 @@ def bars(x: Positions, y: Values, *, name: str, color: str, words: Sequence[str]
     }
 
 
-def steps(
-    x: Positions,
-    y: Sequence[str],
-    step: Sequence[Sequence[int | None]],
-    words: Sequence[Sequence[str]],
-    colors: Sequence[str],
-) -> Trace:
-    """A heat map of steps: `step` (rows, columns) is the index of a cell's colour, None is a gap."""
-    n = len(colors)
-    scale = [edge for at, color in enumerate(colors) for edge in ((at / n, color), ((at + 1) / n, color))]
-    z = [[None if value is None else value + 0.5 for value in row] for row in step]
-    return {
-        "type": "heatmap",
-        "x": list(x),
-        "y": list(y),
-        "z": z,
-        "zmin": 0,
-        "zmax": n,
-        "colorscale": scale,
-        "zsmooth": False,
-        "xgap": 1,
-        "ygap": 2,
-        "customdata": [list(row) for row in words],
-        "hovertemplate": "%{y} %{customdata}<extra></extra>",
-    }
+def steps(runs: Sequence[tuple[int, float, Any, Any]], colors: Sequence[str], *, height: float = 0.84) -> list[Trace]:
+    """Rows of cells in steps: one area for each step, so that thousands of cells are a few elements.
+
+    runs: step, the index of its colour; row, whose middle is at that number; and where the run begins and ends.
+    """
+    areas: dict[int, Trace] = {}
+    for step, row, begins, ends in runs:
+        area = areas.setdefault(step, _area(colors[step]))
+        low, high = row - height / 2, row + height / 2
+        area["x"] += [begins, begins, ends, ends, begins, None]
+        area["y"] += [low, high, high, low, low, None]
+    return [areas[step] for step in sorted(areas)]
+
+
+def _area(color: str) -> Trace:
+    pen = {"type": "scatter", "mode": "lines", "line": {"width": 0}, "fill": "toself", "fillcolor": color}
+    return pen | {"x": [], "y": [], **NO_HOVER}
+
+
+def read_only(x: Positions, y: Values, *, name: str, words: Sequence[str]) -> Trace:
+    """A line that isn't seen: its points have a read-out each."""
+    return line(x, y, name=name, color="rgba(0,0,0,0)", words=words, width=0) | {"meta": {}}
 
 
 def cells(

@@ -84,7 +84,11 @@ export class Frame {
     }
     writeLegend(element.querySelector(".fig-legend"), answer.legend, "box");
     writeLegend(element.querySelector(".fig-series"), answer.series, "sw");
-    writeTable(element.querySelector(".fig-table table"), answer.table);
+    this.writeTable();
+  }
+
+  writeTable() {
+    writeTable(this.element.querySelector(".fig-table table"), this.answer.table);
   }
 
   async draw() {

@@ -99,7 +99,8 @@ function openMenu(tile, from) {
   const name = tile ? tile.querySelector("[data-select]").textContent : figure().dataset.name ?? figure().querySelector(".fig-title").textContent;
   const entry = tile ? tile.dataset.entryUrl : facts?.querySelector("[data-entry-url]")?.href;
   const group = tile ? tile.dataset.groupUrl : facts?.querySelector("[data-group-url]")?.dataset.groupUrl;
-  const { axis } = frame() ?? {}, day = (menu.dataset.at = (axis?.stops[cursorOf(axis)] ?? "").slice(0, 10));
+  const { axis } = frame() ?? {}, isPast = axis && (axis.now === null || cursorOf(axis) <= axis.now);
+  const day = isPast ? axis.stops[cursorOf(axis)].slice(0, 10) : "";
   const links = { entry, shares: entry && `${entry}#shares`, group, day: day && menu.dataset.dayUrl.replace("DAY", day) };
   for (const item of menu.querySelectorAll("[data-go]")) {
     const url = links[item.dataset.go];
@@ -186,7 +187,11 @@ document.addEventListener("figure:written", ({ detail: { answer } }) => {
   if (answer.entry === selected) announce(`${answer.title}. ${answer.reads[answer.axis.resting]}. ${answer.sentence}`);
   selected = null;
 });
-document.addEventListener("htmx:afterSwap", () => outline(figure()?.dataset.entry));
+document.addEventListener("htmx:afterSwap", ({ detail }) => {
+  outline(figure()?.dataset.entry);
+  if (!detail.requestConfig?.elt?.closest(".more-tiles")) return;
+  [...document.querySelectorAll(".tiles:not([data-drawn])")].at(-1)?.querySelector("[data-select]")?.focus();
+});
 addEventListener("popstate", () => { if (page()) refresh(); });
 document.addEventListener("toggle", ({ target, newState }) => {
   if (target.id === "range-pop" && newState === "open") target.querySelector("[aria-invalid=true], #from").select();

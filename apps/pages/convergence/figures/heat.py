@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time, timedelta
+from itertools import groupby
 from math import isfinite
 from typing import Any
 
@@ -35,24 +36,23 @@ def heat_figure(convergence: Convergence, links: Links) -> Figure:
         return Figure("heat", title, message, (), {}, Table((), (), ()), empty=message, reads=False)
     points = slice(len(convergence.on) - n_points, len(convergence.on))
     on = convergence.on[points]
-    names = _unique([convergence.members[row].name for row in rows])
+    names = [convergence.members[row].name for row in rows]
     shown, row_names = rows[:MOST_ROWS], names[:MOST_ROWS]
     return Figure(
         name="heat",
         title=title,
         note=_note(convergence, len(shown), len(rows), n_points),
         sentence=_sentence(convergence, rows, names),
-        traces=_traces(convergence, shown, row_names, points),
+        traces=_traces(convergence, shown, points),
         layout={
             "margin": axes.margin(156, 96, 4, 24),
             "hovermode": "closest",
             "xaxis": axes.day_axis(on[0], on[-1])
             | {"range": _edges(on), "showspikes": False, "fixedrange": True, "showline": False},
             "yaxis": {
-                "type": "category",
                 "showgrid": False,
                 "tickfont": {"size": 12},
-                "tickvals": row_names[::-1],
+                "tickvals": list(range(len(row_names))),
                 "ticktext": [_short(name) for name in row_names[::-1]],
                 "fixedrange": True,
                 "range": [-0.5, len(row_names) - 0.5],
@@ -71,24 +71,27 @@ def heat_figure(convergence: Convergence, links: Links) -> Figure:
     )
 
 
-def _traces(convergence: Convergence, rows: list[int], names: list[str], points: slice) -> list[Trace]:
-    """Cells in steps of balance; cells without demand have a hollow dot, as they are neither over nor under."""
-    x = [axes.moment(day) for day in convergence.on[points]]
-    steps = [[_step(*cell) for cell in _cells(convergence, row, points)] for row in rows]
-    words = [
-        used_words_of(
-            convergence.actual[row, points], convergence.target[row, points], convergence.states[row, points].tolist()
-        )
-        for row in rows
-    ]
-    idle = [
-        (moment, name)
-        for row, name in zip(rows, names, strict=True)
-        for moment, state in zip(x, convergence.states[row, points].tolist(), strict=True)
-        if state == "no_demand"
-    ]
-    cells = traces.steps(x, names[::-1], steps[::-1], words[::-1], BALANCE)
-    return [cells, *([traces.hollow_dots(idle)] if idle else [])]
+def _traces(convergence: Convergence, rows: list[int], points: slice) -> list[Trace]:
+    """Runs of equal steps of balance; days without demand have a hollow dot, as they are neither over nor under."""
+    on = convergence.on[points]
+    x, half = [axes.moment(day) for day in on], _half_step(on)
+    runs, idle, read_outs = [], [], []
+    for at, row in enumerate(reversed(rows)):
+        states = convergence.states[row, points].tolist()
+        steps = [_step(*cell) for cell in _cells(convergence, row, points)]
+        for step, days in groupby(range(len(on)), key=steps.__getitem__):
+            if step is not None:
+                first, last = _ends(days)
+                runs.append((step, at, axes.moment(_start(on[first]) - half), axes.moment(_start(on[last]) + half)))
+        idle += [(moment, at) for moment, state in zip(x, states, strict=True) if state == "no_demand"]
+        words = used_words_of(convergence.actual[row, points], convergence.target[row, points], states)
+        read_outs.append(traces.read_only(x, [float(at)] * len(x), name=convergence.members[row].name, words=words))
+    return [*traces.steps(runs, BALANCE), *([traces.hollow_dots(idle)] if idle else []), *read_outs]
+
+
+def _ends(days: Iterable[int]) -> tuple[int, int]:
+    listed = list(days)
+    return listed[0], listed[-1]
 
 
 def _sentence(convergence: Convergence, rows: list[int], names: list[str]) -> str:
@@ -110,9 +113,16 @@ def _note(convergence: Convergence, n_shown: int, n_rows: int, n_points: int) ->
 
 def _edges(on: Sequence[date]) -> list[str]:
     """Return the range of the axis: half a step before the first and after the last point."""
-    half = timedelta(minutes=30) if isinstance(on[-1], datetime) else timedelta(hours=12)
-    first, last = (day if isinstance(day, datetime) else datetime.combine(day, time()) for day in (on[0], on[-1]))
-    return [axes.moment(first - half), axes.moment(last + half)]
+    half = _half_step(on)
+    return [axes.moment(_start(on[0]) - half), axes.moment(_start(on[-1]) + half)]
+
+
+def _half_step(on: Sequence[date]) -> timedelta:
+    return timedelta(minutes=30) if isinstance(on[-1], datetime) else timedelta(hours=12)
+
+
+def _start(at: date) -> datetime:
+    return at if isinstance(at, datetime) else datetime.combine(at, time())
 
 
 def _narrow(convergence: Convergence, names: list[str], n_rows: int, on: Sequence[date]) -> dict[str, Any]:
@@ -154,16 +164,6 @@ def _step(actual: float, target: float, state: str) -> int | None:
 def _short(name: str, n_letters: int = _MOST_LETTERS) -> str:
     """Shorten a name to fit beside the rows."""
     return name if len(name) <= n_letters else f"{name[: n_letters - 1]}…"
-
-
-def _unique(names: list[str]) -> list[str]:
-    """Make row names unique with invisible characters, because a category axis merges equal names."""
-    row_names: dict[str, int] = {}
-    unique_names = []
-    for name in names:
-        row_names[name] = row_names.get(name, -1) + 1
-        unique_names.append(name + "\u200b" * row_names[name])
-    return unique_names
 
 
 def _table(convergence: Convergence, rows: list[int], names: list[str], days: slice) -> Table:

@@ -400,7 +400,7 @@ def layout_of(course: Course, scale: Scale) -> dict[str, Any]:
             "range": [scale.low, scale.high],
             "tickvals": [value for value, _text in scale.ticks],
             "ticktext": [text for _value, text in scale.ticks],
-            "ticklabelstandoff": 3,
+            "ticklabelstandoff": 5,
         },
         "shapes": list(_shapes(course)),
         "annotations": list(_annotations(course, scale, WIDE)),
@@ -501,4 +501,5 @@ def _note(
         "showarrow": False,
         "font": {"size": 11, "color": color, "weight": weight},
         "borderpad": 0,
+        "borderwidth": 0,
     }

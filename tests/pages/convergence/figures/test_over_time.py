@@ -105,7 +105,8 @@ def projected(view: PolicyView, uids: Sequence[UUID]) -> dict[UUID, Projection]:
 
 @pytest.fixture
 def forecast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.pages.convergence.views.projections_of", projected)
+    for module in ("views", "api"):
+        monkeypatch.setattr(f"apps.pages.convergence.{module}.projections_of", projected)
 
 
 @pytest.mark.parametrize("query", ["", "unit=points&range=7", "compare=1", "range=all&view=raw"])
@@ -207,6 +208,10 @@ def test_days_ahead_equal_the_curve_in_picture_table_and_rest(eva: Client, forec
     assert [round(float(value), 2) for value in expected] == ahead["y"][1:]
     assert found["reads"][-1].startswith("expected")
     assert f"{ahead['y'][-1]:.1f}" in found["reads"][-1]
+    rest = eva.get(f"/api/v1/policies/{SLUG}/convergence").json()
+    projection = next(one for one in rest["results"] if one["uid"] == str(uid))["projection"]
+    assert [round(one["likely"] * 100, 2) for one in projection["next_days"][:25]] == ahead["y"]
+    assert projection["on_target_at"].startswith("2026-11-29")
     assert not [one for one in figure_of(eva, f"entry={uid}&view=raw")["data"] if dash_of(one) == "5px,3px"]
 
 

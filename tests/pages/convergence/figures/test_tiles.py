@@ -100,16 +100,30 @@ def test_stacked_shares_sum_to_the_whole_with_target_borders(eva: Client) -> Non
 
 def test_a_heat_map_has_a_cell_for_each_entry_and_day(eva: Client, open_grid: Grid) -> None:
     answer = eva.get(PANELS.replace("panels", "heat") + "?days=365&view=raw").json()
-    cells = answer["data"][0]
-    assert len(cells["x"]) == DAYS
-    assert set(cells["y"]) == {"atlas", "biomed", "cms"}
-    at = {name: row for name, row in zip(cells["y"], cells["z"], strict=True)}
-    assert at["cms"][0] == 3.5, "no demand is no state of balance"
-    assert at["atlas"][-1] == 6.5, "16.7 points over"
-    assert at["biomed"][-1] == 1.5, "6.7 points under"
+    rows = answer["layout"]["yaxis"]["ticktext"]
+    assert set(rows) == {"atlas", "biomed", "cms"}
+
+    def color_at(name: str, day: str) -> str:
+        """Of the area that covers the middle of a cell."""
+        row = rows.index(name)
+        for area in answer["data"]:
+            if area.get("fill") == "toself":
+                for at in range(0, len(area["x"]), 6):
+                    first, last, low, high = (area["x"][at], area["x"][at + 2], area["y"][at], area["y"][at + 1])
+                    if first < f"{day} 12" and last > f"{day} 00:00" and low < row < high and first[:10] <= day:
+                        return str(area["fillcolor"])
+        return ""
+
+    last = answer["data"][-1]["x"][-1]
+    assert color_at("cms", answer["data"][-1]["x"][0]) == "$surface-3", "no demand is no state of balance"
+    assert color_at("atlas", last) == "$ice-o3", "16.7 points over"
+    assert color_at("biomed", last) == "$ice-u2", "6.7 points under"
+    read_outs = [one for one in answer["data"] if one.get("hovertemplate")]
+    assert [len(one["x"]) for one in read_outs] == [DAYS] * 3
+    assert {one["type"] for one in answer["data"]} == {"scatter"}, "what the basic bundle draws"
     go.Figure(colored(answer["data"]), colored(answer["layout"]))
     lines = b"".join(eva.get(PANELS.replace("panels", "heat.csv") + "?view=raw")).decode().splitlines()
-    assert [line.split(",")[0].strip('"') for line in lines[1:]] == cells["y"][::-1]
+    assert [line.split(",")[0].strip('"') for line in lines[1:]] == rows[::-1]
 
 
 def test_live_updates_follow_the_snapshot_and_write_nothing(
