@@ -72,7 +72,7 @@ _OF_THE_CORE = (
     ),
     Guide(
         "Members",
-        "members member-rules member-attach",
+        "members policy-members member-rules member-attach",
         (("let people in by rule", "accounts.md#let-people-in-by-rule"),),
         ("POST policies/{policy}/changesets",),
     ),
@@ -109,7 +109,7 @@ _OF_THE_CORE = (
     ),
     Guide(
         "Access",
-        "access access-assign access-extend grant",
+        "access entry-roles access-assign access-extend grant",
         (("who may do what", "review.md#who-may-do-what"), ("privacy", "privacy.md")),
         ("GET policies/{policy}/grants",),
     ),

@@ -1,6 +1,10 @@
 // Keys and live regions that every page shares. Pages work without it.
 const status = document.getElementById("status");
 
+// Show the tab of this page where the row of tabs is wider than the window. Not by scrollIntoView: Tab would go on there.
+const tab = document.querySelector(".tabs.place [aria-current]");
+if (tab) tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2;
+
 /** Say something once to people who don't see the page move. */
 export function announce(text) {
   if (status) status.textContent = text;

@@ -18,6 +18,7 @@ urlpatterns: list[URLPattern] = [
     path("policy/<slug:policy>/access/assign/", access.assign, name="access-assign"),
     path("policy/<slug:policy>/access/extend/", access.extend, name="access-extend"),
     path("policy/<slug:policy>/access/<int:grant_id>/", access.grant, name="grant"),
+    path("policy/<slug:policy>/access/n/<uuid:uid>/", access.entry, name="entry-roles"),
     path(f"{_NODE}/_access", access.of_entry, name="entry-access"),
 ]
 rest: list[URLPattern] = [

@@ -32,6 +32,7 @@ from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.web.shell.forms import read_action
+from apps.web.shell.lines import show_tabs_of
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 
 _MOST_NAMES = 200
@@ -103,6 +104,32 @@ def why(request: HttpRequest, policy: str) -> HttpResponse:
 @fragment(entry_page_url)
 def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Fragment of an entry's page: the actor's rights at the entry, and the grants at it and above it."""
+    return render(request, "pages/access/_entry.html", _entry_context(request, policy, uid))
+
+
+@require_safe
+def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """Rights of `?person=`, by default of the actor, at one entry, and the grants at it and above it."""
+    viewed_policy, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
+    context = _entry_context(request, policy, uid)
+    tree = load_tree(viewed_policy)
+    name = tree.name[tree.index_of_uid(uid) or 0]
+    show_tabs_of(request, uid, name)
+    context |= _why_context(request, viewed_policy, now, context["path"])
+    context |= {
+        "entry_name": name,
+        "n_hidden": 0,
+        "crumbs": [
+            {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": name, "url": entry_page_url(policy, uid)},
+            {"label": _("Access")},
+        ],
+    }
+    return render(request, "pages/access/entry.html", context)
+
+
+def _entry_context(request: HttpRequest, policy: str, uid: UUID) -> dict[str, Any]:
+    """Raises NotFound if the actor doesn't see the entry."""
     now, actor = clock.now(), actor_of(request)
     own = access.explain_access(
         policy_slug=policy, entry_uid=uid, username="", at=now, actor=actor, visibility=load_visibility
@@ -110,7 +137,7 @@ def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     at_or_above = {step.uid for step in own.steps}
     lines = access.list_grants(policy_slug=policy, at=now, actor=actor)
     wanted = [line for line in lines if line.grant.entry_uid in at_or_above and line.state is not GrantState.EXPIRED]
-    context = {
+    return {
         "policy": policy,
         "uid": uid,
         "why": access_lines.draw_why(own, now),
@@ -118,7 +145,6 @@ def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         "rows": [access_lines.grant_row(policy, line, now) for line in wanted],
         "may_grant": access.may_grant(policy_slug=policy, at=now, actor=actor),
     }
-    return render(request, "pages/access/_entry.html", context)
 
 
 def _list_context(request: HttpRequest, policy: str, lines: list[GrantLine], now: datetime) -> dict[str, Any]:

@@ -156,6 +156,7 @@ _OF_THE_CORE: Mapping[str, Tab] = {
         pages=("mapping-*",),
         is_shown=attrgetter("names_accounts"),
     ),
+    "policy-members": Tab(place="people", label=_("Members"), names=POLICY_NAMES, is_shown=attrgetter("reads_members")),
     "sources": Tab(
         place="data",
         label=_("Sources and quality"),
@@ -186,6 +187,7 @@ _OF_THE_CORE: Mapping[str, Tab] = {
     "entry-convergence": Tab(place=ENTRY, label=_("Over time"), names=ENTRY_NAMES),
     "members": Tab(place=ENTRY, label=_("Members"), names=("policy", "uid"), pages=("member-*",)),
     "adjustments": Tab(place=ENTRY, label=_("Adjustments"), names=("policy", "uid")),
+    "entry-roles": Tab(place=ENTRY, label=_("Access"), names=("policy", "uid")),
     "entry-history": Tab(place=ENTRY, label=_("History"), names=("policy", "uid")),
 }
 
