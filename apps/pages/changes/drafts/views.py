@@ -19,6 +19,7 @@ from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFoun
 from apps.core.typed_numbers import read_whole
 from apps.pages.changes.drafts import pages
 from apps.pages.changes.drafts.pages import EditorState
+from apps.pages.changes.drafts.presenters import PERCENT, SHARES
 from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.publishing import revert
@@ -116,7 +117,7 @@ def show(request: HttpRequest, view: DraftView, editor: EditorState, *, status: 
     """Render the editor. more: further context, such as a refusal."""
     context = pages.page_context(view, editor)
     state = QueryDict(context["editor"].back)
-    links = {mode: _with_state(state, mode=mode) for mode in (pages.SHARES, pages.PERCENT)}
+    links = {mode: _with_state(state, mode=mode) for mode in (SHARES, PERCENT)}
     views = {name: _with_state(state, view=name) for name in pages.VIEWS}
     context |= {"links": links, "views": views, "page_url": draft_url(view.draft.pk), **more}
     return render(request, "pages/changes/drafts/draft.html", context, status=status)
