@@ -276,11 +276,11 @@ def test_hundreds_of_pasted_rows_are_said_while_they_are_checked_and_sent_once(
     said = page.evaluate(
         """() => {
           for (const _ of [1, 2]) document.querySelector("button[value=preview]").click();
-          const work = document.querySelector("[data-work=preview]");
-          return [work.hidden, work.querySelector("progress").hasAttribute("value"), work.textContent.trim()];
+          const work = document.querySelector("button[value=preview] + .work");
+          return [work.checkVisibility(), work.querySelector("progress").hasAttribute("value"), work.textContent.trim()];
         }"""
     )
-    assert said == [False, False, "Checking 601 rows…"]
+    assert said == [True, False, "Checking 601 rows…"]
     expect(page.locator("#preview-title")).to_contain_text("600 edits")
     assert sent == ["GET", "POST"]
     page.locator("button[value=apply]").click()
