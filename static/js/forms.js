@@ -127,8 +127,11 @@ function morph(old, next) {
     beforeNodeMorphed: (node) => !node.matches?.("[data-figure], [data-panels]"),
     beforeAttributeUpdated: (name, node) => !(name === "open" && node.matches("details")),
   } });
-  window.htmx.process(old);
+  const region = old.isConnected ? old : document.getElementById("main");
+  window.htmx.process(region);
   document.dispatchEvent(new CustomEvent("parts:fresh"));
+  // Modules of pages take what came as they take an answer to htmx.
+  for (const name of ["htmx:afterSwap", "htmx:afterSettle"]) window.htmx.trigger(region, name, { elt: region, target: region });
 }
 
 // --- what was typed ---------------------------------------------------------------------------------------------------
@@ -152,7 +155,7 @@ function restore(within, typed) {
 export function focusOn(region, isInPlace = true) {
   const goal = region.querySelector(".note[autofocus].warn") ?? shownAmong(region, "[aria-invalid=true]")
     ?? region.querySelector("[autofocus]") ?? shownAmong(region, ".note[role=alert], #problem > .note")
-    ?? (isInPlace ? null : region.querySelector("h1"));
+    ?? (isInPlace && document.activeElement !== document.body ? null : region.querySelector("h1"));
   if (!goal) return;
   goal.closest("details")?.setAttribute("open", "");
   if (!goal.matches("input, select, textarea, button, a[href], [tabindex]")) goal.tabIndex = -1;

@@ -77,7 +77,7 @@ class Live {
   }
 
   published({ revision, published }) {
-    announce(this.bar.news(revision, published));
+    if (!published.is_own) announce(this.bar.news(revision, published)); // the publisher has an answer already
   }
 
   fail() {

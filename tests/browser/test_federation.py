@@ -141,9 +141,9 @@ def test_the_list_refreshes_in_place_until_paused(mount: Mount, visit: Open) -> 
     expect(page.locator("[data-pause]")).to_have_attribute("aria-pressed", "true")
 
 
-def test_a_refused_action_focuses_its_message(mount: Mount, visit: Open) -> None:
+def test_a_refused_action_focuses_its_field(mount: Mount, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(f"/federation/mounts/{mount.pk}/")
     page.click("button[value=pause]")  # without a reason
-    expect(page.locator("#do [role=alert]")).to_be_focused()
+    expect(page.locator("#do [name=reason]").first).to_be_focused()

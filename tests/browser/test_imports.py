@@ -142,7 +142,7 @@ def test_a_broken_file_is_reported_at_the_field_and_other_input_kept(grid: Grid,
     expect(page.locator("#id_file_error")).to_have_text(re.compile(r"\d"))  # at which byte
     expect(page.locator("#id_new_source")).to_have_value("Abisko log")
     expect(page.locator("#id_time_zone")).to_have_value("Europe/Stockholm")
-    expect(page.locator("#upload .note[role=alert]").first).to_be_focused()
+    expect(page.locator("#id_file")).to_be_focused()
     assert page.evaluate("document.getElementById('id_file').files[0].name") == "broken.swf.gz"
     expect(page.locator("#chosen")).to_contain_text("12")
 

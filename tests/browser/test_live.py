@@ -103,7 +103,7 @@ def test_the_tree_updates_after_a_recompute_and_keeps_focus_and_scroll(
 
     page.context.clear_cookies()
     page.clock.run_for(6_000)
-    expect(bar).to_contain_text("You are signed out")
+    expect(bar).to_contain_text("You’ve been signed out")
 
 
 @pytest.mark.deep

@@ -65,7 +65,7 @@ def test_selected_accounts_are_counted_and_rules_are_moved_by_keyboard(waiting: 
     page = window.go(f"{PAGE}rule/")
     page.fill("#id_user", "guest*")
     page.fill("#id_entry", "/cms")
-    window.follow(PREVIEW)
+    page.click(PREVIEW)
     page.fill("#id_reason", "r")
     window.follow(SAVE)
     page.check("tr:has-text('Alice@example.org') input[name=account]")

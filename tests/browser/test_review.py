@@ -187,7 +187,7 @@ def test_focus_and_input_stay_when_a_comment_is_sent(grid: Grid, visit: Open, la
     assert page.input_value("#comment") == ""
     page.keyboard.press("Enter")
     page.wait_for_selector("#comment-problem")
-    assert focused(window) == "send-comment"
+    assert focused(window) == "comment"
 
 
 @pytest.mark.deep

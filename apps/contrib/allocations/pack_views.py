@@ -195,6 +195,7 @@ def _show(
         "first": parameters.get("from", ""),
         "last": parameters.get("to", ""),
         "days": parameters.get("days", str(DEFAULT_DAYS)),
+        "reason": parameters.get("reason", ""),
         "policy": policy,
         "uid": uid,
         "name": name,

@@ -35,7 +35,7 @@ class PolicyFileForm(RefusableForm):
     file = forms.FileField(label=gettext_lazy("File"), error_messages=FILE_ERRORS)
     format = choice_field(gettext_lazy("Format"))
     missing = forms.ChoiceField(
-        choices=[("archive", gettext_lazy("Archive them")), ("keep", gettext_lazy("Keep them"))], initial="archive"
+        choices=[("archive", gettext_lazy("Archive them")), ("keep", gettext_lazy("Keep them"))], initial="keep"
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -208,6 +208,7 @@ def _decision(
         "entries": [_line(change) for change in comparison.entries],
         "n_more": comparison.n_entries - len(comparison.entries),
         "reason": request.POST.get("reason", change_set.reason),
+        "lacks_reason": refusal is not None and any(each.where == "reason" for each in refusal.fields),
         "refusal": refusal,
         "crumbs": [
             *_crumbs(policy.slug, policy.name),

@@ -16,6 +16,7 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
 from apps.accounts.models import User
+from apps.accounts.selectors import display_name
 from apps.accounts.sign_in.sessions import SessionStore, is_signed_in
 from apps.core import clock
 from apps.core.errors import DomainError
@@ -160,7 +161,8 @@ def _published(request: HttpRequest, policy: str) -> dict[str, Any]:
     actor = actor_of(request)
     revision = get_revision(policy=get_policy(slug=policy, actor=actor))
     return {
-        "by": revision.author_name,
+        "by": display_name(revision.author_name),
+        "is_own": revision.author_id == request.user.pk,
         "reason": revision.reason,
         "at": presentation.clock_time(revision.published_at, clock.now()),
     }
