@@ -8,7 +8,7 @@ class before it loads models.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from importlib import import_module
@@ -42,14 +42,12 @@ class Addition(Generic[Value_co]):
 class PageLink:
     """A link on a page of the core to a page of the plug-in.
 
-    place: where, such as entry.history. names: parts of its address that the page doesn't know. is_shown: whether a
-    page has it, from the record of the page.
+    place: where, such as entry.head. is_shown: whether a page has it, from the record of the page.
     """
 
     place: str
     title: Words
     icon: str = ""
-    names: Mapping[str, str] = field(default_factory=dict)
     is_shown: Callable[[Any], bool] = lambda page: True
 
 

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from apps.core import plugins
 from apps.web.shell import live_state, navigation, places
+from tests.sign_in import sign_in
 from tests.small_site import Site
 from tests.web.shell.test_navigation import labels, names, shell_of
 from tests.worlds import fresh_process  # noqa: F401 - fixture
@@ -46,6 +48,16 @@ def test_tabs_of_plug_ins_stand_behind_the_neighbour_that_they_name(computed_sit
     assert labels(shell_of(admin, "/policy/grid/allocations/")) == "Core-hours, Calendar, Capacity, Convert to shares"
     assert labels(shell_of(admin, "/schedulers/")) == "Overview, Queue, Explain a job, Calculator"
     assert labels(shell_of(admin, "/audit/")).endswith("Federation, Audit, Notification rules")
+
+
+def test_reports_of_an_entry_are_one_tab_whose_pages_name_each_other(computed_site: Site) -> None:
+    admin, uid = sign_in(Client(), computed_site.admin), computed_site.uid("/physics")
+    for address in (f"/policy/grid/n/{uid}/physics/statements/", f"/policy/grid/pack/{uid}/"):
+        shell = admin.get(address).context["shell"]
+        assert labels(shell).endswith("Access, History, Reports")
+        assert [item.label for item in shell.tabs.items if item.current] == ["Reports"]
+        assert [item.label for item in shell.views] == ["Statements", "Committee pack"]
+        assert [item.url for item in shell.views if item.current == "page"] == [address]
 
 
 @pytest.mark.usefixtures("no_plugins")

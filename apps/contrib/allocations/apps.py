@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
-from apps.core.plugins import Addition, EntryCard, PageLink, PluginConfig, Words
+from apps.core.plugins import Addition, EntryCard, PluginConfig, Words
 
 
 class AllocationsConfig(PluginConfig):
@@ -40,10 +40,6 @@ class AllocationsConfig(PluginConfig):
                 after="notices.mail",
             ),
         }
-
-    def page_links(self) -> Mapping[str, Addition[PageLink]]:
-        pack = PageLink("entry.history", _("Committee pack"), is_shown=lambda page: bool(page.n_children))
-        return {"pack": Addition(pack, after="statements")}
 
     def entry_cards(self) -> Mapping[str, EntryCard]:
         return {"entry-core-hours-summary": EntryCard("core-hours", _("Core-hours"), _("Allocations"))}

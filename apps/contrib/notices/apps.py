@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from django.utils.translation import gettext_lazy as _
-
-from apps.core.plugins import Addition, PageLink, PluginConfig, Words
+from apps.core.plugins import Addition, PluginConfig, Words
 
 
 class NoticesConfig(PluginConfig):
@@ -89,9 +87,6 @@ class NoticesConfig(PluginConfig):
                 after="packs.sharedpack",
             ),
         }
-
-    def page_links(self) -> Mapping[str, Addition[PageLink]]:
-        return {"statements": Addition(PageLink("entry.history", _("Statements"), names={"name": "group"}))}
 
     def sample_parts(self) -> Mapping[str, Callable[[Any], None]]:
         from apps.contrib.notices import sample

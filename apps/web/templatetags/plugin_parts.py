@@ -24,13 +24,13 @@ class ShownCard(NamedTuple):
 
 @register.simple_tag
 def page_links(place: str, page: Any = None, **names: Any) -> list[ShownLink]:
-    """{% page_links "entry.history" page policy=policy uid=uid as links %}: those that plug-ins have at a place.
+    """{% page_links "entry.head" page policy=policy uid=uid as links %}: those that plug-ins have at a place.
 
     page: the record of the page, by which they decide whether they are shown. names: parts of their addresses.
     """
     none: dict[str, PageLink] = {}
     return [
-        ShownLink(reverse(f"dashboard:{route}", kwargs={**names, **link.names}), link)
+        ShownLink(reverse(f"dashboard:{route}", kwargs=names), link)
         for route, link in with_additions(none, "page_links").items()
         if link.place == place and link.is_shown(page)
     ]
