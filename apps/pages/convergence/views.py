@@ -307,7 +307,7 @@ def _draw_over_time(reading: Reading) -> Figure:
         "facts": render_to_string("pages/convergence/_facts.html", {"facts": facts}),
         "period": period_text(numbers),
     }
-    title = _("%(name)s over time") % {"name": facts.name} if reading.uid is not None else ""
+    title = _("Over time") if reading.uid is not None else ""
     return over_time_figures.over_time_figure(numbers, facts.sentence, title=title, extra=extra)
 
 

@@ -32,6 +32,7 @@ export class OverTime extends Frame {
     const { answer, element, plot } = this;
     this.axis = answer.axis ?? null;
     element.dataset.entry = answer.entry ?? "";
+    element.dataset.name = answer.entry_name ?? "";
     const facts = element.querySelector("[data-facts]");
     if (facts && answer.facts !== undefined) facts.innerHTML = answer.facts;
     const swatch = element.querySelector("[data-state-swatch]");

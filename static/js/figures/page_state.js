@@ -96,7 +96,7 @@ function outline(uid) {
 function openMenu(tile, from) {
   const menu = document.getElementById("go-menu");
   const place = tile ?? figure(), facts = figure()?.querySelector("[data-facts]");
-  const name = tile ? tile.querySelector("[data-select]").textContent : figure().dataset.name ?? figure().querySelector(".fig-title").textContent;
+  const name = tile ? tile.querySelector("[data-select]").textContent : figure().dataset.name;
   const entry = tile ? tile.dataset.entryUrl : facts?.querySelector("[data-entry-url]")?.href;
   const group = tile ? tile.dataset.groupUrl : facts?.querySelector("[data-group-url]")?.dataset.groupUrl;
   const { axis } = frame() ?? {}, isPast = axis && (axis.now === null || cursorOf(axis) <= axis.now);

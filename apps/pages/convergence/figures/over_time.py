@@ -75,6 +75,7 @@ def over_time_figure(numbers: GroupNumbers, sentence: str, *, title: str = "", e
         caption=caption(convergence),
         extra={
             "entry": str(member.uid),
+            "entry_name": member.name,
             "state": state_class(course),
             "narrow": narrow_of(course, scale),
             "axis": axis_of_page,
