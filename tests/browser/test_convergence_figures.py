@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from math import sin
 from pathlib import Path
@@ -166,7 +167,12 @@ def test_a_zoom_is_in_the_address_of_all_pictures_and_is_reset_by_button_double_
     whole = tile.locator(".days").text_content() or ""
     expect(reset).to_be_hidden()
     bar = page.locator(".rangebar").bounding_box()
-    for undo in (reset.click, lambda: page.mouse.dblclick(*point(page, 0.5)), lambda: page.press(PLOT, "0")):
+    undoings: list[Callable[[], None]] = [
+        reset.click,
+        lambda: page.mouse.dblclick(*point(page, 0.5)),
+        lambda: page.press(PLOT, "0"),
+    ]
+    for undo in undoings:
         drag(page, 0.1, 0.4)
         expect(reset).to_be_visible()
         assert page.locator(".rangebar").bounding_box() == bar, "its place was kept"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Literal
+from typing import Literal, cast
 from uuid import UUID
 
 from django.http import QueryDict
@@ -102,7 +102,7 @@ def read_page_query(query: QueryDict, state: SeriesState, today: date) -> PageQu
         until=until,
         method=method,
         zoom=_read_zoom(query.get("zoom", "")),
-        unit=unit,
+        unit=cast("Unit", unit),
         is_compared=query.get("compare") == "1" and not by_hour,
         entry=_read_uid(query, "entry"),
         level=_read_uid(query, "level"),

@@ -281,8 +281,8 @@ def _words(course: Course) -> Iterator[SafeString]:
     axis = course.axis
     for words in revision_words(course):
         place = {"x": _percent(words.part), "dx": "-5" if words.is_left else "5", "dy": "10"}
-        css = f"revt {'wide' if words.is_wide_only else ''} {'end' if words.is_left else ''}".split()
-        yield _element("text", " ".join(css), words.text, **place)
+        kinds = ["revt", *(["wide"] if words.is_wide_only else []), *(["end"] if words.is_left else [])]
+        yield _element("text", " ".join(kinds), words.text, **place)
     if axis.now is not None and axis.shows(axis.now) and axis.last > axis.now:
         place = {"x": _percent(axis.part(axis.now)), "y": "100%", "dx": "5", "dy": "-6"}
         yield _element("text", "nowt", _("now"), **place)

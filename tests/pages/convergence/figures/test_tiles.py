@@ -41,7 +41,7 @@ def eva(open_grid: Grid, series: HandMade, client: Client) -> Client:
 
 def panels_of(client: Client, query: str = "") -> dict[str, dict[str, Any]]:
     """Panels of all sections, by name."""
-    panels = {}
+    panels: dict[str, dict[str, Any]] = {}
     for section in ("off", "small", "rest"):
         answer = client.get(f"{PANELS}?section={section}&{query}")
         assert answer.status_code == 200, answer.content[:500]
