@@ -335,9 +335,7 @@ def _elsewhere(priority: MyPriority, others: Sequence[MyPriority]) -> list[Messa
     better = better_account(priority, others)
     if better is None:
         return []
-    account = (
-        better.name if better.account != priority.account or not better.group else f"{better.name} ({better.group})"
-    )
+    account = f"{better.name} ({better.group})" if better.group else better.name
     facts = {"account": account, "entry": better.entry_path, "other_rank": better.rank, "of": better.of}
     if priority.error == "unmapped":
         return [build_message("change.until_mapped", **facts)]

@@ -56,6 +56,6 @@ def test_every_page_with_the_fallback_message_fits_and_is_accessible(
         window.look()
         shoot(window, f"local-only-{name}-{width}")
     window.sign_in("alice")
-    assert REASON in window.go("/me/priority/").inner_text("ol.walk")
+    assert REASON in window.go("/me/priority/").inner_text("ol.lv")
     window.look()
     shoot(window, f"local-only-me-{width}")

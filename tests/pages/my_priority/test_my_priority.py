@@ -118,6 +118,7 @@ def test_an_unmapped_account_says_what_to_do_and_has_no_rank(grid: Grid) -> None
     assert page.texts("#submit tbody th small") == ["cluster-a:alice"]
     assert page.has("#waiting-jobs")
     assert page.has("#accounts")
+    assert not page.has('[data-testid="other-numbers"]'), "it has no numbers that could differ"
     for part in ("#path", "#forecast", "#trend", "[data-testid=strip]"):
         assert not page.has(part), part
 

@@ -226,15 +226,15 @@ def test_my_priority_shows_the_path_and_the_deciding_level(alice: Client) -> Non
     answer = alice.get("/me/priority/")
     page = read(answer)
     assert str(page.one("#verdict").attributes["data-rank"]).isdigit()
-    first, second = page.texts(".walk h3")[:2]
+    first, second = page.texts(".lv h3")[:2]
     assert names_in(first, "SweGrid", "atlas")
     assert names_in(second, "atlas")
     assert [(level.step.name, level.step.parent_name) for level in answer.context["story"].levels] == [
         ("atlas", "SweGrid"),
         ("alice", "atlas"),
     ]
-    assert len(page.all(".walk li.decides")) == 1
-    assert page.has('[data-testid="scheduler-number"]')
+    assert len(page.all(".lv li.decides")) == 1
+    assert page.has('[data-testid="strip"]')
 
 
 def test_a_site_without_a_policy_says_so_to_a_guest(db: None, client: Client) -> None:
@@ -259,11 +259,11 @@ def test_before_the_first_recompute_only_targets_are_shown(db: None, client: Cli
 
 def test_my_priority_has_a_message_for_every_state_without_numbers(grid: Grid, client: Client) -> None:
     sign_in(client, User.objects.create_user("zoe", "", PASSWORD))
-    assert read(client.get("/me/priority/")).one("#verdict").attributes["data-key"] == "unmapped"
+    assert read(client.get("/me/priority/")).one("#verdict").attributes["data-key"] == "no_account"
     Snapshot.objects.all().delete()
     store.forget()
     sign_in(client, grid.alice)
-    assert read(client.get("/me/priority/")).one("#verdict").attributes["data-key"] == "not_computed"
+    assert read(client.get("/me/priority/")).one("#verdict").attributes["data-key"] == "verdict.no_snapshot"
 
 
 def test_a_late_source_is_named_on_every_page(admin: Client, grid: Grid) -> None:
