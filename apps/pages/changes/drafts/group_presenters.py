@@ -77,7 +77,6 @@ def words() -> Mapping[str, str]:
         "waiting": _("{n} not saved."),
         "offline": _("No connection to the server. The bar shows the draft."),
         "server": _("The server could not save it. The bar shows the draft."),
-        "again": _("Try again"),
         "signed_out": _("You’ve been signed out. Sign in in another tab, then save again."),
         "number": _("Enter a number (20 or 0.5) or a percentage."),
         "hundred": _("Enter less than 100 %."),
