@@ -245,11 +245,16 @@ addEventListener("scroll", () => requestAnimationFrame(() => effect.refresh()), 
 addEventListener("resize", () => effect.refresh());
 document.addEventListener("tree:state", () => effect.refresh());
 
+/** The field of the panel says what is typed in the row. */
+function sayInPanel(cell) {
+  const field = document.getElementById("picked-shares");
+  if (field?.dataset.uid === cell.dataset.uid && mode === "shares") field.value = cell.value;
+}
+
 table.addEventListener("input", (event) => {
   if (!event.target.matches("input.cell")) return;
   event.target.dataset.typed = "1";
-  const field = document.getElementById("picked-shares");
-  if (field?.dataset.uid === event.target.dataset.uid && mode === "shares") field.value = event.target.value;
+  sayInPanel(event.target);
   preview(event.target.dataset.uid, event.target.value);
 });
 
@@ -258,7 +263,9 @@ document.addEventListener("htmx:afterSwap", (event) => {
   if (event.detail.target.id === "panel") keepReason();
   const input = document.activeElement;
   const typed = input.matches("input.cell") && input.value !== input.getAttribute("value");
-  if (event.detail.target.id === "panel" && typed) preview(input.dataset.uid, input.value);
+  if (event.detail.target.id !== "panel" || !typed) return;
+  sayInPanel(input);
+  preview(input.dataset.uid, input.value);
 });
 
 // The field in the panel is another field of the chosen entry: a number is shares, with % a part of the group.

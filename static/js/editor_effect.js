@@ -65,7 +65,7 @@ export class Effect {
   async fetch(fields) {
     try {
       const response = await fetch(`${this.root.dataset.effect}?${new URLSearchParams(fields)}`, { headers: { "HX-Request": "true" }, credentials: "same-origin" });
-      return response.ok || response.status === 422 ? await response.json() : null;
+      return response.ok ? await response.json() : null;
     } catch {
       return null;
     }

@@ -40,17 +40,16 @@ def page_url(change_set: int, **_kwargs: Any) -> str:
 def effect(request: HttpRequest, change_set: int) -> HttpResponse:
     """The effect on the children of `group` and on the entries of `rows`; an operation in the query is tried on top.
 
-    Entries that aren't visible are left out.
+    Entries that aren't visible are left out. For an edit that can't be made it says why.
     """
+    editor = EditorState.of(request.GET)
     try:
-        editor = EditorState.of(request.GET)
         more = [read_operation(request.GET)] if "op" in request.GET else []
         view = pages.open_view(request, change_set, more=more)
-        group = [] if editor.group is None else get_draft_group(view, view.require(editor.group)).rows
-        others = _others(view, group, request.GET.get("rows", ""))
     except Invalid as error:
-        return JsonResponse({"problem": message_of(error), "code": error.code}, status=422)
-    return JsonResponse(effect_json(view, group, others))
+        return JsonResponse({"problem": message_of(error), "code": error.code})  # typed so far; nothing is refused
+    group = [] if editor.group is None else get_draft_group(view, view.require(editor.group)).rows
+    return JsonResponse(effect_json(view, group, _others(view, group, request.GET.get("rows", ""))))
 
 
 def _others(view: DraftView, group: Sequence[DraftRow], wanted: str) -> list[DraftRow]:

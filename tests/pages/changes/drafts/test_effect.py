@@ -86,5 +86,4 @@ def test_a_hidden_entry_is_left_out_and_nonsense_is_refused(closed_grid: Grid, c
     found = asked(client, draft, group=str(closed_grid.uid("/atlas")), op="set_shares", entry=alice, shares="100")
     assert found["n_moved"] == 2, "alice and bob, whom the lead sees"
     assert {each["name"] for each in found["most"]} == {"alice", "bob"}
-    refused = client.get(url(draft, "_effect"), {"rows": "nonsense"}, headers=HTMX)
-    assert (refused.status_code, "problem" in refused.json()) == (422, True)
+    assert client.get(url(draft, "_effect"), {"rows": "nonsense"}, headers=HTMX).status_code == 422
