@@ -137,6 +137,13 @@ def ranks_agree(answers: Answers) -> Found:
         values = one["values"]
         if "rank" in values and (values["rank"], values["of"]) != (line["rank"], line["of"]):
             yield f"{one['key']} names another rank"
+    strips = [re.findall(r"\d+", text_of(node)) for node in answers.shown.page.items("strip")]
+    for ahead_all, *by_level in strips:
+        if int(ahead_all) != line["rank"] - 1:
+            yield "the strip has another number ahead than the rank"
+        n_levels = (len(by_level) - 1) // 2
+        if n_levels and sum(map(int, by_level[:n_levels])) != line["rank"] - 1:
+            yield "the levels of the strip don't add up to the rank"
     ahead = [step["leaves_ahead"] for step in answers.steps if step["leaves_ahead"] is not None]
     if ahead and line["rank"] is not None and sum(ahead) != line["rank"] - 1:
         yield "leaves ahead by level don't add up to the rank"

@@ -141,7 +141,10 @@ def own_jobs(queue: VisibleQueue, keys: Sequence[AccountKey]) -> list[int]:
         return []
     rows = np.flatnonzero(is_own[table.account] & queue.seen)
     priority = np.nan_to_num(table.priority[rows], nan=-np.inf)
-    order = np.lexsort((rows, table.submit_us[rows], -priority, table.state[rows] != _PENDING))
+    ties = [table.number[rows]]  # as in `waiting`: of equal priority, which the scheduler takes first
+    if queue.scheduler.kind == Scheduler.Kind.GRIDENGINE:
+        ties.append(table.submit_us[rows])
+    order = np.lexsort((rows, *ties, -priority, table.state[rows] != _PENDING))
     jobs = rows[order].tolist()
     firsts = {table.partition[i]: i for i in reversed(jobs)}.values()
     return list(dict.fromkeys([*sorted(firsts, key=jobs.index), *jobs]))
