@@ -123,7 +123,7 @@ def test_a_lead_sees_who_is_off_target_and_gets_to_the_field(
     expect(page).to_have_url(
         re.compile(rf"/n/{closed_grid.uid('/atlas')}/atlas/\?panel=shares&focus={closed_grid.uid('/atlas/bob')}$")
     )
-    expect(page.locator("#id_shares")).to_be_focused()
+    expect(page.locator("#shares")).to_be_focused()
     expect(page.locator("#panel-title")).to_contain_text("bob")
 
 

@@ -151,7 +151,7 @@ def _own_share(access: Access) -> tuple[str, str]:
         return "", ""
     words = {"entry": access.entry_name, "parent": access.steps[-2].name}
     if access.may_change_own:
-        return "own", _("They may also set the share of %(entry)s itself.") % words
+        return "own", _("They can also change the share of %(entry)s itself.") % words
     if access.may_divide:
         return "of_parent", _("The share of %(entry)s itself is set by the managers of %(parent)s.") % words
     return "", ""

@@ -352,7 +352,7 @@ def _typed(request: HttpRequest, policy: str, uid: UUID, step: str) -> GroupInpu
 def _publish(request: HttpRequest, typed_group: TypedGroup) -> HttpResponse:
     policy, uid, typed = typed_group.page.policy_slug, typed_group.page.group.uid, typed_group.typed
     if not typed.reason.strip():
-        typed.refuse("reason", _("Enter a reason: it is shown in the history to those affected."), "required")
+        typed.refuse("reason", _("Enter a reason to publish."), "required")
     if typed.problems:
         return show(request, typed_group, status=422)
     try:

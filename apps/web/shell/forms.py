@@ -138,7 +138,7 @@ def published_reason_field(*, required: bool = True) -> forms.CharField:
         required=required,
         widget=name_input(),
         help_text=_("Shown in the history to those affected."),
-        error_messages={"required": _("Enter a reason: it is shown in the history to those affected.")},
+        error_messages={"required": _("Enter a reason to publish.")},
     )
 
 
