@@ -620,7 +620,7 @@ ROWS = [
         besides="dora 200"),
     Row(NODE + "/_shares", "/policy/grid/n/{bob}/_shares", "302 404 404 200 404 200 302 302 302 302 302",
         headers=HTMX,
-        besides="dora 200"),
+        besides="dora 403"),
     Row(NODE + "/_shares", "/policy/grid/n/{bob}/_shares", "302 404 404 200 404 200 302 302 302 302 302", "post",
         {"shares": "3", "base_revision": "2"}, headers=HTMX,
         besides="dora 200"),

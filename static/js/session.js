@@ -1,6 +1,6 @@
 // A session that ended: signing in again over the open page. What was typed stays, and what was asked for goes on, but
 // never as another person than the one who opened the page.
-const { user, username, signInState, signInAgain: dialogUrl } = document.body.dataset;
+const { user, signInState, signInAgain: dialogUrl } = document.body.dataset;
 const NEEDS_NO_SESSION = "/sign-in/";
 let asking = null; // the promise of the open dialog: one for all that wait
 
@@ -24,7 +24,7 @@ async function ask() {
 /** The page takes the session of its own user; of another one only the token, so that what is sent is sent by hand. */
 function resume(state) {
   takeToken(state.token);
-  if (String(state.user) !== user) {
+  if (state.user !== user) {
     sayOther(state.name);
     return null;
   }
@@ -55,7 +55,7 @@ function open(dialog) {
 }
 
 async function askInDialog() {
-  const response = await fetch(`${dialogUrl}?${new URLSearchParams({ user: username })}`, { cache: "no-store", redirect: "error" });
+  const response = await fetch(`${dialogUrl}?${new URLSearchParams({ user })}`, { cache: "no-store", redirect: "error" });
   const dialog = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("sign-in-again");
   open(document.adoptNode(dialog));
   return new Promise((resolve) => {
