@@ -145,6 +145,10 @@ def balance_of(row: Any) -> tuple[str | None, str]:
     return node.attributes["data-state"], text_of(node)
 
 
+def why_keys(row: Any) -> list[str]:
+    return (row.css_first(".c-why").attributes["data-key"] or "").split()
+
+
 def row_named(page: Page, selector: str, name: str) -> Any:
     rows = [row for row in page.all(selector) if row.css_first("th a, a.label") is not None]
     return next(row for row in rows if text_of(row.css_first("th a, a.label")) == name)
@@ -154,10 +158,7 @@ def test_reasons_name_the_user_who_ran_most_and_since_when(grid: Grid) -> None:
     send_mixed_days(grid)
     work_run_now(enqueue_series_build(Policy.objects.get(slug=SLUG), at=clock.now()).pk)
     page = home(lead(grid, "/"))
-    keys = {
-        text_of(row.css_first("th a")): (row.css_first(".c-why").attributes["data-key"] or "").split()
-        for row in page.all(KIDS)
-    }
+    keys = {text_of(row.css_first("th a")): why_keys(row) for row in page.all(KIDS)}
     assert keys["biomed"] == ["one_user", "off_since"]
     why = text_of(row_named(page, KIDS, "biomed").css_first(".c-why"))
     assert ("carol" in why, "%" in why) == (True, True)
@@ -181,7 +182,7 @@ def test_a_boost_and_a_request_are_among_the_reasons(grid: Grid) -> None:
     grid.recompute()
     client = lead(grid, "/atlas")
     page = home(client)
-    assert "boosted" in (row_named(page, KIDS, "alice").css_first(".c-why").attributes["data-key"] or "")
+    assert "boosted" in why_keys(row_named(page, KIDS, "alice"))
     assert page.texts('[data-testid="end"] a') == ["Boost of alice"]
 
 
