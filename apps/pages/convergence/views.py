@@ -162,7 +162,7 @@ def _read_for_page(request: HttpRequest, policy: str, uid: UUID | None = None) -
 
 
 def _of_children(reading: Reading, uid: UUID) -> Reading:
-    """The same state for the children of an entry."""
+    """Show the children of an entry in the state of the page."""
     return Reading(reading.request, reading.policy, None, reading.query, replace(reading.asked, level=uid))
 
 

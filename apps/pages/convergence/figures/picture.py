@@ -65,7 +65,7 @@ def tick_days(axis: Axis, width: int) -> list[date]:
 
 
 def day_label(day: date, axis: Axis) -> str:
-    """The year stands at January of an axis over several years."""
+    """Label of a day; 1 January has its year on an axis over several years."""
     if day.month == 1 and day.day == 1 and date.fromordinal(int(axis.first)).year < day.year:
         return formats.date_format(day, "j M Y")
     return scales.day_text(day)
@@ -279,7 +279,7 @@ def _axis(course: Course, pen: Pen, *, is_tile: bool) -> SafeString:
 
 def _words(course: Course) -> Iterator[SafeString]:
     axis = course.axis
-    for words in revision_words(course):
+    for words in revision_labels(course):
         place = {"x": _percent(words.part), "dx": "-5" if words.is_left else "5", "dy": "10"}
         kinds = ["revt", *(["wide"] if words.is_wide_only else []), *(["end"] if words.is_left else [])]
         yield _element("text", " ".join(kinds), words.text, **place)
@@ -296,7 +296,7 @@ _WIDTH_OF_WORDS = 170 / WIDE  # part of the axis
 
 
 @dataclass(frozen=True, slots=True)
-class RevisionWords:
+class RevisionLabel:
     """Words beside the rule of a revision. is_left: where the right end would cut them. is_wide_only: a narrow window
     has no room.
     """
@@ -307,9 +307,9 @@ class RevisionWords:
     is_wide_only: bool
 
 
-def revision_words(course: Course) -> list[RevisionWords]:
+def revision_labels(course: Course) -> list[RevisionLabel]:
     """Words of the newest revisions that have room; the read-out has the others."""
-    rows: list[RevisionWords] = []
+    rows: list[RevisionLabel] = []
     limit = 1.0
     for tick in reversed(course.revisions):
         part = course.axis.part(tick.at)
@@ -320,7 +320,7 @@ def revision_words(course: Course) -> list[RevisionWords]:
             continue
         widest = _WIDTH_OF_WORDS * WIDE / NARROW
         is_wide_only = bool(rows) or (part + widest > 1 if has_room else part < widest)
-        rows.append(RevisionWords(part, tick.text, not has_room, is_wide_only))
+        rows.append(RevisionLabel(part, tick.text, not has_room, is_wide_only))
         limit = part if has_room else part - _WIDTH_OF_WORDS
     return rows
 
@@ -470,7 +470,7 @@ def _level(first: float, last: float, above_px: float, color: str, width: float)
 def _annotations(course: Course, scale: Scale, width: int) -> Iterator[dict[str, Any]]:
     """Words with the places that they have in the SVG, whose y is that of the base line."""
     axis = course.axis
-    for words in revision_words(course):
+    for words in revision_labels(course):
         if width == WIDE or not words.is_wide_only:
             shift = -5 if words.is_left else 5
             yield _note(words.text, words.part, 1, shift, -6, "right" if words.is_left else "left", "$remote")
