@@ -10,6 +10,7 @@ from django.urls import get_resolver
 from apps.accounts.models import User
 from apps.web.shell.navigation import Shell
 from apps.web.shell.places import ENTRY, PLACES, all_tabs, tab_of
+from fairshare_web.urls import PAGES
 from tests.grants import make_grant
 from tests.sign_in import sign_in
 from tests.small_site import Site
@@ -33,7 +34,7 @@ def labels(shell: Shell) -> str:
 
 
 def test_tabs_name_places_and_routes_that_exist() -> None:
-    routes = {pattern.name for pattern in get_resolver().url_patterns[-1].url_patterns}
+    routes = {pattern.name for pattern in PAGES}
     for route, tab in all_tabs().items():
         assert route in routes
         assert tab.place in {*PLACES, ENTRY}
