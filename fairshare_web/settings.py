@@ -144,6 +144,7 @@ MIDDLEWARE = [
     "apps.web.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
     "apps.web.early_answers.answer_early",  # orders of agents: no session, without a database the last ones
     "apps.pages.tree.live.views.LiveMiddleware",  # pages that ask for news: one query
+    "fairshare_web.page_compression.PageCompressionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "apps.web.shell.forms_in_place.FormsInPlaceMiddleware",

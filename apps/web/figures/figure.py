@@ -225,9 +225,9 @@ def figure_json(figure: Figure) -> dict[str, Any]:
 
 
 def encode_json(content: Any) -> tuple[bytes, str]:
-    """Encode a response and its ETag. Records become objects, arrays lists, NaN and infinities (gaps) null."""
+    """Encode a response and its tag. Records become objects, arrays lists, NaN and infinities (gaps) null."""
     body = orjson.dumps(content, default=_as_list, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
-    return body, f'"{sha256(body).hexdigest()[:32]}"'
+    return body, sha256(body).hexdigest()[:32]
 
 
 def _as_list(value: Any) -> list[Any]:

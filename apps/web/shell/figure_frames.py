@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from apps.core.errors import Invalid
 from apps.web.figures import Figure, Table
 from apps.web.figures.figure import encode_json, figure_json
+from apps.web.rest.rendering import is_known, not_modified, tagged
 from apps.web.shell.requests import csv_response
 
 
@@ -73,10 +74,8 @@ def answer_figure(request: HttpRequest, figure: Figure, form: str) -> HttpRespon
 def _json(request: HttpRequest, figure: Figure) -> HttpResponse:
     """JSON of a figure; 304 without a body if the browser has these numbers."""
     body, tag = encode_json(figure_json(figure))
-    if request.headers.get("If-None-Match") == tag:
-        response = HttpResponse(status=304)
+    if is_known(request, tag):
+        response = not_modified(tag)
         del response["Content-Type"]
-    else:
-        response = HttpResponse(body, content_type="application/json")
-    response["ETag"] = tag
-    return response
+        return response
+    return tagged(HttpResponse(body, content_type="application/json"), tag)
