@@ -15,6 +15,7 @@ from django.db import connection
 
 from apps.accounts.account_ids import AccountIndex, load_account_index
 from apps.core import blobs
+from apps.engine.algorithms import PriorityResult
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
 from apps.policies.models import Policy, Revision
@@ -23,7 +24,7 @@ from apps.priorities.local_only import LocalOnlyEntry, list_local_only_entries
 from apps.priorities.metering import JobClassRow, SourceRow, site_names, weighted_amounts, weighted_resources
 from apps.priorities.recompute.pipeline import consistent_read
 from apps.series.daily_series import HOUR_S, Day, DayValues, day_at, days_of, site_zone
-from apps.series.inputs import HeadMapping, RevisionContext, SharedInputs, build_context, head_mapping
+from apps.series.inputs import HeadMapping, PolicyState, RevisionContext, SharedInputs, build_context, head_mapping
 from apps.series.usage_and_demand import (
     DayRows,
     DaySums,
@@ -105,6 +106,7 @@ class BuiltDay:
     """One day of the series with the values of every entry.
 
     records_deleted: records of jobs that waited on the day may have been deleted, so stored demand must be preserved.
+    priorities: at the day's end, of a Builder that computes them.
     """
 
     day: Day
@@ -112,18 +114,19 @@ class BuiltDay:
     is_before_first: bool
     values: DayValues
     records_deleted: bool
+    priorities: PriorityResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _RevisionRow:
     number: int
     published_at: datetime
-    settings: dict[str, Any]
+    stored_settings: dict[str, Any]
     n_entries: int
 
     @property
-    def metric(self) -> dict[str, Any]:
-        return PolicySettings.from_stored(self.settings).metric
+    def settings(self) -> PolicySettings:
+        return PolicySettings.from_stored(self.stored_settings)
 
 
 _REVISION_FIELDS = ("number", "published_at", "settings", "n_entries")
@@ -160,13 +163,16 @@ class _Inputs:
 class Builder:
     """Builds consecutive months and keeps running sums in memory between them. A `Day` may also be one hour."""
 
-    def __init__(self, policy: Policy, days: Sequence[Day], *, revision: int | None = None) -> None:
+    def __init__(
+        self, policy: Policy, days: Sequence[Day], *, state: PolicyState | None = None, with_priorities: bool = False
+    ) -> None:
         """Prepare a build of these days.
 
-        revision: compare all days with this revision instead of the one current at each day's end.
+        state: compare all days with it instead of the revision current at each day's end.
         """
         self._policy = policy
-        self._revision = revision
+        self._state = state
+        self._with_priorities = with_priorities
         self._days = days
         self._zone = site_zone()
         self._inputs: _Inputs | None = None
@@ -183,33 +189,41 @@ class Builder:
         with consistent_read() as is_settled:
             inputs = self._read(is_settled)
             submit_sources = SubmitTimeSources(inputs.sources)
-            revisions = [self._revision_on(inputs, day) for day in days]
+            revisions = [None if self._state is not None else _revision_on(inputs, day) for day in days]
             for here in _chunks(days):
                 piece, there = days[here], revisions[here]
-                usage = self._load_usage(inputs, piece[0].from_s, piece[-1].to_s, [row for row, _is_first in there])
-                for day, (row, is_before_first) in zip(piece, there, strict=True):
+                usage = self._load_usage(inputs, piece[0].from_s, piece[-1].to_s, self._metrics_of(there))
+                for day, row in zip(piece, there, strict=True):
                     context = self._context_of(inputs, row, day)
-                    values = self._values(inputs, context, day, usage, submit_sources)
-                    yield BuiltDay(day, context, is_before_first, values, submit_sources.is_sealed(day))
+                    yield self._build_day(inputs, context, day, usage, submit_sources)
 
-    def _values(
+    def _build_day(
         self,
         inputs: _Inputs,
         context: RevisionContext,
         day: Day,
         usage: UsageArrays,
         submit_sources: SubmitTimeSources,
-    ) -> DayValues:
+    ) -> BuiltDay:
         window_sums = self._past_usage(inputs, context, day)
         rows = _day_rows(inputs, context, day, usage)
         window_sums.add(rows)
         shape = (len(inputs.roll.ids), len(inputs.sources))
-        return context.values(
+        decayed = window_sums.total_at_end(day).reshape(shape)
+        values = context.values(
             rows.totals(inputs.n_cells).reshape(shape),
-            window_sums.total_at_end(day).reshape(shape),
+            decayed,
             end_s=day.to_s,
             waited=inputs.waiting.on(day),
             reports=submit_sources.on(day),
+        )
+        return BuiltDay(
+            day,
+            context,
+            is_before_first=self._state is None and not _published_by(inputs, day),
+            values=values,
+            records_deleted=submit_sources.is_sealed(day),
+            priorities=context.priorities(decayed, end_s=day.to_s) if self._with_priorities else None,
         )
 
     def _read(self, is_settled: bool) -> _Inputs:
@@ -234,27 +248,30 @@ class Builder:
             self._window_sums = self._context = None
         return self._inputs
 
-    def _revision_on(self, inputs: _Inputs, day: Day) -> tuple[_RevisionRow, bool]:
-        """Return the revision current at the end of the day, and whether the day precedes the first revision."""
-        if self._revision is not None:
-            return next(row for row in inputs.revisions if row.number == self._revision), False
-        published = [row for row in inputs.revisions if row.published_at < day.to_at]
-        return (published[-1], False) if published else (inputs.revisions[0], True)
-
-    def _context_of(self, inputs: _Inputs, row: _RevisionRow, day: Day) -> RevisionContext:
+    def _context_of(self, inputs: _Inputs, row: _RevisionRow | None, day: Day) -> RevisionContext:
+        """The context of a day's revision; of the state that all days are compared with if there is one."""
         local_only = tuple(entry.uid for entry in inputs.local_only if entry.since < day.to_at)
         known = self._context if self._is_context_current else None
-        if known is None or (known.number, known.local_only) != (row.number, local_only):
+        number = row.number if row is not None else 0 if self._state is None else self._state.number
+        if known is None or (known.number, known.local_only) != (number, local_only):
             shared = SharedInputs(inputs.rules, inputs.roll.keys, inputs.sources, inputs.head)
-            known = build_context(
-                self._policy, row.number, row.settings, shared, previous=self._context, local_only=local_only
-            )
+            state = self._state
+            if row is not None:
+                state = PolicyState.of_revision(self._policy, row.number, row.settings)
+            if state is None:
+                raise RuntimeError("A day has neither a revision nor a state.")
+            known = build_context(self._policy, state, shared, previous=self._context, local_only=local_only)
             self._context, self._is_context_current = known, True
         return known
 
-    def _load_usage(self, inputs: _Inputs, from_s: int, to_s: int, rows: Sequence[_RevisionRow]) -> UsageArrays:
-        """Load the buckets of these hours, ordered by hour, with all columns that the revisions' metrics need."""
-        metrics = [row.metric for row in {row.number: row for row in rows}.values()]
+    def _metrics_of(self, rows: Sequence[_RevisionRow | None]) -> list[dict[str, Any]]:
+        """The metrics of these revisions, or of the state that all days are compared with."""
+        if self._state is not None:
+            return [self._state.settings.metric]
+        return [row.settings.metric for row in {row.number: row for row in rows if row is not None}.values()]
+
+    def _load_usage(self, inputs: _Inputs, from_s: int, to_s: int, metrics: Sequence[Mapping[str, Any]]) -> UsageArrays:
+        """Load the buckets of these hours, ordered by hour, with all columns that the metrics need."""
         usage = load_usage(
             sources=[source.id for source in inputs.sources],
             from_at=datetime.fromtimestamp(from_s, UTC),
@@ -292,10 +309,9 @@ class Builder:
         inputs = self._inputs
         if inputs is None:
             return
-        row = next(each for each in inputs.revisions if each.number == context.number)
         for here in _chunks(days):
             piece = days[here]
-            usage = self._load_usage(inputs, piece[0].from_s, piece[-1].to_s, [row])
+            usage = self._load_usage(inputs, piece[0].from_s, piece[-1].to_s, [context.metric])
             for each in piece:
                 yield _day_rows(inputs, context, each, usage)
 
@@ -310,6 +326,16 @@ class Builder:
                 inputs.roll.ids,
                 inputs.source_ids,
             )
+
+
+def _revision_on(inputs: _Inputs, day: Day) -> _RevisionRow:
+    """The revision current at the end of the day; the first one for a day before it."""
+    published = _published_by(inputs, day)
+    return published[-1] if published else inputs.revisions[0]
+
+
+def _published_by(inputs: _Inputs, day: Day) -> list[_RevisionRow]:
+    return [row for row in inputs.revisions if row.published_at < day.to_at]
 
 
 def _chunks(days: Sequence[Day]) -> Iterator[slice]:

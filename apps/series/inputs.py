@@ -26,13 +26,14 @@ from apps import engine
 from apps.accounts.account_ids import AccountIndex, AccountKey, load_account_index
 from apps.accounts.models import Account
 from apps.engine import decay, sweep
+from apps.engine.algorithms import PriorityResult, compute_prepared, read_algorithm
 from apps.engine.algorithms.inputs import Compared, Prepared, compare_usage, prepare
 from apps.mapping.models import Mapping as MappingRow
 from apps.mapping.rules.resolver import UNMAPPED, match_accounts, place_accounts
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import RuleSet, build_rule_set, load_rule_set, people_digest
 from apps.policies.models import Policy, Revision
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, refusing_failed_packages
 from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.local_only import list_local_only_entries
@@ -172,10 +173,8 @@ class RevisionContext:
         """
         tree = self.tree.engine_tree()
         own_used = self._own_usage(used)
-        counted = correction_amounts(self.corrections, metric=self.metric, window=self.window, as_of_s=float(end_s))
-        own_decayed = [apply_corrections(self.tree, own, self.corrections, counted) for own in self._own_usage(decayed)]
-        total, whole, peers = self._compare(own_used)
-        total_decayed, whole_decayed, peers_decayed = self._compare(own_decayed)
+        total, whole, peers = self._totals(self._compare(own_used))
+        total_decayed, whole_decayed, peers_decayed = self._totals(self._compare_decayed(decayed, end_s))
         n_active, largest = self._active_members(own_used)
         waited_by_entry = np.zeros(len(self.tree))
         if waited is not None:
@@ -207,6 +206,22 @@ class RevisionContext:
             root_decayed=float(whole_decayed[0]),
         )
 
+    def priorities(self, decayed: F8, *, end_s: int) -> PriorityResult:
+        """Priorities of every entry by the decayed usage of one day's end, (accounts, sources).
+
+        Raises BadTree and BadParameter as the engine does, and Invalid (`package_failed`) where a package fails.
+        """
+        with refusing_failed_packages():
+            return compute_prepared(
+                self._prepared, self._compare_decayed(decayed, end_s), read_algorithm(self.settings.algorithm)
+            )
+
+    def _compare_decayed(self, decayed: F8, end_s: int) -> Compared:
+        """Compare decayed usage, adjustments included."""
+        counted = correction_amounts(self.corrections, metric=self.metric, window=self.window, as_of_s=float(end_s))
+        own = self._own_usage(decayed)
+        return self._compare([apply_corrections(self.tree, each, self.corrections, counted) for each in own])
+
     def _own_usage(self, by_account: F8) -> list[F8]:
         """Own usage of every entry, in each scope. Always by the historical approach, whatever the policy's."""
         accounts = AccountUsage({"historical": by_account}, np.zeros(0, np.bool_), np.zeros(0))
@@ -219,11 +234,13 @@ class RevisionContext:
             )
         return own_usage
 
-    def _compare(self, own: Sequence[F8]) -> tuple[F8, F8, F8]:
-        """Return the totals, the totals by which children are compared, and the sums over all competing peers."""
-        prepared = self._prepared
+    def _compare(self, own: Sequence[F8]) -> Compared:
+        """Compare the own usage of every entry, one array for each scope."""
         scope_of_entry = self._scopes[0] if len(own) > 1 else None
-        compared = compare_usage(prepared, np.stack(own) if len(own) > 1 else own[0], scope_of_entry)
+        return compare_usage(self._prepared, np.stack(own) if len(own) > 1 else own[0], scope_of_entry)
+
+    def _totals(self, compared: Compared) -> tuple[F8, F8, F8]:
+        """Return the totals, the totals by which children are compared, and the sums over all competing peers."""
         return compared.usage, compared.group_usage, self._peers(compared)
 
     def _peers(self, compared: Compared) -> F8:
@@ -269,28 +286,42 @@ class SharedInputs:
     head: HeadMapping | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class PolicyState:
+    """What is compared with usage: a revision, or a draft, whose number is 0."""
+
+    number: int
+    tree: TreeColumns
+    settings: PolicySettings
+    corrections: tuple[Correction, ...]
+
+    @classmethod
+    def of_revision(cls, policy: Policy, number: int, settings: PolicySettings) -> PolicyState:
+        return cls(number, load_tree(policy, number), settings, load_corrections(policy, number))
+
+
 def build_context(
     policy: Policy,
-    number: int,
-    stored: dict[str, Any],
+    state: PolicyState,
     shared: SharedInputs,
     *,
     previous: RevisionContext | None,
     local_only: tuple[UUID, ...],
 ) -> RevisionContext:
-    """Build the context of a revision with these stored settings.
+    """Build the context of a state.
 
-    previous: context of another revision with the same shared inputs; its account mapping is reused where it is equal.
+    previous: context of another state with the same shared inputs; its account mapping is reused where it is equal.
     """
-    tree = load_tree(policy, number)
+    tree = state.tree
     rule_set = build_rule_set(policy, tree, shared.rules)
     if previous is not None and _has_same_mapping(previous, tree, rule_set):
         entry = previous.entry
     else:
         entry, _joins = place_accounts(tree, rule_set.rules, rule_set.known, shared.keys)
         entry = entry if shared.head is None else fill_from_head(entry, tree, shared.head)
-    settings, corrections = PolicySettings.from_stored(stored), load_corrections(policy, number)
-    return RevisionContext(number, tree, settings, shared.sources, corrections, rule_set, entry, local_only)
+    return RevisionContext(
+        state.number, tree, state.settings, shared.sources, state.corrections, rule_set, entry, local_only
+    )
 
 
 def _has_same_mapping(before: RevisionContext, tree: TreeColumns, rule_set: RuleSet) -> bool:

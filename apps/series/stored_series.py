@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.request_cache import once_per_request
 from apps.core import blobs
 from apps.core.errors import TooLarge
+from apps.policies.changesets.change_sets import load_revision
 from apps.policies.models import Entry, Policy
 from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import load_tree
@@ -43,7 +44,7 @@ from apps.series.daily_series import (
     read_tiles,
     site_zone,
 )
-from apps.series.inputs import read_inputs, stale_from
+from apps.series.inputs import PolicyState, read_inputs, stale_from
 from apps.series.models import Series, SeriesDay, SeriesHour
 from apps.series.runs import KIND, subject_of
 from apps.usage import pgbinary
@@ -244,7 +245,8 @@ def load_against_today(policy: Policy, uids: Sequence[UUID], *, from_on: date, t
     indices = indexes_of(raw, tree)
     month = empty_month(len(uids), len(days))
     built_days: list[BuiltDay] = []
-    for at, day in enumerate(Builder(policy, days, revision=policy.head_number).build(days) if days else ()):
+    head = PolicyState.of_revision(policy, policy.head_number, load_revision(policy, policy.head_number)[1])
+    for at, day in enumerate(Builder(policy, days, state=head).build(days) if days else ()):
         built_days.append(day)
         for name, values in day.values.columns.items():
             month[name][: len(uids), at] = np.where(indices >= 0, values[np.maximum(indices, 0)], 0)

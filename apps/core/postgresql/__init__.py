@@ -83,7 +83,7 @@ def analyze_grown(*tables: str) -> None:
             cursor.execute(f'ANALYZE "{table}"')
 
 
-def analyze_unexpected(table: str, column: str, value: object, n_rows: int) -> None:
+def analyze_unexpected(table: str, column: str, value: int, n_rows: int) -> None:
     """Renew the planner's statistics of a table if it expects far fewer rows with this value than were just written.
 
     Call it after a bulk load for a new owner beside much larger ones: the table has hardly grown then, and the server
