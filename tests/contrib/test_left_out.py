@@ -37,7 +37,14 @@ LEFT_OUT = {
     "notices": ("notices", "allocations"),
     "all": ("onboarding", "jobs", "schedulers", "allocations", "notices", "forecast", "lab", "search"),
 }
-OTHERS = ("/", f"/policy/{SLUG}/", f"/policy/{SLUG}/convergence/", "/api/v1/me/explain", "/readyz", "/metrics")
+OTHERS = (
+    "/me/priority/",
+    f"/policy/{SLUG}/",
+    f"/policy/{SLUG}/convergence/",
+    "/api/v1/me/explain",
+    "/readyz",
+    "/metrics",
+)
 OF_PLUGINS = {
     "forecast": ("/me/priority/_submit?job_core_h=20", f"/api/v1/me/submit?policy={SLUG}", "/api/v1/me/forecast"),
     "schedulers": (

@@ -112,7 +112,7 @@ def _siblings_are(about: About, found: dict[str, Any], side: list[str]) -> bool:
         return True
     others = about.world.competitors(about.level.path)
     having = [each for each in others if set(about.world.below(each)) & set(side)]
-    return 0 < found["siblings"] <= len(having) and found["n_siblings"] == len(others)
+    return bool(0 < found["siblings"] <= len(having) and found["n_siblings"] == len(others))
 
 
 def _all_used(about: About, sign: int) -> bool:

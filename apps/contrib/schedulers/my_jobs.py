@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
+from typing import Any
 
 import numpy as np
 from django.utils.translation import gettext as _
@@ -141,7 +142,7 @@ def own_jobs(queue: VisibleQueue, keys: Sequence[AccountKey]) -> list[int]:
         return []
     rows = np.flatnonzero(is_own[table.account] & queue.seen)
     priority = np.nan_to_num(table.priority[rows], nan=-np.inf)
-    ties = [table.number[rows]]  # as in `waiting`: of equal priority, which the scheduler takes first
+    ties: list[Any] = [table.number[rows]]  # as in `waiting`: of equal priority, which the scheduler takes first
     if queue.scheduler.kind == Scheduler.Kind.GRIDENGINE:
         ties.append(table.submit_us[rows])
     order = np.lexsort((rows, *ties, -priority, table.state[rows] != _PENDING))

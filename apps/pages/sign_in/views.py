@@ -143,7 +143,8 @@ def sign_in_again(request: HttpRequest) -> HttpResponse:
 def sign_in_state(request: HttpRequest) -> HttpResponse:
     """Who is signed in, and a form token of that session, for pages that were opened by an earlier one."""
     user = request.user
-    state = {"user": user.username, "name": display_name(user.username)} if user.is_authenticated else {"user": None}
+    names = {"user": user.username, "name": display_name(user.username)}
+    state: dict[str, str | None] = {**names} if user.is_authenticated else {"user": None}
     return JsonResponse({**state, "token": get_token(request)})
 
 

@@ -301,10 +301,10 @@ def test_too_many_attempts_lock_the_name_for_that_address_only(grid: Grid, clien
 def test_the_theme_is_a_cookie_and_never_redirects_off_site(alice: Client) -> None:
     answer = alice.post("/theme/", {"theme": "dark", "next": "/me/priority/"})
     assert (answer.status_code, answer["Location"]) == (303, "/me/priority/")
-    assert read(alice.get("/")).one("html").attributes["data-theme"] == "dark"
+    assert read(alice.get("/me/priority/")).one("html").attributes["data-theme"] == "dark"
     assert alice.post("/theme/", {"theme": "light", "next": "https://evil.example/"})["Location"] == "/"
     alice.post("/theme/", {"theme": "system"})
-    assert "data-theme" not in read(alice.get("/")).one("html").attributes
+    assert "data-theme" not in read(alice.get("/me/priority/")).one("html").attributes
 
 
 def test_a_form_without_csrf_token_is_refused_with_a_message(grid: Grid) -> None:
