@@ -72,7 +72,6 @@ PATTERNS = {
 ALLOWED = {
     "tell your site’s support the time of the error": "a person tells a person",
     "A manager of the account’s group is asked to confirm": "a person is asked",
-    "schedulers receive the factor": "a policy has no entry, not an account",
     "has no entry %(name)s": "a revision has no entry",
     "because the tree has no entr": "a tree has no entry",
 }

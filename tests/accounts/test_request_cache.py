@@ -33,9 +33,9 @@ def test_a_result_is_cached_until_the_outer_block_ends() -> None:
 
 def test_a_page_queries_groups_grants_policies_and_trees_once(closed_grid: Grid, client: Client) -> None:
     client.force_login(User.objects.create_user("zoe"), backend="django.contrib.auth.backends.ModelBackend")
-    client.get("/")
+    client.get("/me/priority/")
     with CaptureQueriesContext(connection) as asked:
-        assert client.get("/").status_code == 200
+        assert client.get("/me/priority/").status_code == 200
     tables = ("auth_group", "policies_grant", "policies_policy", "policies_revision")
     repeated = [
         sql

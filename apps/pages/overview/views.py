@@ -164,10 +164,10 @@ def decide(request: HttpRequest) -> HttpResponse:
         return _show(request, data, status=status_of(error))
     n = len(answered)
     if step == "grant":
-        said = ngettext("%(n)s request granted.", "%(n)s requests granted.", n)
+        notice = ngettext("%(n)s request granted.", "%(n)s requests granted.", n)
     else:
-        said = ngettext("%(n)s request declined.", "%(n)s requests declined.", n)
-    messages.success(request, said % {"n": n})
+        notice = ngettext("%(n)s request declined.", "%(n)s requests declined.", n)
+    messages.success(request, notice % {"n": n})
     return SeeOther(page_url() + _data(request, slug).query)
 
 

@@ -292,7 +292,7 @@ def test_level_fairshare_is_shown_as_over_or_under_on_every_page(admin: Client, 
     unranked = read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas/robots')}/robots/"))
     assert "robots" in unranked.text('[data-testid="no-rank"]')
     sign_in(admin, grid.alice)
-    mine = read(admin.get("/me/priority/"))
+    mine = read(admin.get("/me/priority/_details"))
     assert mine.item("scheduler-number").attributes["data-key"] == "number.fair_tree"
     assert "level_fs" in [one.attributes["data-key"] for one in mine.items("own-number")]
 

@@ -103,7 +103,7 @@ def fallen_of(answer: Any) -> list[str]:
     """What each level of one's own way says of it."""
     page = read(answer)
     found = [level.local_only for level in answer.context["story"].levels]
-    for level, shown in zip(found, page.texts("ol.walk > li"), strict=False):
+    for level, shown in zip(found, page.texts("ol.lv > li"), strict=False):
         assert not level or (REASON in level and SINCE in level.replace("\N{NO-BREAK SPACE}", " ") and REASON in shown)
     return found
 
@@ -131,7 +131,7 @@ def test_the_group_page_shows_the_fallback_to_its_lead(alone: Site) -> None:
 def test_my_priority_marks_the_level_of_the_fallback(alone: Site) -> None:
     answer = signed_in(alone.alice).get("/me/priority/")
     assert [bool(each) for each in fallen_of(answer)] == [False, True], "not above, and at the level of physics"
-    physics, alice, *_rest = read(answer).texts("ol.walk > li")
+    physics, alice, *_rest = read(answer).texts("ol.lv > li")
     assert [("physics" in each, REASON in each) for each in (physics, alice)] == [(True, False), (True, True)]
     assert read(answer).text("main").count(REASON) == 1
 

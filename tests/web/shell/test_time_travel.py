@@ -244,7 +244,7 @@ def test_a_day_of_the_slider_means_its_end_and_today_means_now(grid: Grid, eva: 
         assert eva.get(TREE, {"on": wrong}).status_code == 422
 
 
-@pytest.mark.parametrize("path", [TREE, "/policy/grid/n/{uid}/atlas/", "/me/priority/"])
+@pytest.mark.parametrize("path", [TREE, "/policy/grid/n/{uid}/atlas/", "/me/priority/_back?policy=grid"])
 def test_current_pages_offer_the_slider(grid: Grid, path: str) -> None:
     page = read(sign_in(Client(), grid.alice).get(path.format(uid=grid.uid("/atlas"))))
     assert page.has("#look-back-on")
