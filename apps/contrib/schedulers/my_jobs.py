@@ -174,7 +174,7 @@ def place_job(queue: VisibleQueue, i: int) -> WaitingJob:
 
 
 def listed_queue(waiting_jobs: WaitingJobs) -> QueueFacts:
-    """The same facts of all of a user's waiting jobs, for the sentences beside their list."""
+    """The facts of all waiting jobs of a user, for the sentences beside their list."""
     first = next(iter(waiting_jobs.jobs), None)
     is_placed = first is not None and first.position is not None
     return QueueFacts(
