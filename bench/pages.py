@@ -58,8 +58,9 @@ _SEEN = """() => ({
   ...window.seen,
   content: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null,
   nodes: document.querySelectorAll("*").length,
-  waits: [...document.querySelectorAll(".fig-plot .fig-wait, .panel-plot .fig-wait")]
-    .filter((each) => each.checkVisibility() && each.getBoundingClientRect().top < innerHeight).length,
+  waits: [...document.querySelectorAll("[data-figure] .fig-plot")]
+    .filter((each) => !each.querySelector(".fig-live.is-shown, .fig-state") && each.checkVisibility())
+    .filter((each) => each.getBoundingClientRect().top < innerHeight).length,
   links: [...document.querySelectorAll("a[href]:not([download])")].map((each) => each.pathname + each.search),
 })"""
 
@@ -152,7 +153,8 @@ def _print(site: _Site, roles: dict[str, str], options: argparse.Namespace) -> i
 
 
 def _row(role: str, path: str, kb: str, cells: Iterable[str]) -> str:
-    return f"{role:<6} {path[:58]:<58} {kb:>6}" + "".join(f"{cell:>11}" for cell in cells)
+    shown = path if len(path) <= 58 else f"{path[:28]}…{path[-29:]}"
+    return f"{role:<6} {shown:<58} {kb:>6}" + "".join(f"{cell:>11}" for cell in cells)
 
 
 def _cell(page: Page, goal: Goal) -> str:
@@ -282,7 +284,7 @@ def _open(browser: Browser, base: str, cookies: list[Any], role: str, path: str)
         return None, []
     began = time.monotonic()
     seen = page.evaluate(_SEEN)
-    while time.monotonic() - began < _PATIENCE_S and (seen["waits"] or time.monotonic() - network.last_at < _QUIET_S):
+    while time.monotonic() - began < _PATIENCE_S and (seen["waits"] or not network.is_quiet):
         page.wait_for_timeout(100)
         seen = page.evaluate(_SEEN)
     final = urlsplit(page.url)
@@ -309,9 +311,10 @@ class _Network:
     def __init__(self, session: Any) -> None:
         self.n_requests = self.n_bytes = self.n_document_bytes = 0
         self.last_at = time.monotonic()
-        self._documents = set[str]()
+        self._documents, self._running = set[str](), set[str]()
         session.on("Network.requestWillBeSent", self._sent)
         session.on("Network.loadingFinished", self._finished)
+        session.on("Network.loadingFailed", self._ended)
         session.send("Network.enable")
         line = {"downloadThroughput": BYTES_S, "uploadThroughput": BYTES_S, "latency": LATENCY_MS, "offline": False}
         session.send("Network.emulateNetworkConditions", line)
@@ -320,12 +323,20 @@ class _Network:
         if not event["request"]["url"].startswith("http"):
             return
         self.n_requests += 1
-        self.last_at = time.monotonic()
+        self._running.add(event["requestId"])
         if event.get("type") == "Document":
             self._documents.add(event["requestId"])
 
-    def _finished(self, event: dict[str, Any]) -> None:
+    @property
+    def is_quiet(self) -> bool:
+        return not self._running and time.monotonic() - self.last_at > _QUIET_S
+
+    def _ended(self, event: dict[str, Any]) -> None:
+        self._running.discard(event["requestId"])
         self.last_at = time.monotonic()
+
+    def _finished(self, event: dict[str, Any]) -> None:
+        self._ended(event)
         self.n_bytes += event["encodedDataLength"]
         if event["requestId"] in self._documents:
             self.n_document_bytes += event["encodedDataLength"]
