@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from apps.engine.explain import Outcome
 from apps.explain.my_priority import MyPriority
 from apps.explain.path import WalkStep
 from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import date
 
-Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
 
 
 @dataclass(frozen=True, slots=True)

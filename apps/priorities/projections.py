@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 from uuid import UUID
 
 from apps.core.plugins import PluginConfig, plugins
+from apps.engine.explain import Outcome
 from apps.priorities.selectors.draft import DraftRow, DraftView
 from apps.priorities.selectors.rows import PolicyView
 
-Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
 HORIZON_DAYS = 90  # a later date is too uncertain to plan with
 NEXT_DAYS = 30
 
