@@ -7,11 +7,15 @@ const FIELDS = "input:not([type=hidden], [type=submit], [type=button], [type=fil
 const REFUSED = 400, SIGNED_OUT = 401;
 const sending = new WeakSet();
 
+// Attributes, because a field named `action` or `target` hides the form's property of that name.
+const attribute = (form, name) => form.getAttribute(name) ?? "";
+
 // --- sending ----------------------------------------------------------------------------------------------------------
 /** Whether the frame sends it: no other module has taken it, and it leads to a page of its own window. Browsers keep
  *  passwords that a page without a session sends. */
-const isOurs = (event, form, button) => document.body.dataset.user && !event.defaultPrevented && form.method === "post" && !form.matches("[hx-post], [hx-get]")
-  && !button?.matches("[hx-post], [hx-get]") && !(button?.formTarget || form.target);
+const isOurs = (event, form, button) => document.body.dataset.user && !event.defaultPrevented
+  && attribute(form, "method").toLowerCase() === "post" && !form.matches("[hx-post], [hx-get]")
+  && !button?.matches("[hx-post], [hx-get]") && !(button?.formTarget || attribute(form, "target"));
 
 // On the window, so that modules of pages come first.
 window.addEventListener("submit", (event) => {
@@ -23,7 +27,7 @@ window.addEventListener("submit", (event) => {
 
 async function send(form, submitter) {
   const body = new FormData(form, submitter);
-  const url = submitter?.hasAttribute("formaction") ? submitter.formAction : form.getAttribute("action") ? form.action : location.href;
+  const url = submitter?.hasAttribute("formaction") ? submitter.formAction : new URL(attribute(form, "action"), location.href).href;
   mark(form, submitter, true);
   try {
     await post({ form, submitter, body, url });
@@ -35,7 +39,7 @@ async function send(form, submitter) {
 async function post(asked) {
   const { form, body, url } = asked;
   const response = await fetch(url, {
-    method: "POST", body: form.enctype === "multipart/form-data" ? body : new URLSearchParams(body), credentials: "same-origin",
+    method: "POST", body: attribute(form, "enctype") === "multipart/form-data" ? body : new URLSearchParams(body), credentials: "same-origin",
     headers: { "X-In-Place": "1", Accept: "text/html" }, redirect: "error",
   }).catch(() => null);
   if (response) await answered(response, asked);
@@ -99,11 +103,11 @@ function show(fresh, response, { form, body, url }) {
   const typed = isRefused ? typedIn(body) : null;
   if (!isSamePage && old === region) take(fresh, url);
   morph(old, next);
-  if (typed) restore(document.getElementById(form.id) ?? (form.isConnected ? form : region), typed);
+  if (typed) restore(document.getElementById(attribute(form, "id")) ?? (form.isConnected ? form : region), typed);
   focusOn(old.isConnected ? old : document.getElementById("main"), isSamePage || Boolean(twin));
 }
 
-const twinOf = (form, fresh) => (form.id && fresh.getElementById(form.id))
+const twinOf = (form, fresh) => fresh.getElementById(attribute(form, "id"))
   || [...fresh.forms].find((each) => each.getAttribute("action") === form.getAttribute("action") && form.hasAttribute("action"));
 
 /** Name, address and modules of another page. */

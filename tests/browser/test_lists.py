@@ -15,7 +15,7 @@ from tests.instants import AT
 from tests.pages.grid import Grid
 
 PAGE = "/usage/sources/"
-LIST = "section:has(.list-tools)"
+LIST = "section[aria-labelledby=sources]"
 
 
 @pytest.fixture
@@ -92,4 +92,4 @@ def test_order_and_filter_stay_when_numbers_update(many: Grid, visit: Open, monk
     expect(page.locator(f"{LIST} th[aria-sort=descending]")).to_have_count(1)
     assert names(page) == kept
     expect(page.locator(f"{LIST} input[type=search]")).to_be_focused()
-    expect(page.locator(".list-tools")).to_have_count(1)
+    expect(page.locator(f"{LIST} .list-tools")).to_have_count(1)
