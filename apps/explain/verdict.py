@@ -18,7 +18,6 @@ from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import date
 
 
-
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """Forecast of when the deciding level is on target. at, earliest, latest: only for outcome `recovers`.

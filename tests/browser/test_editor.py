@@ -265,7 +265,7 @@ def test_ranks_and_days_are_the_same_in_three_views(grid: Grid, page: Page, draf
     assert "change rank" in shown[0][1]
 
 
-def test_hundreds_of_pasted_rows_are_said_while_they_are_checked_and_sent_once(
+def test_hundreds_of_pasted_rows_are_announced_while_they_are_checked_and_sent_once(
     grid: Grid, page: Page, draft: ChangeSet
 ) -> None:
     sent: list[str] = []
@@ -273,7 +273,7 @@ def test_hundreds_of_pasted_rows_are_said_while_they_are_checked_and_sent_once(
     page.click("a[href$='paste/']")
     table = "path\tshares\n" + "".join(f"/cms/user{n}\t1\n" for n in range(600))
     page.locator("#table").evaluate("(field, text) => { field.value = text; }", table)
-    said = page.evaluate(
+    announced = page.evaluate(
         """() => {
           for (const _ of [1, 2]) document.querySelector("button[value=preview]").click();
           const work = document.querySelector("button[value=preview] + .work");
@@ -281,7 +281,7 @@ def test_hundreds_of_pasted_rows_are_said_while_they_are_checked_and_sent_once(
           return [work.checkVisibility(), bar.hasAttribute("value"), words.textContent];
         }"""
     )
-    assert said == [True, False, "Checking 601 rows…"]
+    assert announced == [True, False, "Checking 601 rows…"]
     expect(page.locator("#preview-title")).to_contain_text("600 edits")
     assert sent == ["GET", "POST"]
     page.locator("button[value=apply]").click()

@@ -94,7 +94,7 @@ def test_a_refused_change_stays_in_place_with_the_focus_in_the_field(grid: Grid,
     assert head() == 3
 
 
-def test_a_conflict_is_said_on_top_of_the_panel_with_the_focus(grid: Grid, visit: Open) -> None:
+def test_a_conflict_stands_on_top_of_the_panel_with_the_focus(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = opened(window, grid)

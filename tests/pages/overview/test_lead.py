@@ -195,7 +195,7 @@ def test_a_group_without_children_says_what_to_do(grid: Grid) -> None:
     assert page.one("#verdict-title").attributes["data-value"] == "0 0"
 
 
-def test_a_source_that_is_late_is_said_above_with_its_age(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_source_is_named_above_with_its_age(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     client = lead(grid, "/atlas")
     assert not home(client).has('[data-testid="stale"]')
     Source.objects.update(expected_every_s=60)

@@ -143,7 +143,6 @@ def test_a_user_sees_the_last_priority(left: Site, client: Client) -> None:
     assert mine["rank"] == before["rank"]
     own = added("unknown_decay", "NAMING_OWN")
     assert [path for path in own if NAMED not in client.get(path).content.decode()] == []
-    assert "plateau" in client.get("/me/priority/").content.decode()
 
 
 def test_its_shares_can_be_changed(left: Site) -> None:

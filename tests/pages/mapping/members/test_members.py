@@ -149,21 +149,20 @@ def test_a_lead_attaches_and_detaches_an_account(lead: Client, grid: Grid) -> No
 
 def test_a_user_claims_an_account_and_the_group_lead_confirms(lead: Client, grid: Grid) -> None:
     me = sign_in(Client(), User.objects.create_user("rob"))
-    assert read(me.get("/me/priority/")).has('#accounts form[action^="/me/accounts/claim/"]')
+    assert read(me.get("/me/priority/_accounts")).has('#accounts form[action^="/me/accounts/claim/"]')
     bad = me.post("/me/accounts/claim/", {"namespace": "", "user_name": "bob"})
     assert bad.status_code == 422
     assert me.post("/me/accounts/claim/", {"namespace": "cluster-a", "user_name": "bob"}).status_code == 303
-    mine = read(me.get("/me/priority/")).item("account")
-    assert (mine.attributes["data-state"], "cluster-a:bob" in text_of(mine)) == ("claimed", True)
+    account = read(me.get("/me/priority/_accounts")).item("account")
+    assert (account.attributes["data-state"], "cluster-a:bob" in text_of(account)) == ("claimed", True)
     page = page_of(grid, "/atlas")
     asked = read(lead.get(page)).text("#claims li")
     assert ("rob" in asked, "cluster-a:bob" in asked) == (True, True)
     claim = Claim.objects.get()
     assert lead.post(f"{page}claim/", {"claim": claim.pk, "step": "confirm"}).status_code == 303
     assert Account.objects.get(user_name="bob").person == User.objects.get(username="rob")
-    shown = read(me.get("/me/priority/"))
-    assert shown.item("account").attributes["data-state"] == "mine"
-    assert str(shown.one("#verdict").attributes["data-rank"]).isdigit()
+    assert read(me.get("/me/priority/_accounts")).item("account").attributes["data-state"] == "mine"
+    assert str(read(me.get("/me/priority/")).one("#verdict").attributes["data-rank"]).isdigit()
 
 
 def test_only_its_author_can_withdraw_a_claim(lead: Client, grid: Grid) -> None:
