@@ -43,8 +43,10 @@ async function post(asked) {
     headers: { "X-In-Place": "1", Accept: "text/html" }, redirect: "error",
   }).catch(() => null);
   if (response) await answered(response, asked);
-  else showNote(form, document.getElementById("offline-note").content.firstElementChild.cloneNode(true));
+  else showOffline(form);
 }
+
+const showOffline = (form) => showNote(form, document.getElementById("offline-note").content.firstElementChild.cloneNode(true));
 
 function mark(form, submitter, isSending) {
   if (isSending) sending.add(form);
@@ -69,7 +71,12 @@ async function answered(response, asked) {
 
 /** Signs in over the page, and sends what was sent, with the token of the new session. */
 async function again(asked) {
-  const token = await signInAgain({ form: asked.form });
+  let token;
+  try {
+    token = await signInAgain({ form: asked.form });
+  } catch {
+    showOffline(asked.form);
+  }
   if (!token) return;
   asked.body.set("csrfmiddlewaretoken", token);
   await post(asked);
