@@ -151,3 +151,18 @@ def test_another_person_who_signs_in_sends_nothing_of_the_first(grid: Grid, visi
     page.click("text=Back to the page")
     assert (page.input_value("#shares"), page.input_value("#reason")) == ("25 %", "Of Eva")
     assert head() == 2
+
+
+def test_without_an_answer_to_the_sign_in_the_form_says_so_and_keeps_its_values(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = opened(window, grid)
+    page.fill("#shares", "25 %")
+    page.fill("#reason", "Kept")
+    page.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+    page.route("**/sign-in/**", lambda route: route.abort())
+    page.click("#publish")
+    expect(page.locator(".form-note")).to_be_focused()
+    assert (page.input_value("#shares"), page.input_value("#reason")) == ("25 %", "Kept")
+    assert head() == 2
+    window.complaints[:] = [each for each in window.complaints if "ERR_FAILED" not in each]
