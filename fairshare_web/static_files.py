@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import brotli
 from django.core.files.base import ContentFile
+from whitenoise.compress import Compressor
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 from fairshare_web.joined_files import join_scripts, join_sheets
 
 _OWN_MODULES = "js/*.js"  # also in folders below
+
+
+class _Compressor(Compressor):  # type: ignore[misc]  # whitenoise has no types
+    """The best quality takes ten times as long for 8 % fewer bytes, and every first start waits for it."""
+
+    _QUALITY = 9  # of 11
+
+    @classmethod
+    def compress_brotli(cls, data: bytes) -> bytes:
+        return bytes(brotli.compress(data, quality=cls._QUALITY))
 
 
 class StaticFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
@@ -23,6 +35,9 @@ class StaticFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  
     _imports = CompressedManifestStaticFilesStorage._js_module_import_aggregation_patterns[1]
     patterns = (*CompressedManifestStaticFilesStorage.patterns, (_OWN_MODULES, _imports))
     keep_only_hashed_files = True
+
+    def create_compressor(self, **options: Any) -> Compressor:
+        return _Compressor(**options)
 
     def post_process(self, paths: dict[str, Any], dry_run: bool = False, **options: Any) -> Iterator[Any]:
         if dry_run:
