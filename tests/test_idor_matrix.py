@@ -423,8 +423,8 @@ ROWS = [
         "302 404 404 303 404 303 302 302 302 302 302", "post", {"pinned": "1"}, besides="dora 303"),
     # --- The first steps: administrators alone (not begun)
     Row("sign-in/", "/sign-in/", "200 302 302 302 302 302 200 200 200 200 200"),
-    Row("sign-in/again/", "/sign-in/again/", "200 200 200 200 200 200 200 200 200 200 200"),
-    Row("sign-in/state", "/sign-in/state", "200 200 200 200 200 200 200 200 200 200 200"),
+    Row("sign-in/_again", "/sign-in/_again", "200 200 200 200 200 200 200 200 200 200 200"),
+    Row("sign-in/_state", "/sign-in/_state", "200 200 200 200 200 200 200 200 200 200 200"),
     Row("sign-in/done/", "/sign-in/done/", "200 200 200 200 200 200 200 200 200 200 200"),
     Row("sign-in/oidc/", "/sign-in/oidc/", "404 404 404 404 404 404 404 404 404 404 404", "post"),  # without an issuer
     Row("sign-in/oidc/<slug:provider_id>/callback/", "/sign-in/oidc/site/callback/?code=x&state=y",

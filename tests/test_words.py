@@ -369,7 +369,7 @@ FRAGMENTS_ALLOWED = {
     "or {{ place }}, {{ sure }}: {{ why }}": "a line of its own: a second suggestion",
 }
 TRANSLATED_END = r"""(?:endblocktranslate|translate\s+(?:"[^"]*"|'[^']*'))\s*%\}"""
-BETWEEN = r"(?:\s|</?\w+[^>]*>|\{%\s*(?:if|else|elif|endif)\b[^%]*%\})*"
+BETWEEN = r"(?:\s|</?\w[^>]*>|\{%\s*(?:if|else|elif|endif)\b[^%]*%\})*"
 GLUED_IN_TEMPLATE = re.compile(
     TRANSLATED_END + BETWEEN + r"[,;:(]" + BETWEEN + r"\{%\s*(?:translate|blocktranslate)\b[^%]*%\}"
 )

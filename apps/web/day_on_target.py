@@ -8,7 +8,8 @@ from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
-from apps.priorities.projections import Outcome, Projection
+from apps.engine.explain import Outcome
+from apps.priorities.projections import Projection
 from apps.priorities.records import EntryRow
 from apps.web.shell import presentation
 

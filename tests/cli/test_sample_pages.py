@@ -51,9 +51,7 @@ NOT_LINKED = {
     "policy/<slug:policy>/edit": "leads to one's newest draft",
     "policy/<slug:policy>/files/<int:change_set>/": "no file waits for a decision",
     "schedulers/<slug:name>/shares/": "linked where a scheduler carries shares",
-    "sign-in/again/": "the dialog over a page whose session has ended",
     "sign-in/done/": "the end of a sign-in in a window of its own",
-    "sign-in/state": "asked by scripts after a sign-in",
     "setup/": "the first steps of an empty site",
     "usage/overlaps/": "linked where two sources report the same hours",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite, isinf
@@ -26,6 +26,7 @@ from apps.series.convergence.records import Convergence
 from apps.web.day_on_target import when_text
 from apps.web.figures.figure import with_changes
 from apps.web.figures.scales import day_text
+from apps.web.links import shares_url
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import Balance
 from apps.web.svg.bars import State
@@ -56,6 +57,8 @@ def balance_of(convergence: Convergence, row: int, decimals: int | None = None) 
 
 
 # --- The heading of the page
+
+MayChange = Callable[[Member], bool]  # whether the reader may set the shares of an entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +185,8 @@ class Facts:
     group_url: str
 
 
-def facts_of(numbers: GroupNumbers, row: int, *, may_change: bool, convergence_url: str) -> Facts:
-    """may_change: whether the reader may set its shares. convergence_url: of the page."""
+def facts_of(numbers: GroupNumbers, row: int, *, may_change: MayChange, convergence_url: str) -> Facts:
+    """convergence_url: of the page."""
     convergence = numbers.convergence
     member, head = convergence.members[row], heading_of(numbers.convergence, row)
     projection = numbers.projections.get(member.uid)
@@ -205,9 +208,13 @@ def facts_of(numbers: GroupNumbers, row: int, *, may_change: bool, convergence_u
         before_label=_("%(n)s days before") % {"n": n_days} if numbers.query.is_compared else "",
         before=presentation.percent(before[max(before)]) if before else presentation.UNKNOWN,
         entry_url=url,
-        shares_url=f"{url}#shares" if may_change else "",
+        shares_url=_shares_url(convergence.policy_slug, member, may_change),
         group_url=with_level(convergence_url, member) if member.n_children else "",
     )
+
+
+def _shares_url(policy_slug: str, member: Member, may_change: MayChange) -> str:
+    return shares_url(policy_slug, member.uid) if may_change(member) else ""
 
 
 def with_level(convergence_url: str, member: Member) -> str:
@@ -298,7 +305,8 @@ def range_of(projection: Projection) -> str:
 class Tile:
     """One small picture. state: of the last point, as in the CSV; "hidden" if no day may be shown.
 
-    url: selects it on the page; entry_url, group_url: lead elsewhere; group_url is "" without children.
+    url: selects it on the page. entry_url, shares_url, group_url: lead elsewhere; shares_url is "" if the reader may
+    not set them, group_url without children.
     """
 
     member: Member
@@ -308,6 +316,7 @@ class Tile:
     target: str
     url: str
     entry_url: str
+    shares_url: str
     group_url: str
     is_selected: bool
     svg: SafeString
@@ -332,7 +341,14 @@ _MOST_NAMES = 6
 
 
 def tile_group(
-    section: Section, query: QueryDict, base: str, *, selected: UUID | None, page: int = 1, is_drawn: bool = True
+    section: Section,
+    query: QueryDict,
+    base: str,
+    *,
+    selected: UUID | None,
+    may_change: MayChange,
+    page: int = 1,
+    is_drawn: bool = True,
 ) -> TileGroup:
     """base: address of the page. is_drawn: whether its tiles are part of the page."""
     convergence = section.numbers.convergence
@@ -351,7 +367,7 @@ def tile_group(
         n=len(section.rows),
         names=listed,
         page=page,
-        tiles=tiles_of(section, query, base, page, selected) if is_drawn else [],
+        tiles=tiles_of(section, query, base, page, selected, may_change) if is_drawn else [],
         more_query=with_changes(query, section=section.key, page=str(page + 1)) if section.has_more(page) else "",
         n_left=max(len(section.rows) - len(section.shown(page)) * page, 0),
     )
@@ -369,7 +385,9 @@ def _section_title(section: Section) -> str:
     return _("Off target, 5 %% and more: %(n)s") % n if section.key == "off" else _("Off target, below 5 %%: %(n)s") % n
 
 
-def tiles_of(section: Section, query: QueryDict, base: str, page: int, selected: UUID | None) -> list[Tile]:
+def tiles_of(
+    section: Section, query: QueryDict, base: str, page: int, selected: UUID | None, may_change: MayChange
+) -> list[Tile]:
     convergence = section.numbers.convergence
     tiles = []
     for picture in pictures_of(section, page):
@@ -384,6 +402,7 @@ def tiles_of(section: Section, query: QueryDict, base: str, page: int, selected:
                 target=head.target,
                 url=f"{base}?{with_changes(query, entry=str(member.uid), section=None, page=None)}",
                 entry_url=member_url(convergence.policy_slug, member),
+                shares_url=_shares_url(convergence.policy_slug, member, may_change),
                 group_url=with_level(base, member) if member.n_children and member.is_here else "",
                 is_selected=member.uid == selected,
                 svg=picture.svg,

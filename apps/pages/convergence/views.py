@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 from uuid import UUID
 
@@ -33,7 +33,7 @@ from apps.pages.convergence.range_bar import period_text, range_bar
 from apps.priorities.projections import projections_of
 from apps.priorities.selectors.rows import open_view
 from apps.series.convergence.numbers import Group, get_group
-from apps.series.convergence.query import DAILY_UP_TO, available_days_text, today_of
+from apps.series.convergence.query import DAILY_UP_TO, Member, available_days_text, today_of
 from apps.series.convergence.records import Convergence
 from apps.series.convergence.selectors import get_series_state
 from apps.series.daily_series import SeriesState
@@ -184,6 +184,7 @@ def show(request: HttpRequest, policy: str) -> HttpResponse:
             reading.query,
             reading.base,
             selected=reading.selected,
+            may_change=partial(_may_change, reading),
             page=page_of(reading.query) if section.key == reading.query.get("section") else 1,
             is_drawn=section.key != "rest" or _is_rest_open(reading),
         )
@@ -312,10 +313,15 @@ def _draw_over_time(reading: Reading) -> Figure:
 
 
 def _facts(reading: Reading, row: int) -> presenters.Facts:
-    view, member = reading.group.view, reading.convergence.members[row]
-    i = view.tree.index_of_uid(member.uid)
-    may_change = i is not None and view.row(i).may_change
+    may_change = partial(_may_change, reading)
     return presenters.facts_of(reading.numbers, row, may_change=may_change, convergence_url=page_url(reading.policy))
+
+
+def _may_change(reading: Reading, member: Member) -> bool:
+    """Whether the reader may set the shares of an entry, which may be gone."""
+    view = reading.group.view
+    i = view.tree.index_of_uid(member.uid)
+    return i is not None and view.row(i).may_change
 
 
 def _figure_frame(reading: Reading) -> FigureFrame | None:
@@ -346,7 +352,12 @@ def tiles(request: HttpRequest, policy: str) -> HttpResponse:
     if section is None:
         return HttpResponse("")
     group = presenters.tile_group(
-        section, reading.query, reading.base, selected=reading.selected, page=page_of(reading.query)
+        section,
+        reading.query,
+        reading.base,
+        selected=reading.selected,
+        may_change=partial(_may_change, reading),
+        page=page_of(reading.query),
     )
     return render(request, "pages/convergence/_tiles.html", {"group": group, "policy": policy})
 

@@ -10,8 +10,8 @@ from apps.pages.sign_in import views as sign_in
 
 urlpatterns: list[URLPattern] = [
     path("sign-in/", sign_in.sign_in, name="sign-in"),
-    path("sign-in/again/", sign_in.sign_in_again, name="sign-in-again"),
-    path("sign-in/state", sign_in.sign_in_state, name="sign-in-state"),
+    path("sign-in/_again", sign_in.sign_in_again, name="sign-in-again"),
+    path("sign-in/_state", sign_in.sign_in_state, name="sign-in-state"),
     path("sign-in/done/", sign_in.signed_in, name="signed-in"),
     path("sign-in/oidc/", sign_in.oidc_start, name="oidc-start"),
     path("sign-in/second-step/", second_factor.step, name="second-step"),

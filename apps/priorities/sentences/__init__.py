@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.priorities.sentences.catalogue import SCENARIO, TEXTS, Message, build_message, text_of
+from apps.priorities.sentences.catalogue import SCENARIO, TEXTS, Message, build_message, json_value, text_of
 from apps.priorities.sentences.numbers import adjustment_sentence, unit_of, unit_of_metric
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Message",
     "adjustment_sentence",
     "build_message",
+    "json_value",
     "text_of",
     "unit_of",
     "unit_of_metric",

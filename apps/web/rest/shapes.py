@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from apps.core import local_time
 from apps.core.tables import FORMATS, MEDIA_TYPES, Column, Row, pieces
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.sentences.catalogue import json_value
+from apps.priorities.sentences import json_value
 from apps.web.rest.cursors import encode_cursor
 
 

@@ -98,10 +98,11 @@ function openMenu(tile, from) {
   const place = tile ?? figure(), facts = figure()?.querySelector("[data-facts]");
   const name = tile ? tile.querySelector("[data-select]").textContent : figure().dataset.name;
   const entry = tile ? tile.dataset.entryUrl : facts?.querySelector("[data-entry-url]")?.href;
+  const shares = tile ? tile.dataset.sharesUrl : facts?.querySelector("[data-shares-url]")?.href;
   const group = tile ? tile.dataset.groupUrl : facts?.querySelector("[data-group-url]")?.dataset.groupUrl;
   const { axis } = frame() ?? {}, isPast = axis && (axis.now === null || cursorOf(axis) <= axis.now);
   const day = isPast ? axis.stops[cursorOf(axis)].slice(0, 10) : "";
-  const links = { entry, shares: entry && `${entry}#shares`, group, day: day && menu.dataset.dayUrl.replace("DAY", day) };
+  const links = { entry, shares, group, day: day && menu.dataset.dayUrl.replace("DAY", day) };
   for (const item of menu.querySelectorAll("[data-go]")) {
     const url = links[item.dataset.go];
     item.hidden = !url;

@@ -40,7 +40,7 @@ NO_PAGES = {
     *("entry-convergence-figure", "entry-convergence-days", "live", "tree-figure", "pack-file", "shared-pack-file"),
     *("federation-mount-act", "federation-grid-flow", "federation-grid-csv", "federation-subscription-act", "keys"),
     *("scheduler-switch", "scheduler-switch-on", "scheduler-agreement", "agent", "callout", "help", "help-page"),
-    *("signed-in", "sign-in-again", "sign-in-state", "overview-decide", "draft-shares"),
+    *("signed-in", "overview-decide", "draft-shares"),
     *("policy-csv", "setup-here", "source-figure", "tree-csv"),
 }
 NAMES = sorted(path.stem for path in DOCS.glob("*.md"))
