@@ -49,7 +49,7 @@ def test_a_pack_is_printed_and_opened_by_link(grid: Grid, visit: Open) -> None:
         assert f"{label}––{row['delivered_core_h']:,.0f}–" in "".join(sheets)
     assert sheets[0].startswith(f"1/{len(sheets)}")
     assert "Sharebylink" not in "".join(sheets), "forms and navigation aren’t printed"
-    window.follow("button[value=share]")
+    page.locator("button[value=share]").click()
     address = page.inner_text(".pack-address")
     assert_nothing_is_cut(page)
     stranger = visit().go(address.removeprefix(window.base))
