@@ -545,7 +545,6 @@ ROWS = [
     Row(ACCESS + "n/<uuid:uid>/", "/policy/grid/access/n/{bob}/",
         "302 404 404 200 404 200 302 302 302 302 302",
         word="bob is hers", readers="pia admin dora", besides="dora 200"),
-    Row("policy/<slug:policy>/members/", "/policy/grid/members/", "302 404 200 200 200 200 302 302 302 302 302"),
     Row(ACCESS + "_grants", "/policy/grid/access/_grants", "302 200 200 200 200 200 302 302 302 302 302",
         word="given to a guest", readers="pia admin dora", headers=HTMX, besides="rex 200"),
     Row(ACCESS + "_why", "/policy/grid/access/_why?person=dora&entry=/physics/bob",

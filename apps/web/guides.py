@@ -72,7 +72,7 @@ _OF_THE_CORE = (
     ),
     Guide(
         "Members",
-        "members policy-members member-rules member-attach",
+        "members member-rules member-attach",
         (("let people in by rule", "accounts.md#let-people-in-by-rule"),),
         ("POST policies/{policy}/changesets",),
     ),

@@ -36,7 +36,6 @@ RIGHT: Mapping[str, tuple[tuple[str, ...], str]] = {
     "notices/": (("maria", "kimberg"), "nothing waits for them: most kinds of notices are for who decides"),
     "notices/webhooks/<int:webhook>/": (("admin", "maria"), "the sample sends nothing to anybody"),
     "notices/webhooks/": (("kimberg",), "webhooks are for who divides a group"),
-    "policy/<slug:policy>/members/": (("admin",), "membership rules stand at a group, none at the top"),
     "policy/<slug:policy>/members/<uuid:uid>/": (("kimberg",), "names of others are not shown"),
     "policy/<slug:policy>/access/": (("kimberg",), "roles are shown to who has or gives one"),
     "audit/": (("kimberg",), "has done nothing"),

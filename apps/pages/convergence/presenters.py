@@ -96,27 +96,27 @@ def _farthest_off(numbers: GroupNumbers) -> str:
     is_over = convergence.states[row, -1] == "over"
     if convergence.is_by_hour or not n_days:
         text = (
-            _("Farthest off: %(name)s, %(points)s percentage points over.")
+            _("Furthest off: %(name)s, %(points)s percentage points over.")
             if is_over
-            else _("Farthest off: %(name)s, %(points)s percentage points under.")
+            else _("Furthest off: %(name)s, %(points)s percentage points under.")
         )
     elif is_whole:
         text = (
-            _("Farthest off: %(name)s, %(points)s percentage points over for at least %(n)s days.")
+            _("Furthest off: %(name)s, %(points)s percentage points over for at least %(n)s days.")
             if is_over
-            else _("Farthest off: %(name)s, %(points)s percentage points under for at least %(n)s days.")
+            else _("Furthest off: %(name)s, %(points)s percentage points under for at least %(n)s days.")
         )
     else:
         text = (
             ngettext(
-                "Farthest off: %(name)s, %(points)s percentage points over for %(n)s day.",
-                "Farthest off: %(name)s, %(points)s percentage points over for %(n)s days.",
+                "Furthest off: %(name)s, %(points)s percentage points over for %(n)s day.",
+                "Furthest off: %(name)s, %(points)s percentage points over for %(n)s days.",
                 n_days,
             )
             if is_over
             else ngettext(
-                "Farthest off: %(name)s, %(points)s percentage points under for %(n)s day.",
-                "Farthest off: %(name)s, %(points)s percentage points under for %(n)s days.",
+                "Furthest off: %(name)s, %(points)s percentage points under for %(n)s day.",
+                "Furthest off: %(name)s, %(points)s percentage points under for %(n)s days.",
                 n_days,
             )
         )

@@ -15,7 +15,6 @@ _POLICY = "policies/<slug:policy>"
 
 
 urlpatterns: list[URLPattern] = [
-    path("policy/<slug:policy>/members/", members.of_policy, name="policy-members"),
     path("policy/<slug:policy>/members/<uuid:uid>/", members.members, name="members"),
     path("policy/<slug:policy>/members/<uuid:uid>/rules/", members.rules, name="member-rules"),
     path("policy/<slug:policy>/members/<uuid:uid>/attach/", members.attach, name="member-attach"),

@@ -156,7 +156,6 @@ _OF_THE_CORE: Mapping[str, Tab] = {
         pages=("mapping-*",),
         is_shown=attrgetter("names_accounts"),
     ),
-    "policy-members": Tab(place="people", label=_("Members"), names=POLICY_NAMES, is_shown=attrgetter("reads_members")),
     "sources": Tab(
         place="data",
         label=_("Sources and quality"),

@@ -79,11 +79,6 @@ class Visitor:
         return manages_any(at=self.at, actor=self.actor)
 
     @cached_property
-    def reads_members(self) -> bool:
-        """Whether they have a role, and see the whole tree whose members are listed."""
-        return not self.is_plain and self.reads_whole
-
-    @cached_property
     def federates(self) -> bool:
         return may_federate(at=self.at, actor=self.actor)
 

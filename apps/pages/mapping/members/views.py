@@ -21,8 +21,6 @@ from apps.mapping import claims
 from apps.mapping import permissions as map_rights
 from apps.pages.mapping.members import presenters as member_lines
 from apps.pages.mapping.members.forms import AttachForm, RuleForm, initial_of, seen_tag
-from apps.policies.selectors import get_policy
-from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import MembershipRule
 from apps.priorities.selectors.members import MembersPage, get_members_page, preview_members
 from apps.usage.selectors import list_source_names
@@ -50,13 +48,6 @@ def members(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     if which and page.may_draft:
         form = RuleForm(initial=initial_of(_chosen(page, which)), sources=_sources(request))
     return _show(request, page, rule_form=form, rule=which)
-
-
-@require_safe
-def of_policy(request: HttpRequest, policy: str) -> HttpResponse:
-    """Show the members of the whole policy."""
-    root = load_tree(get_policy(slug=policy, actor=actor_of(request))).uuid(0)
-    return _show(request, _page(request, policy, root), of_policy=True)
 
 
 @require_safe
@@ -210,12 +201,10 @@ def _show(request: HttpRequest, page: MembersPage, *, status: int = 200, **more:
         form = context.setdefault("attach_form", AttachForm(initial={"entry": page.entry.uid}))
         form.fields["entry"].widget.choices = _entries(page)
     slug = page.view.policy.slug
-    if not context.get("of_policy"):
-        lines.show_tabs_of(request, page.entry.uid, page.entry.name)
+    lines.show_tabs_of(request, page.entry.uid, page.entry.name)
     tree = reverse("dashboard:policy", kwargs={"policy": slug})
     entry = {"label": page.entry.name, "url": lines.entry_url(slug, page.entry.uid, page.entry.name)}
-    above = [] if context.get("of_policy") else [entry]
-    context["crumbs"] = [{"label": page.view.policy.name, "url": tree}, *above, {"label": _("Members")}]
+    context["crumbs"] = [{"label": page.view.policy.name, "url": tree}, entry, {"label": _("Members")}]
     return render(request, "pages/mapping/members/members.html", context, status=status)
 
 
