@@ -112,7 +112,7 @@ def test_the_table_lists_allocated_suballocated_unallocated_and_delivered(grid: 
         assert number in text_of(page.item("verdict-text")), number
     assert not page.has('[data-testid="no-capacity"], [data-testid="no-usage"]')
     assert cell(grid, page, "/atlas", "share") == "45.7 %"  # of the whole
-    assert cell(grid, page, "/atlas", "sub-allocated") == "75 %"
+    assert cell(grid, page, "/atlas", "sub-allocated") == "75 % 1,000,000 unallocated"
     assert cell(grid, page, "/atlas", "delivered") == "9,600"  # 400 cores for a day
     pace = page.one(f'#row-{grid.uid("/atlas")} [data-testid="pace"]')
     assert (pace.attributes["data-state"], pace.css_matches(".bal.under")) == ("behind", True)
