@@ -1,7 +1,8 @@
-"""Moves of ranks as texts: how many people change rank, and by how many places those of one entry do."""
+"""What a change of shares moves, as texts: how many people change rank, by how many places, and whose targets."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from django.utils.translation import gettext as _
@@ -9,6 +10,7 @@ from django.utils.translation import ngettext
 
 from apps.priorities.rank_effect import RankEffect, RankMoves
 from apps.priorities.sentences.numbers import UNKNOWN, count
+from apps.web.shell import presentation
 
 
 class Places(NamedTuple):
@@ -39,3 +41,22 @@ def change_text(effect: RankEffect | None) -> str:
     if not effect.n_moved:
         return _("No rank changes")
     return ngettext("%(n)s changes rank", "%(n)s change rank", effect.n_moved) % {"n": count(effect.n_moved)}
+
+
+def other_targets_text(changes: Sequence[float]) -> str:
+    """27 other targets drop by 3.8 %; empty if none changes.
+
+    changes: of each target as a part of its value, below 0 where it drops. The largest is named: siblings that share a
+    change in proportion all have the same.
+    """
+    moved = [each for each in changes if each]
+    if not moved:
+        return ""
+    most = max(moved, key=abs)
+    n = sum(each * most > 0 for each in moved)  # in the same direction
+    part = presentation.percent(abs(most), presentation.decimals_beside(0.0, abs(most)))
+    if most < 0:
+        text = ngettext("%(n)s other target drops by %(part)s", "%(n)s other targets drop by %(part)s", n)
+    else:
+        text = ngettext("%(n)s other target rises by %(part)s", "%(n)s other targets rise by %(part)s", n)
+    return text % {"n": count(n), "part": part}

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from apps.priorities.projections import Projection
 from apps.priorities.records import EntryRow
 from apps.priorities.shares_preview import PreviewRow, SharesPreview
 from apps.web.day_on_target import day_on_target
-from apps.web.rank_moves import Places, change_text, places_of
+from apps.web.rank_moves import Places, change_text, other_targets_text, places_of
 from apps.web.shell import lines, presentation
 
 SHOWN = 8
@@ -102,17 +101,9 @@ def _most_first(row: PreviewRow) -> tuple[float, float, float]:
 
 
 def _heading(others: Sequence[PreviewRow]) -> str:
-    """How many other targets drop or rise, and by which part of their value."""
-    parts = [row.target_shift / row.before.target for row in others if row.target_shift and row.before.target]
-    if not parts:
-        return _("Siblings")
-    most, n = max(parts, key=abs), len(parts)
-    part = presentation.percent(abs(most), presentation.decimals_beside(0.0, abs(most)))
-    if most < 0:
-        text = ngettext("%(n)s other target drops by %(part)s", "%(n)s other targets drop by %(part)s", n)
-    else:
-        text = ngettext("%(n)s other target rises by %(part)s", "%(n)s other targets rise by %(part)s", n)
-    return text % {"n": presentation.count(n), "part": part}
+    """How many other targets change, and by which part of their value."""
+    changes = [row.target_shift / row.before.target for row in others if row.before.target]
+    return other_targets_text(changes) or _("Siblings")
 
 
 def _line(row: PreviewRow, policy_slug: str) -> EffectLine:

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
 from apps.core.errors import Invalid
@@ -22,7 +21,7 @@ from apps.priorities.selectors.draft_group import get_draft_group
 from apps.web.day_on_target import when_text
 from apps.web.edit_refusals import message_of
 from apps.web.links import draft_url
-from apps.web.rank_moves import Places, change_text, places_of
+from apps.web.rank_moves import Places, change_text, other_targets_text, places_of
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import fragment
 
@@ -99,18 +98,11 @@ def _moved_most(drawn: Sequence[DraftLine], ranks: RankEffect | None) -> list[di
 
 
 def lead_text(rows: Sequence[DraftRow], ranks: RankEffect | None) -> str:
-    """76 people change rank. 26 other targets drop by 5.0 %: of their value, by as much as each drops at most."""
-    parts = []
-    if ranks is not None and ranks.n_moved:
-        n = presentation.count(ranks.n_moved)
-        parts.append(ngettext("%(n)s person changes rank.", "%(n)s people change rank.", ranks.n_moved) % {"n": n})
-    drops = [1 - row.target / row.target_before for row in rows if row.is_shifted and row.target and row.target_before]
-    drops = [drop for drop in drops if drop > 0]
-    if drops:
-        text = ngettext("%(n)s other target drops by %(part)s.", "%(n)s other targets drop by %(part)s.", len(drops))
-        part = presentation.percent(max(drops), presentation.decimals_beside(0.0, max(drops)))
-        parts.append(text % {"n": presentation.count(len(drops)), "part": part})
-    return " ".join(parts)
+    """76 change rank · 26 other targets drop by 5.0 %; empty if nothing changes."""
+    shifted = [row for row in rows if row.is_shifted and row.target is not None and row.target_before]
+    changes = [(row.target or 0.0) / (row.target_before or 1.0) - 1 for row in shifted]
+    ranked = change_text(ranks) if ranks is not None and ranks.n_moved else ""
+    return " · ".join(text for text in (ranked, other_targets_text(changes)) if text)
 
 
 def _row(line: DraftLine, ranks: RankEffect | None, projected: DraftProjection | None) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def test_a_tried_edit_moves_targets_and_ranks_and_is_not_saved(grid: Grid, clien
     assert rows["/cms"]["places"] == {"direction": "", "text": "\u2013", "phrase": "no rank changes"}
     assert found["n_moved"] == 4
     assert found["change"] == "4 change rank"
-    assert found["lead"] == "4 people change rank. 2 other targets drop by 63.0\u00a0%."
+    assert found["lead"] == "4 change rank · 2 other targets drop by 63.0\u00a0%"
     assert {each["name"] for each in found["most"]} == {"atlas", "biomed"}
     draft.refresh_from_db()
     assert (draft.version, draft.operations) == (1, [])
