@@ -42,21 +42,21 @@ def level_of(view: PolicyView, entry: UUID) -> UUID | None:
 def list_levels(view: PolicyView, chosen: UUID | None) -> list[LevelChoice]:
     """Visible entries with visible children, the root first, at most two hundred; and the chosen one."""
     tree = view.tree
-    found: list[int] = []
+    levels: list[int] = []
     row = [0] if view.visibility.may_see(0) else []
-    while row and len(found) < MOST_LEVELS:
+    while row and len(levels) < MOST_LEVELS:
         below: list[int] = []
         for i in row:
             children = view.visible_children(i)
             if children:
-                found.append(i)
+                levels.append(i)
                 below += children
         row = below
-    found = found[:MOST_LEVELS]
+    levels = levels[:MOST_LEVELS]
     at = None if chosen is None else tree.index_of_uid(chosen)
-    if at is not None and at not in found:
-        found.append(at)
-    first, *others = found or [0]
+    if at is not None and at not in levels:
+        levels.append(at)
+    first, *others = levels or [0]
     ordered = [first, *sorted(others, key=tree.path)]
     return [LevelChoice(None if i == 0 else tree.uuid(i), _label(view, i), (at or 0) == i) for i in ordered]
 
