@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.conf import LazySettings
 from django.core.management import call_command
 from playwright.sync_api import Request, Route, expect
 
+from apps.web.templatetags import marks
 from fairshare_web.static_files import StaticFiles
 from tests.browser.conftest import Open
 from tests.pages.grid import SLUG, Grid
@@ -20,13 +22,15 @@ CONTENT = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"
 
 
 @pytest.fixture
-def joined(settings: LazySettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Static files as a site collects them, without the packed ones."""
+def joined(settings: LazySettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Static files as a site collects them, without the packed ones. Icons drawn before name the other files."""
+    marks.icon.cache_clear()
     monkeypatch.setattr(StaticFiles, "compress_files", lambda _self, _names: [])
     settings.STATIC_ROOT = tmp_path / "static"
     settings.STORAGES = settings.STORAGES | {"staticfiles": {"BACKEND": "fairshare_web.static_files.StaticFiles"}}
     call_command("collectstatic", interactive=False, verbosity=0)
-    return tmp_path / "static"
+    yield tmp_path / "static"
+    marks.icon.cache_clear()
 
 
 @pytest.fixture
