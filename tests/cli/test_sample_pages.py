@@ -37,6 +37,7 @@ RIGHT: Mapping[str, tuple[tuple[str, ...], str]] = {
     "notices/webhooks/<int:webhook>/": (("admin", "maria"), "the sample sends nothing to anybody"),
     "notices/webhooks/": (("kimberg",), "webhooks are for who divides a group"),
     "policy/<slug:policy>/members/<uuid:uid>/": (("kimberg",), "names of others are not shown"),
+    "policy/<slug:policy>/changes/": (("kimberg",), "drafts and requests are of those who may change something"),
     "policy/<slug:policy>/access/": (("kimberg",), "roles are shown to who has or gives one"),
     "audit/": (("kimberg",), "has done nothing"),
 }

@@ -186,7 +186,7 @@ _OF_THE_CORE: Mapping[str, Tab] = {
     "entry-convergence": Tab(place=ENTRY, label=_("Over time"), names=ENTRY_NAMES),
     "members": Tab(place=ENTRY, label=_("Members"), names=("policy", "uid"), pages=("member-*",)),
     "adjustments": Tab(place=ENTRY, label=_("Adjustments"), names=("policy", "uid")),
-    "entry-roles": Tab(place=ENTRY, label=_("Access"), names=("policy", "uid")),
+    "entry-roles": Tab(place=ENTRY, label=_("Access"), names=("policy", "uid"), is_shown=attrgetter("has_role")),
     "entry-history": Tab(place=ENTRY, label=_("History"), names=("policy", "uid")),
 }
 

@@ -89,6 +89,7 @@ def test_the_page_shows_rank_reason_and_advice(grid: Grid) -> None:
     assert list(dict.fromkeys(key.split(".")[0] for key in answers)) == ["reason", "when", "change"]
 
 
+@pytest.mark.product
 def test_every_account_can_be_chosen_from_the_list_of_the_page(grid: Grid) -> None:
     second_account(grid, "bob", "atlas", 1)
     client = signed_in(grid.alice)
@@ -102,6 +103,7 @@ def test_every_account_can_be_chosen_from_the_list_of_the_page(grid: Grid) -> No
     assert page.texts("#submit tbody th small") == ["cluster-a:bob, shown on this page", "cluster-a:alice"]
 
 
+@pytest.mark.product
 def test_an_unmapped_account_says_what_to_do_and_has_no_rank(grid: Grid) -> None:
     Account.objects.create(namespace="cluster-a", user_name="kberg2", person=grid.alice, first_seen_at=grid.at)
     client = signed_in(grid.alice)

@@ -49,6 +49,7 @@ def test_a_page_below_a_tab_belongs_to_it() -> None:
     assert tab_of("tokens") == ""
 
 
+@pytest.mark.product
 def test_ten_places_stand_in_three_groups(computed_site: Site) -> None:
     make_grant(computed_site.admin, computed_site.uid("/"), policy=computed_site.policy)
     assert names(shell_of(computed_site.admin)) == [
@@ -58,10 +59,12 @@ def test_ten_places_stand_in_three_groups(computed_site: Site) -> None:
     ]
 
 
+@pytest.mark.product
 def test_a_user_without_a_role_has_four_places(computed_site: Site) -> None:
     assert names(shell_of(computed_site.alice)) == ["Home, My jobs, My group, Inbox"]
 
 
+@pytest.mark.product
 def test_shortcuts_are_not_given_twice(computed_site: Site) -> None:
     shell = shell_of(computed_site.admin)
     keys = [item.keys for group in [*shell.places, shell.shortcuts] for item in group if item.keys]
