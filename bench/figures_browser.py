@@ -138,7 +138,7 @@ def _site() -> _Site:
         session=(name, client.cookies[name].value),
         groups=[convergence(int(groups[number * 7907 % len(groups)])) for number in range(N_PAGES + 3)],
         division=f"{convergence(division)}&range=365&section=rest",
-        shares=f"/changes/{draft.pk}/edit/shares/?group={tree.uuid(division)}",
+        shares=f"/changes/{draft.pk}/edit/?view=bars&group={tree.uuid(division)}",
     )
 
 

@@ -37,11 +37,9 @@ _ROUNDING = 1e-12  # of fractions: a smaller difference is an error of rounding
 def decimals_beside(*fractions: float | None) -> int:
     """The fewest decimals, 1 to 3, with which fractions beside each other in percent look different if they are."""
     known = [fraction * 100 for fraction in fractions if fraction is not None and isfinite(fraction)]
+    differs = [(a, b, abs(a - b) >= _LEAST_DIFFERENCE) for a, b in combinations(known, 2)]
     for decimals in range(1, _MOST_DECIMALS):
-        if all(
-            (round(a, decimals) == round(b, decimals)) == (abs(a - b) < _LEAST_DIFFERENCE)
-            for a, b in combinations(known, 2)
-        ):
+        if all((round(a, decimals) != round(b, decimals)) == is_other for a, b, is_other in differs):
             return decimals
     return _MOST_DECIMALS
 
@@ -70,15 +68,23 @@ def difference_beside(difference: float, fractions: Sequence[float | None], deci
 class ComparedShares:
     """An actual share and its target in percent, and their difference in points, as they are shown beside each other.
 
-    points, points_phrase: 8.2 and 8.2 points: that of the two numbers as shown, without sign; empty where one is
-    unknown.
+    difference: that of the two numbers as shown, in points without sign; None where one is unknown.
     """
 
     actual: str
     target: str
-    points: str
-    points_phrase: str
+    difference: float | None
     decimals: int
+
+    @property
+    def points(self) -> str:
+        """8.2; empty where one is unknown."""
+        return "" if self.difference is None else number(self.difference, self.decimals)
+
+    @property
+    def points_phrase(self) -> str:
+        """8.2 points; empty where one is unknown."""
+        return "" if self.difference is None else points_phrase(self.difference / 100, self.decimals)
 
 
 def compare_shares(actual: float | None, target: float | None, *, decimals: int | None = None) -> ComparedShares:
@@ -87,16 +93,10 @@ def compare_shares(actual: float | None, target: float | None, *, decimals: int 
     decimals: of the column in which they are shown; by default what these two need.
     """
     if actual is None or target is None or not isfinite(actual) or not isfinite(target):
-        return ComparedShares(percent(actual, decimals or 1), percent(target, decimals or 1), "", "", decimals or 1)
+        return ComparedShares(percent(actual, decimals or 1), percent(target, decimals or 1), None, decimals or 1)
     decimals = decimals or decimals_beside(actual, target)
     difference = abs(round(actual * 100, decimals) - round(target * 100, decimals))
-    return ComparedShares(
-        actual=percent(actual, decimals),
-        target=percent(target, decimals),
-        points=number(difference, decimals),
-        points_phrase=points_phrase(difference / 100, decimals),
-        decimals=decimals,
-    )
+    return ComparedShares(percent(actual, decimals), percent(target, decimals), difference, decimals)
 
 
 @dataclass(frozen=True, slots=True)
