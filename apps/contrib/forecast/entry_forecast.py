@@ -297,18 +297,10 @@ def curve_of(outlook: Outlook, as_of: datetime, *, days: float, n_points: int = 
     hours = np.linspace(0.0, days * 24, n_points)
     course = outlook.course
     parts = np.stack([np.interp(hours, course.hours, course.part(pace)) for pace in outlook.paces])
-    edges = np.sort(parts[[0, 4]], axis=0), np.sort(parts[[1, 3]], axis=0)
-    return [
-        CurvePoint(
-            as_of + timedelta(hours=float(hour)),
-            float(parts[2][n]),
-            float(edges[0][0][n]),
-            float(edges[1][0][n]),
-            float(edges[1][1][n]),
-            float(edges[0][1][n]),
-        )
-        for n, hour in enumerate(hours)
-    ]
+    least, most = np.sort(parts[[0, 4]], axis=0)
+    p25, p75 = np.sort(parts[[1, 3]], axis=0)
+    columns = np.stack([hours, parts[2], least, p25, p75, most])
+    return [CurvePoint(as_of + timedelta(hours=hour), *values) for hour, *values in columns.T.tolist()]
 
 
 DAYS = (1, 2, 3, 5, 7, 10, 14, 21, 28)

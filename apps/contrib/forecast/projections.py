@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import cache
 from uuid import UUID
 
 from apps.contrib.forecast.cached_forecasts import forecasts_of
@@ -56,6 +57,7 @@ def _is_shown(view: PolicyView, i: int) -> bool:
 
 
 def _projection(outlook: Outlook, as_of: datetime) -> Projection:
+    @cache
     def curve(days: int) -> Sequence[CurvePoint]:
         return curve_of(outlook, as_of, days=days, n_points=days + 1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from functools import cached_property
 
 import numpy as np
 
@@ -86,11 +87,16 @@ class Convergence:
     measured_against: int | None = None  # revision of the head if all days are compared with it
     latest_at: datetime | None = None  # time of the snapshot if the last point is one, else None
 
-    @property
+    @cached_property
     def before_entry(self) -> Mask:
         """Mask of days whose revision is older than the entry."""
         before_entry: Mask = self.states == BEFORE_ENTRY
         return before_entry
+
+    @cached_property
+    def missing(self) -> Mask:
+        """Mask of days without usage of a source or a peer."""
+        return np.array([on in self.gaps for on in self.on], np.bool_)
 
     @property
     def on(self) -> tuple[date, ...]:
@@ -101,7 +107,7 @@ class Convergence:
         """Number of finished days or hours: all points but the newest snapshot's."""
         return len(self.on) - (self.latest_at is not None)
 
-    @property
+    @cached_property
     def deviation(self) -> F8:
         deviation: F8 = self.actual - self.target
         return deviation

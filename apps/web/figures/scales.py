@@ -5,8 +5,9 @@ What the server draws and what plotly.js draws take them from here, so that one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
+from functools import lru_cache
 from math import isfinite
 
 from django.utils import formats
@@ -46,13 +47,14 @@ def points_text(value: float) -> str:
     return (_("%(n)s over") if value > 0 else _("%(n)s under")) % {"n": f"{round(abs(value), 2):g}"}
 
 
-def day_ticks(first: float, last: float, width: int, *, room: float = 1.0) -> list[date]:
+@lru_cache(maxsize=256)
+def day_ticks(first: float, last: float, width: int, *, room: float = 1.0) -> Sequence[date]:
     """Days with a label between two ordinals, on `width` pixels. room: part of the width that labels may take.
 
     Steps are 1 and 2 days, Mondays, every other Monday, and months.
     """
     if not last > first:
-        return []
+        return ()
     px = width / (last - first)
     least_days = _LEAST_APART / (px * room)
     lowest, highest = first + _EDGE[0] / px, last - _EDGE[1] / px
@@ -68,7 +70,7 @@ def day_ticks(first: float, last: float, width: int, *, room: float = 1.0) -> li
             (months for least, months in _MONTHS if least >= least_days), 12 * max(1, round(least_days / 365))
         )
         days = [day for day in days if day.day == 1 and (day.year * 12 + day.month - 1) % months == 0]
-    return [day for day in days if lowest <= day.toordinal() <= highest]
+    return tuple(day for day in days if lowest <= day.toordinal() <= highest)
 
 
 def day_text(day: date) -> str:

@@ -7,13 +7,12 @@ from functools import lru_cache
 from math import isfinite
 
 import numpy as np
-import numpy.typing as npt
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from apps.priorities.entry_order import is_on_target
-from apps.priorities.sentences.numbers import compare_shares, percent, points_phrase
-from apps.series.daily_series import F8
+from apps.priorities.sentences.numbers import UNKNOWN, compare_shares, percent, points_phrase
+from apps.series.daily_series import F8, Mask
 
 _BELOW_HALF = -1  # stands for shares above zero but below half of a tenth of a percent
 
@@ -54,21 +53,41 @@ def used_words_of(actual: F8, target: F8, states: Sequence[str]) -> list[str]:
         _sentence(language, *point) if is_known else nothing
         for is_known, *point in zip(known.tolist(), *columns, strict=True)
     ]
-    for at in np.flatnonzero(known & ~_is_clear(actual, target)).tolist():
+    for at in np.flatnonzero(known & ~_is_clear(actual, target, known)).tolist():
         shares, state = compare_shares(float(actual[at]), float(target[at])), states[at]
         balance = _balance_text(shares.points_phrase, bool(off[at] > 0), state)
         words[at] = _template(language) % {"actual": shares.actual, "target": shares.target, "balance": balance}
     return words
 
 
-def _is_clear(actual: F8, target: F8) -> npt.NDArray[np.bool_]:
+def compared_texts(actual: F8, target: F8) -> tuple[list[str], list[str]]:
+    """Return both shares of each point as `compare_shares` writes them; fractions, NaN where unknown."""
+    language = get_language()
+    known = [np.isfinite(shares) for shares in (actual, target)]
+    shares = np.where(known[0], actual, 0.0), np.where(known[1], target, 0.0)
+    both = known[0] & known[1]
+    used, wanted = (
+        [
+            _percent_text(language, thousandths) if is_known else UNKNOWN
+            for thousandths, is_known in zip(_in_thousandths(column), mask.tolist(), strict=True)
+        ]
+        for column, mask in zip(shares, known, strict=True)
+    )
+    for at in np.flatnonzero(~_is_clear(*shares, both)).tolist():
+        compared = compare_shares(float(actual[at]), float(target[at]))
+        used[at], wanted[at] = compared.actual, compared.target
+    return used, wanted
+
+
+def _is_clear(actual: F8, target: F8, both: Mask) -> Mask:
     """Mask of points whose numbers are as `compare_shares` shows them if each is rounded alone.
 
-    A number close to the middle of two tenths is not clear: numpy and Python may round it differently.
+    both: where the two are known; one alone has nothing to differ from. A number close to the middle of two tenths is
+    not clear: numpy and Python may round it differently.
     """
     off = np.abs(actual - target) * 100
     shown, wanted = np.round(actual * 100, 1), np.round(target * 100, 1)
-    clear: npt.NDArray[np.bool_] = (shown == wanted) == (off < 5e-4)
+    clear: Mask = ~both | ((shown == wanted) == (off < 5e-4))
     for value in (actual * 100, target * 100):
         clear &= np.abs(value * 10 % 1 - 0.5) > 1e-6
     return clear

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apps.priorities.sentences.numbers import compare_shares
 from apps.web.figures import axes
-from apps.web.figures.used_and_target import used_words_of
+from apps.web.figures.used_and_target import compared_texts, used_words_of
 
 _NUMBERS = st.floats(width=64) | st.integers(-(10**7), 10**7).map(lambda n: n / 200)  # among them ties such as 0.125
 _SHARES = st.floats(0, 1) | st.integers(0, 4000).map(lambda n: n / 4000) | st.just(float("nan"))
@@ -36,6 +36,17 @@ def test_a_line_has_the_text_of_each_point(points: list[tuple[float, float, str]
     actual, target = (np.array([point[column] for point in points], np.float64) for column in (0, 1))
     found = used_words_of(actual, target, [state for _actual, _target, state in points])
     assert found == [_words(*point) for point in points]
+
+
+@given(st.lists(st.tuples(_SHARES, _SHARES), max_size=20))
+@example([(0.0, 0.0005), (0.0004, 0.001), (0.00049999999999999999, 0.0015), (float("nan"), 0.0025), (0.4995, 0.4996)])
+def test_shares_of_a_line_are_rounded_for_each_other(points: list[tuple[float, float]]) -> None:
+    actual, target = (np.array([point[column] for point in points], np.float64) for column in (0, 1))
+    expected = [compare_shares(*point) for point in points]
+    assert compared_texts(actual, target) == (
+        [shares.actual for shares in expected],
+        [shares.target for shares in expected],
+    )
 
 
 def test_texts_are_in_the_active_language() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import cached_property
 from math import isfinite
 from uuid import UUID
 
@@ -27,6 +28,8 @@ from apps.web.figures.used_and_target import expected_text, used_words_of
 
 IDLE_STATES = ("no_demand", "met")
 PERCENT = f"{NBSP}%"
+LEAST: Mapping[Unit, float] = {"share": 0.0, "points": -np.inf}
+_DIGITS = 2  # of percent and points in pictures
 _DAY_S = 86_400
 _GAP = 1 / 160  # of the axis, at the right of the last point
 
@@ -42,14 +45,80 @@ class GroupNumbers:
     before: Mapping[UUID, Mapping[date, float]] = field(default_factory=dict)
     projections: Mapping[UUID, Projection] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def drawn(self) -> Convergence:
         """The points that are drawn: days, or weeks of a long period."""
         convergence = self.convergence
         return sample_weekly(convergence) if convergence.period.n_days > DAILY_UP_TO else convergence
 
+    @cached_property
+    def lines(self) -> Lines:
+        drawn, unit = self.drawn, self.query.unit
+        target, slack = drawn.target * 100, drawn.slack * 100
+        zero = target if unit == "points" else np.zeros_like(target)
+        return Lines(
+            zero,
+            values=drawn.actual * 100 - zero,
+            target=target - zero,
+            low=np.maximum(target - slack - zero, LEAST[unit]),
+            high=target + slack - zero,
+        )
 
-@dataclass(frozen=True, slots=True)
+    def earlier(self, row: int) -> F8:
+        """What is drawn of the period before at each point of the axis; empty without one."""
+        drawn, before = self.drawn, self.before.get(self.drawn.members[row].uid, {})
+        if not before:
+            return np.zeros(0)
+        n_days = timedelta(days=self.query.period.n_days)
+        shares = np.array([before.get(on - n_days, np.nan) for on in drawn.on])
+        if drawn.latest_at is not None:
+            shares[-1] = np.nan  # a day that is not over has no equal one before
+        earlier: F8 = shares * 100 - self.lines.zero[row]
+        return earlier
+
+    def curve(self, row: int, axis: Axis) -> Sequence[CurvePoint]:
+        """From now on, one point more than the axis has days ahead; empty without a projection."""
+        projection = self.projections.get(self.drawn.members[row].uid)
+        return projection.curve(len(axis.ahead)) if projection is not None and axis.ahead else ()
+
+    def goal(self, row: int) -> float:
+        """What is 0 in the picture of days ahead, in percent."""
+        zero = self.lines.zero[row]
+        return float(zero[-1]) if len(zero) else 0.0
+
+    def furthest(self, row: int, axis: Axis) -> float:
+        """The value drawn within the axis that is furthest from 0, without its sign."""
+        lines, shown = self.lines, axis.shown_points
+        # A target holds from its point on, also one before the first day that is shown.
+        held = slice(max(shown.start - 1, 0), shown.stop)
+        ahead = np.array([point.likely for point in self.curve(row, axis)]) * 100 - self.goal(row)
+        is_shown = axis.now is not None and axis.shows(axis.now)
+        parts = (
+            lines.values[row, shown],
+            lines.low[row, held],
+            lines.high[row, held],
+            self.earlier(row)[shown],
+            ahead[: 1 if is_shown else 0],
+            ahead[1:][axis.shown_ahead],
+        )
+        return round(float(np.nanmax(np.abs(np.concatenate(parts)), initial=0.0)), _DIGITS)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Lines:
+    """What is drawn of each entry at each point: percent, or points from the target; NaN where unknown or not shown.
+
+    zero: what is 0 in the picture, in percent. low, high: ends of the tolerance.
+    """
+
+    zero: F8
+    values: F8
+    target: F8
+    low: F8
+    high: F8
+
+
+@dataclass(frozen=True)
 class Axis:
     """Days of all pictures of a page: ordinals of dates with their fraction. points: of all past points; ahead: of the
     days after them. now: of the newest snapshot, None if the axis ends before it. whole: the ends without zoom.
@@ -70,15 +139,27 @@ class Axis:
     def shows(self, at: float) -> bool:
         return self.first - 1e-9 <= at <= self.last + 1e-9
 
+    @cached_property
+    def shown_points(self) -> slice:
+        """Those of `points` that are within the axis, which are beside each other."""
+        shown = [at for at, place in enumerate(self.points) if self.shows(place)]
+        return slice(shown[0], shown[-1] + 1) if shown else slice(0, 0)
+
+    @cached_property
+    def shown_ahead(self) -> slice:
+        """Those of `ahead` that are within the axis."""
+        shown = [at for at, place in enumerate(self.ahead) if self.shows(place)]
+        return slice(shown[0], shown[-1] + 1) if shown else slice(0, 0)
+
     @property
     def stops(self) -> list[float]:
         """Points at which the cursor stops."""
-        return [at for at in (*self.points, *self.ahead) if self.shows(at)]
+        return [*self.points[self.shown_points], *self.ahead[self.shown_ahead]]
 
     @property
     def resting(self) -> int:
         """Index of the stop whose numbers are shown without a cursor: the last one that isn't ahead."""
-        return max(sum(self.shows(at) for at in self.points) - 1, 0)
+        return max(len(self.points[self.shown_points]) - 1, 0)
 
 
 def ordinal_of(at: date) -> float:
@@ -195,41 +276,12 @@ class Course:
         known = (at for at in reversed(range(len(self.values))) if self.values[at] is not None)
         return next((at for at in known if self.axis.shows(self.axis.points[at])), None)
 
-    @property
-    def shown_values(self) -> list[float]:
-        """All values within the axis, for its scale."""
-        rows = [self.values, self.before, self.low, self.high]
-        shown = [at for at, place in enumerate(self.axis.points) if self.axis.shows(place)]
-        past = [row[at] for row in rows for at in shown if at < len(row)]
-        ahead = [
-            value
-            for value, place in zip(self.likely, (self.axis.now, *self.axis.ahead), strict=False)
-            if place is not None and self.axis.shows(place)
-        ]
-        # A target holds from its point on, also one before the first day that is shown.
-        earlier = [at for at, place in enumerate(self.axis.points) if place < self.axis.first][-1:]
-        return [
-            value
-            for value in (*past, *ahead, *(row[at] for row in (self.low, self.high) for at in earlier))
-            if value is not None
-        ]
-
 
 def course_of(numbers: GroupNumbers, row: int, axis: Axis) -> Course:
-    drawn, unit = numbers.drawn, numbers.query.unit
+    drawn, lines, unit = numbers.drawn, numbers.lines, numbers.query.unit
     member = drawn.members[row]
-    target, slack = drawn.target[row] * 100, drawn.slack[row] * 100
-    zero = target if unit == "points" else np.zeros_like(target)
     known = np.flatnonzero(np.isfinite(drawn.actual[row]) & np.isfinite(drawn.target[row]))
-    before = numbers.before.get(member.uid, {})
-    n_days = timedelta(days=numbers.query.period.n_days)
-    earlier = [before.get(on - n_days, np.nan) for on in drawn.on] if before else []
-    if drawn.latest_at is not None and earlier:
-        earlier[-1] = np.nan  # a day that is not over has no equal one before
-    projection = numbers.projections.get(member.uid)
-    curve = projection.curve(len(axis.ahead)) if projection is not None and axis.ahead else ()
-    floor = -np.inf if unit == "points" else 0.0
-    goal = float(zero[-1]) if len(zero) else 0.0
+    curve, goal = numbers.curve(row, axis), numbers.goal(row)
     return Course(
         member=member,
         axis=axis,
@@ -237,22 +289,25 @@ def course_of(numbers: GroupNumbers, row: int, axis: Axis) -> Course:
         state=str(drawn.states[row, known[-1]]) if known.size else "",
         off=drawn.deviation[row] * 100,
         shares=drawn.actual[row],
-        values=axes.rounded(drawn.actual[row] * 100 - zero, 2),
-        target=axes.rounded(target - zero, 2),
-        low=axes.rounded(np.maximum(target - slack - zero, floor), 2),
-        high=axes.rounded(target + slack - zero, 2),
-        likely=[round(point.likely * 100 - goal, 2) for point in curve],
-        least=[round(max(point.p25 * 100 - goal, floor), 2) for point in curve],
-        most=[round(point.p75 * 100 - goal, 2) for point in curve],
-        before=axes.rounded(np.array(earlier) * 100 - (zero if unit == "points" else 0.0), 2) if earlier else [],
-        reach=_reach_of(projection, axis, float(target[-1]), float(slack[-1]), goal) if len(target) else None,
+        values=axes.rounded(lines.values[row], _DIGITS),
+        target=axes.rounded(lines.target[row], _DIGITS),
+        low=axes.rounded(lines.low[row], _DIGITS),
+        high=axes.rounded(lines.high[row], _DIGITS),
+        likely=[round(point.likely * 100 - goal, _DIGITS) for point in curve],
+        least=[round(max(point.p25 * 100 - goal, LEAST[unit]), _DIGITS) for point in curve],
+        most=[round(point.p75 * 100 - goal, _DIGITS) for point in curve],
+        before=axes.rounded(numbers.earlier(row), _DIGITS),
+        reach=_reach_of(numbers, row, axis) if drawn.on else None,
         revisions=_revisions_of(drawn, row, axis),
         marks=_marks_of(drawn, row, axis),
     )
 
 
-def _reach_of(projection: Projection | None, axis: Axis, target: float, slack: float, goal: float) -> Reach | None:
+def _reach_of(numbers: GroupNumbers, row: int, axis: Axis) -> Reach | None:
     """None unless the day is within the axis."""
+    drawn = numbers.drawn
+    projection = numbers.projections.get(drawn.members[row].uid)
+    target, slack, goal = float(drawn.target[row, -1]) * 100, float(drawn.slack[row, -1]) * 100, numbers.goal(row)
     if projection is None or projection.on_target_at is None or not axis.ahead:
         return None
     at, early, late = (
@@ -264,7 +319,7 @@ def _reach_of(projection: Projection | None, axis: Axis, target: float, slack: f
     starts_over = projection.curve(1)[0].likely * 100 > target
     edge = target + slack if starts_over else max(target - slack, 0.0)
     on = timezone.localtime(projection.on_target_at).date()
-    return Reach(at, round(edge - goal, 2), early, late, _("on target %(day)s") % {"day": day_text(on)})
+    return Reach(at, round(edge - goal, _DIGITS), early, late, _("on target %(day)s") % {"day": day_text(on)})
 
 
 def _revisions_of(drawn: Convergence, row: int, axis: Axis) -> list[RevisionTick]:
@@ -301,7 +356,7 @@ def _marks_of(drawn: Convergence, row: int, axis: Axis) -> dict[str, Sequence[tu
         "idle": drawn.idle[row],
         "inferred": drawn.idle_inferred[row],
         "starved": states == "starved",
-        "missing": np.array([on in drawn.gaps for on in drawn.on], np.bool_),
+        "missing": drawn.missing,
         "before": drawn.days.is_before_first | drawn.before_entry[row],
     }
     return {kind: spans for kind, mask in masks.items() if (spans := _spans(mask, axis.points))}
@@ -319,24 +374,20 @@ def _spans(mask: Mask, points: Sequence[float]) -> list[tuple[float, float]]:
 def read_outs(numbers: GroupNumbers, row: int, axis: Axis) -> list[str]:
     """What the line above the picture says at each stop of the axis, without its day."""
     drawn = numbers.drawn
-    member = drawn.members[row]
     past = used_words_of(drawn.actual[row], drawn.target[row], drawn.states[row].tolist())
-    course = course_of(numbers, row, axis)
+    earlier = numbers.earlier(row)
+    before = ((earlier + numbers.lines.zero[row]) / 100).tolist() if len(earlier) else []
     n_days = numbers.query.period.n_days
-    revised = {tick.at: tick for tick in course.revisions}
-    zero = drawn.target[row] * 100 if course.unit == "points" else np.zeros(len(drawn.on))
+    revised = {tick.at: tick for tick in _revisions_of(drawn, row, axis)}
     texts = []
-    for at, place in enumerate(axis.points):
-        if not axis.shows(place):
-            continue
+    for at in range(len(axis.points))[axis.shown_points]:
         parts = [past[at]]
-        if course.before and (value := course.before[at]) is not None:
-            parts.append(before_text(n_days, (value + float(zero[at])) / 100))
-        if (tick := revised.get(place)) is not None:
+        if before and isfinite(before[at]):
+            parts.append(before_text(n_days, before[at]))
+        if (tick := revised.get(axis.points[at])) is not None:
             parts.append(revision_text(tick))
         texts.append(" · ".join(parts))
-    projection = numbers.projections.get(member.uid)
-    curve: Sequence[CurvePoint] = projection.curve(len(axis.ahead)) if projection is not None and axis.ahead else ()
+    curve = numbers.curve(row, axis)
     target, slack = float(drawn.target[row, -1]), float(drawn.slack[row, -1])
     for day, place in enumerate(axis.ahead):
         if axis.shows(place):

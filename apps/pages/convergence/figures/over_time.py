@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 from uuid import UUID
 
 from django.utils import formats
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.pages.convergence.figures.course import Axis, Course, GroupNumbers, axis_of, course_of, moment_of, read_outs
 from apps.pages.convergence.figures.labels import caption, file_name
-from apps.pages.convergence.figures.picture import draw_svg, layout_of, narrow_of, scale_of, state_class, traces_of
+from apps.pages.convergence.figures.picture import Pen, draw_svg, layout_of, narrow_of, scale_of, state_class, traces_of
 from apps.pages.convergence.figures.sections import off_target
 from apps.priorities.sentences.numbers import percent
 from apps.series.convergence.query import BEFORE_ENTRY
 from apps.web.figures import Column, Figure, Table
-from apps.web.figures.used_and_target import used_text
+from apps.web.figures.used_and_target import used_words_of
 
 NAME = "over-time"
 
@@ -58,7 +60,7 @@ def over_time_figure(numbers: GroupNumbers, sentence: str, *, title: str = "", e
         message = _("There are no days in this period.")
         return Figure(NAME, _("Over time"), message, (), {}, Table((), (), ()), empty=message, reads=False)
     course = course_of(numbers, row, axis)
-    scale = scale_of([course])
+    scale = scale_of(numbers, [row], axis)
     member = convergence.members[row]
     of = convergence.policy_name if convergence.method.of == "total" else _parent_name(numbers)
     note = _("points from the target, of %(name)s") if course.unit == "points" else _("%% of %(name)s")
@@ -84,7 +86,7 @@ def over_time_figure(numbers: GroupNumbers, sentence: str, *, title: str = "", e
             "has_projection": bool(axis.ahead),
             "before_label": before_label(numbers),
             "marks": _legend_of(course),
-            "svg": draw_svg(course, scale),
+            "svg": draw_svg(course, Pen(axis, scale)),
             **extra,
         },
     )
@@ -133,7 +135,7 @@ def axis_json(axis: Axis) -> dict[str, Any]:
 
 def stop_label(at: float) -> str:
     """Thu 26 Nov."""
-    return formats.date_format(date.fromordinal(int(at)), "D j M")
+    return _formatted(date.fromordinal(int(at)), "D j M", get_language())
 
 
 def _table(numbers: GroupNumbers, row: int, axis: Axis) -> Table:
@@ -152,11 +154,12 @@ def _table(numbers: GroupNumbers, row: int, axis: Axis) -> Table:
         columns.append(Column(_("%(n)s days before") % {"n": query.period.n_days}))
         header.append("before_percent")
     today = drawn.on[-1] if drawn.latest_at is not None else None
+    texts = used_words_of(drawn.actual[row], drawn.target[row], drawn.states[row].tolist())
     rows, raw = [], []
     for at in range(len(drawn.on)):
         on, state = drawn.on[at], str(drawn.states[row, at])
         used, target = float(drawn.actual[row, at]), float(drawn.target[row, at])
-        words = used_text(used, target, state).rpartition(", ")[2] if isfinite(used - target) else _unknown(state)
+        words = texts[at].rpartition(", ")[2] if isfinite(used - target) else _unknown(state)
         cells, numbers_of = [_day(on), percent(used), percent(target), words], [*_raw(used, target), state]
         if axis.ahead:
             cells += ["", ""]
@@ -167,10 +170,8 @@ def _table(numbers: GroupNumbers, row: int, axis: Axis) -> Table:
             numbers_of += _raw(earlier)
         rows.append(cells)
         raw.append([_raw_day(drawn.on[at]), *numbers_of])
-    projection = numbers.projections.get(member.uid)
     target = float(drawn.target[row, -1])
-    curve = projection.curve(len(axis.ahead))[1:] if projection is not None and axis.ahead else ()
-    for point, place in zip(curve, axis.ahead, strict=False):
+    for point, place in zip(numbers.curve(row, axis)[1:], axis.ahead, strict=False):
         extra = [""] if query.is_compared else []
         span = _("%(low)s to %(high)s") % {"low": percent(point.p25), "high": percent(point.p75)}
         on = date.fromordinal(int(place))
@@ -184,7 +185,13 @@ def _unknown(state: str) -> str:
 
 
 def _day(on: date) -> str:
-    return formats.date_format(on, "j M, H:i" if isinstance(on, datetime) else "j M Y")
+    return formats.date_format(on, "j M, H:i") if isinstance(on, datetime) else _formatted(on, "j M Y", get_language())
+
+
+@lru_cache(maxsize=16_384)
+def _formatted(day: date, form: str, _language: str | None) -> str:
+    """Cached, because all figures of a policy have the same days."""
+    return formats.date_format(day, form)
 
 
 def _raw_day(on: date) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from typing import Any
 
 from django.utils import formats
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from apps.pages.convergence.figures.course import Axis, Course, moment_of
+from apps.pages.convergence.figures.course import Axis, Course, GroupNumbers, moment_of
 from apps.pages.convergence.figures.labels import mark_of
 from apps.priorities.sentences.numbers import percent, points
 from apps.web.figures import scales, traces
@@ -46,21 +47,17 @@ class Scale:
         return (self.high - value) / (self.high - self.low)
 
 
-def scale_of(courses: Iterable[Course], *, is_tile: bool = False) -> Scale:
-    """One scale that has room for all the courses, which have the same unit."""
-    values, unit = [], "share"
-    for course in courses:
-        values += course.shown_values
-        unit = course.unit
+def scale_of(numbers: GroupNumbers, rows: Iterable[int], axis: Axis, *, is_tile: bool = False) -> Scale:
+    """One scale that has room for all these entries."""
     n = N_INTERVALS_OF_TILE if is_tile else N_INTERVALS
     headroom = 1.0 if is_tile else _HEADROOM
-    top = scales.top_of(abs(value) * headroom for value in values)
-    if unit == "points":
+    top = scales.top_of(numbers.furthest(row, axis) * headroom for row in rows)
+    if numbers.query.unit == "points":
         return Scale(-top, top, scales.point_ticks(top, n))
     return Scale(0.0, top, scales.share_ticks(top, n))
 
 
-def tick_days(axis: Axis, width: int) -> list[date]:
+def tick_days(axis: Axis, width: int) -> Sequence[date]:
     return scales.day_ticks(axis.first, axis.last, width, room=_ROOM_OF_TILE if width == TILE else _ROOM)
 
 
@@ -106,16 +103,12 @@ def hit_part(axis: Axis, at: float, width: int) -> float:
 
 
 class Pen:
-    """Places of a course in the view box."""
+    """Places in the view box of courses with one axis and one scale, whose places are mostly the same."""
 
     def __init__(self, axis: Axis, scale: Scale) -> None:
         self.axis, self.scale = axis, scale
-
-    def x(self, at: float) -> str:
-        return f"{self.axis.part(at) * _UNIT:.1f}".removesuffix(".0")
-
-    def y(self, value: float) -> str:
-        return f"{self.scale.part(value) * _UNIT:.1f}".removesuffix(".0")
+        self.x = cache(lambda at: f"{axis.part(at) * _UNIT:.1f}".removesuffix(".0"))
+        self.y = cache(lambda value: f"{scale.part(value) * _UNIT:.1f}".removesuffix(".0"))
 
     def line(self, places: Sequence[float], values: Sequence[float | None]) -> str:
         """A line with gaps where a value is unknown."""
@@ -165,15 +158,15 @@ def segments_of(course: Course, row: Sequence[float | None]) -> list[Segment]:
     return runs
 
 
-def draw_svg(course: Course, scale: Scale, *, is_tile: bool = False) -> SafeString:
+def draw_svg(course: Course, pen: Pen, *, is_tile: bool = False) -> SafeString:
     """The whole picture as an SVG, hidden from assistive technology: words say the same beside it."""
     return _element(
-        "svg", "chart course", joined(_parts(course, scale, is_tile=is_tile)), aria_hidden="true", focusable="false"
+        "svg", "chart course", joined(_parts(course, pen, is_tile=is_tile)), aria_hidden="true", focusable="false"
     )
 
 
-def _parts(course: Course, scale: Scale, *, is_tile: bool) -> Iterator[SafeString]:
-    axis, pen = course.axis, Pen(course.axis, scale)
+def _parts(course: Course, pen: Pen, *, is_tile: bool) -> Iterator[SafeString]:
+    axis, scale = pen.axis, pen.scale
     grid = "".join(f"M0 {pen.y(value)}H{_UNIT}" for value, _text in scale.ticks[1:])
     yield _box("", _path("grid", grid), joined(_lines(course, pen, is_tile=is_tile)))
     yield _axis(course, pen, is_tile=is_tile)

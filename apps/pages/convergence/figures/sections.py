@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from apps.pages.convergence.figures.course import Axis, Course, GroupNumbers, course_of
+from apps.pages.convergence.figures.course import Axis, GroupNumbers
 from apps.pages.convergence.figures.picture import Scale, scale_of
 from apps.series.convergence.records import Convergence
 
@@ -34,12 +34,8 @@ class Section:
     is_split: bool
 
     @cached_property
-    def courses(self) -> dict[int, Course]:
-        return {row: course_of(self.numbers, row, self.axis) for row in self.rows}
-
-    @cached_property
     def scale(self) -> Scale:
-        return scale_of(self.courses.values(), is_tile=True)
+        return scale_of(self.numbers, self.rows, self.axis, is_tile=True)
 
     def shown(self, page: int) -> Sequence[int]:
         return self.rows[(page - 1) * PAGE : page * PAGE]

@@ -7,21 +7,23 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Literal
 
+import numpy as np
 from django.http import QueryDict
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.pages.convergence.figures.course import GroupNumbers, axis_of
+from apps.pages.convergence.figures.course import GroupNumbers, axis_of, course_of
 from apps.pages.convergence.figures.labels import RawRows, caption, file_name
 from apps.pages.convergence.figures.over_time import axis_json
-from apps.pages.convergence.figures.picture import draw_svg
+from apps.pages.convergence.figures.picture import Pen, draw_svg
 from apps.pages.convergence.figures.sections import OFF_STATES, Section, sections_of
 from apps.priorities.sentences.numbers import UNKNOWN, compare_shares, percent
 from apps.series.convergence.query import BEFORE_ENTRY
 from apps.series.convergence.records import Convergence
 from apps.web.figures import Column, Figure, Table
+from apps.web.figures.used_and_target import compared_texts
 
 Shape = Literal["on", "over", "under", "idle", "nodata"]
 _STATE_WORDS = {
@@ -94,8 +96,10 @@ class TilePicture:
 
 
 def pictures_of(section: Section, page: int) -> list[TilePicture]:
+    pen = Pen(section.axis, section.scale)
     return [
-        TilePicture(row, draw_svg(section.courses[row], section.scale, is_tile=True)) for row in section.shown(page)
+        TilePicture(row, draw_svg(course_of(section.numbers, row, section.axis), pen, is_tile=True))
+        for row in section.shown(page)
     ]
 
 
@@ -151,19 +155,12 @@ def _panel(section: Section, picture: TilePicture) -> dict[str, Any]:
 def stop_values(section: Section, row: int) -> tuple[list[str], list[str]]:
     """Used, or expected, share and target as text at each stop of the cursor."""
     axis, drawn = section.axis, section.numbers.drawn
-    pairs: list[tuple[float, float]] = [
-        (float(drawn.actual[row, at]), float(drawn.target[row, at]))
-        for at, place in enumerate(axis.points)
-        if axis.shows(place)
-    ]
-    projection = section.numbers.projections.get(drawn.members[row].uid)
-    curve = projection.curve(len(axis.ahead))[1:] if projection is not None and axis.ahead else ()
-    goal = float(drawn.target[row, -1])
-    for day, place in enumerate(axis.ahead):
-        if axis.shows(place):
-            pairs.append((curve[day].likely if curve else float("nan"), goal))
-    texts = [compare_shares(actual, target) for actual, target in pairs]
-    return [shares.actual for shares in texts], [shares.target for shares in texts]
+    likely = [point.likely for point in section.numbers.curve(row, axis)[1:]]
+    expected = np.array(likely or [np.nan] * len(axis.ahead))[axis.shown_ahead]
+    return compared_texts(
+        np.concatenate([drawn.actual[row, axis.shown_points], expected]),
+        np.concatenate([drawn.target[row, axis.shown_points], np.full(len(expected), drawn.target[row, -1])]),
+    )
 
 
 def scale_text(section: Section) -> str:
