@@ -117,7 +117,6 @@ INSTALLED_APPS = [
     "django_celery_beat",
     "django_htmx",
     "drf_spectacular",
-    "drf_spectacular_sidecar",
     "rest_framework",
     "apps.accounts",
     "apps.runs",
@@ -398,8 +397,6 @@ SPECTACULAR_SETTINGS = {
             "usage": "Usage sources, records, hourly sums and their quality",
         }.items()
     ],
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],

@@ -101,6 +101,7 @@ ROWS = [
     # --- REST: what says how to ask
     Row(API + "schema", "/api/v1/schema", OPEN),
     Row(API + "^docs/?$", "/api/v1/docs", OPEN),
+    Row(API + "docs/<slug:name>", "/api/v1/docs/list_audit", OPEN),
     Row(API + "^.*$", "/api/v1/no/such/thing", "404 404 404 404 404 404 404 404 404 404 404"),
     # --- REST: publications (of /physics, to tokens of the scope `federation`; of /physics/bob, to all)
     Row(API + "publications/<str:name>", "/api/v1/publications/physics",

@@ -1,4 +1,4 @@
-"""The OpenAPI document: hooks that complete it, and the views that send it.
+"""The OpenAPI document: hooks that complete it, and the view that sends it.
 
 It is generated once a release and stored as a file. That takes seconds and the route is open to all, so only one
 thread of a process generates it.
@@ -12,11 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import drf_spectacular.authentication
-from csp.decorators import csp_update
 from django.contrib.auth.decorators import login_not_required
 from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
@@ -125,16 +122,6 @@ def add_tags(result: dict[str, Any], generator: Any, request: Any, public: bool)
     return result
 
 
-@login_not_required
-@require_safe
-@csp_update({"img-src": ["data:"]})  # Swagger UI's style sheet has images as data: URLs
-def docs(request: HttpRequest) -> HttpResponse:
-    """Swagger UI. Open to all, like the document: it contains nothing about this site."""
-    if request.GET:
-        return _unknown_query(request)
-    return render(request, "web/docs.html")
-
-
 _RENDERERS: dict[str, Any] = {"yaml": OpenApiYamlRenderer, "json": OpenApiJsonRenderer}
 _SUFFIXES = {
     "application/vnd.oai.openapi": "yaml",
@@ -147,15 +134,6 @@ _tags: dict[Path, str] = {}  # digests of files that this process has read
 _making = threading.Lock()
 
 
-def _unknown_query(request: HttpRequest) -> HttpResponse:
-    """400: the document and its page have no parameters in the query string."""
-    try:
-        refuse_unknown(request.GET, ())
-    except errors.Refusal as refusal:
-        return errors.domain_problem(request, refusal)
-    raise AssertionError("every parameter is unknown")
-
-
 @login_not_required
 def schema(request: HttpRequest) -> HttpResponseBase:
     """The OpenAPI document as YAML or JSON, the same for all callers."""
@@ -163,8 +141,10 @@ def schema(request: HttpRequest) -> HttpResponseBase:
         return errors.problem(
             request, 405, "method_not_allowed", "Only GET is allowed.", headers={"Allow": "GET, HEAD"}
         )
-    if request.GET:
-        return _unknown_query(request)
+    try:
+        refuse_unknown(request.GET, ())
+    except errors.Refusal as refusal:
+        return errors.domain_problem(request, refusal)
     media_type = request.get_preferred_type(list(_SUFFIXES))
     if media_type is None:
         message = f"It is available as {' or '.join(_SUFFIXES)}."
@@ -183,6 +163,18 @@ def schema(request: HttpRequest) -> HttpResponseBase:
     response["Cache-Control"] = "public, no-cache"
     response["Vary"] = "Accept"
     return response
+
+
+def read_schema(suffix: str) -> bytes:
+    """The document of this release. suffix: yaml or json.
+
+    Raises:
+        Unavailable: `being_made`: another thread of this process generates it.
+    """
+    path = schema_file(suffix)
+    if path not in _tags:
+        _tag_of(path)
+    return path.read_bytes()
 
 
 def _tag_of(path: Path) -> str:
