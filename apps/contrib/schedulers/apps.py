@@ -20,9 +20,11 @@ class SchedulersConfig(PluginConfig):
     def nav_items(self) -> Mapping[str, Addition[Any]]:
         from operator import attrgetter
 
-        from apps.web.shell.places import POLICY_NAMES, Tab
+        from apps.contrib.schedulers.selectors import count_listed_jobs
+        from apps.web.shell.places import POLICY_NAMES, Size, Tab
 
         place = "schedulers"
+        queue_size = Size(_("waiting jobs"), count_listed_jobs)
         return {
             "schedulers": Addition(
                 Tab(
@@ -34,7 +36,14 @@ class SchedulersConfig(PluginConfig):
                 )
             ),
             "job-why": Addition(
-                Tab(place=place, label=_("Queue"), title=_("Waiting jobs"), names=POLICY_NAMES, pages=("job-why-of",)),
+                Tab(
+                    place=place,
+                    label=_("Queue"),
+                    title=_("Waiting jobs"),
+                    names=POLICY_NAMES,
+                    pages=("job-why-of",),
+                    size=queue_size,
+                ),
                 after="schedulers",
             ),
         }

@@ -20,8 +20,11 @@ from apps.priorities.serving.lookup import AccountQuery
 NAME = "umea"
 _WEIGHT = 100_000
 _JOBS = 48
-_PASSES = 15
+_PASSES = 15  # that list the queue and Slurm's values
 _BETWEEN = timedelta(hours=12)
+_HOURS = 24  # of which every hour has a pass
+_LATE_HOUR = 11  # before the last, whose pass froze
+_LATE_S = 1_320.0
 _NOISE = 0.08  # standard deviation of Slurm's factors around ours
 _KIMBERG = ("kimberg", "climate"), ("kimberg", "climate"), ("kimberg", "ocean")
 _CHECKS = [
@@ -36,7 +39,7 @@ _CHECKS = [
 
 
 def connect_shadow(site: SampleSite) -> None:
-    """Connect a scheduler in shadow mode with passes of one week, the last a few seconds ago.
+    """Connect a scheduler in shadow mode with passes of one week, the last a few seconds ago, and of a day every hour.
 
     Slurm's values approach ours from pass to pass, as while its mapping of accounts is being corrected.
     """
@@ -49,21 +52,35 @@ def connect_shadow(site: SampleSite) -> None:
     for n_left in reversed(range(_PASSES)):
         passed_at = at - n_left * _BETWEEN
         queue, values = _queue(rng, factors, passed_at), _values(rng, factors, _NOISE * (1 + n_left / 4))
-        record_pass(
-            name=NAME,
-            report=_report(n_left, queue, values, passed_at),
-            body_sha256=f"{n_left:064x}",
-            at=passed_at,
-            actor=COMMAND,
-        )
+        _record(_report(n_left, queue, values, passed_at), passed_at)
+        hours = int(_BETWEEN / timedelta(hours=1))
+        for hours_left in reversed(range((n_left - 1) * hours + 1, n_left * hours)):
+            if hours_left < _HOURS:
+                passed_at = at - timedelta(hours=hours_left)
+                _record(_hourly_report(hours_left, passed_at), passed_at)
+
+
+def _record(report: dict[str, Any], at: datetime) -> None:
+    record_pass(name=NAME, report=report, body_sha256=f"{report['pass'].int:064x}", at=at, actor=COMMAND)
+
+
+def _hourly_report(hours_left: int, at: datetime) -> dict[str, Any]:
+    """A pass between those that list the queue; one found the priorities too old."""
+    rng = random.Random(SEED + hours_left)
+    report = _report(_PASSES + hours_left, (), (), at) | {"queue": None, "values": None, "checks": None}
+    report["jobs"] |= dict.fromkeys(("pending", "mapped", "due"), _JOBS)
+    if hours_left != _LATE_HOUR:
+        return report | {"snapshot_age_s": round(rng.uniform(20, 280), 1)}
+    detail = f"The snapshot is {_LATE_S:.0f} s old, and the limit 900 s."
+    return report | {"snapshot_age_s": _LATE_S, "frozen": {"code": "snapshot_too_old", "detail": detail}}
 
 
 def _report(
-    n_left: int, queue: Sequence[dict[str, Any]], values: Sequence[dict[str, Any]], at: datetime
+    number: int, queue: Sequence[dict[str, Any]], values: Sequence[dict[str, Any]], at: datetime
 ) -> dict[str, Any]:
     n_jobs = len(queue)
     return {
-        "pass": UUID(int=SEED + n_left),
+        "pass": UUID(int=SEED + number),
         "agent": "1.0",
         "host": "umea-head",
         "orders_revision": 1,

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Sum
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
@@ -228,6 +228,18 @@ def list_queue(
 def has_queue(policy_slug: str) -> bool:
     """Whether a scheduler of the policy has listed its waiting jobs; not confidential for readers of the policy."""
     return QueueListing.objects.filter(scheduler__policy__slug=policy_slug).exists()
+
+
+def count_listed_jobs(visitor: Any) -> int:
+    """Waiting jobs that the schedulers of the visitor's policy listed last, for its managers; 0 for others.
+
+    visitor: with actor, at and policy.
+    """
+    policy = visitor.policy
+    if policy is None or not (manages(policy, visitor.actor, visitor.at) and visitor.actor.has_scope(READ)):
+        return 0
+    jobs = QueueListing.objects.filter(scheduler__policy=policy).aggregate(n=Sum("n_jobs"))
+    return int(jobs["n"] or 0)
 
 
 def open_queue(scheduler: Scheduler, *, at: datetime, actor: Actor) -> VisibleQueue | None:

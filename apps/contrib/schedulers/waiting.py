@@ -153,7 +153,7 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
         by_fairshare = int((ahead & ~without).sum())
         kept_behind = int((rivals & ~ahead & without).sum())
     n_ahead = None if ahead is None else int(ahead.sum())
-    shown = _entry_of(queue, int(table.account[i]))
+    shown = priority_of(queue, int(table.account[i]))
     assert table.taken_at is not None  # noqa: S101 - it is stored
     return Waiting(
         scheduler=scheduler.name,
@@ -201,7 +201,7 @@ def _competing_jobs(queue: VisibleQueue, i: int) -> Flags:
     table, kind, own = queue.table, queue.scheduler.kind, set(queue.table.partition[i].split(","))
     shares = {text: bool(own & set(text.split(","))) for text in set(table.partition)}
     rivals = {code: competes(kind, code, with_one_of=table.reason[i]) for code in set(table.reason)}
-    here: Flags = np.array([shares[text] for text in table.partition], np.bool_) & ~_is_held(queue)
+    here: Flags = np.array([shares[text] for text in table.partition], np.bool_) & ~held_jobs(queue)
     here &= np.array([rivals[code] for code in table.reason], np.bool_)
     if table.taken_at is not None:
         here &= table.eligible_us <= round(table.taken_at.timestamp() * 1e6)
@@ -209,14 +209,15 @@ def _competing_jobs(queue: VisibleQueue, i: int) -> Flags:
     return here
 
 
-def _is_held(queue: VisibleQueue) -> Flags:
+def held_jobs(queue: VisibleQueue) -> Flags:
+    """Mask of the jobs that no order starts: held by user or operator, also with Slurm's priority 0."""
     held: Flags = queue.table.state != _PENDING
     return held | (queue.table.priority == 0) if queue.scheduler.kind == Scheduler.Kind.SLURM else held
 
 
 def _jobs_ahead(queue: VisibleQueue, i: int) -> Flags | None:
     """Mask of the jobs ahead; None if this job is held, or the scheduler reports no priority for it."""
-    if np.isnan(queue.table.priority[i]) or _is_held(queue)[i]:
+    if np.isnan(queue.table.priority[i]) or held_jobs(queue)[i]:
         return None
     ahead: Flags = _competing_jobs(queue, i) & _starts_before(queue, queue.table.priority, i)
     return ahead
@@ -308,8 +309,8 @@ def _group_of(queue: VisibleQueue, account: int) -> tuple[str, bool]:
     return queue.snapshot.index.path(group), queue.readable is None or bool(queue.readable[group])
 
 
-def _entry_of(queue: VisibleQueue, account: int) -> dict[str, Any]:
-    """Factor and rank of the job's entry, which the reader may see along with the job."""
+def priority_of(queue: VisibleQueue, account: int) -> dict[str, Any]:
+    """Factor and rank of an account's entry, which the reader may see along with its job; null if unmapped."""
     nothing = {"factor": None, "rank": None, "of": None, "snapshot": None}
     entry, snapshot = int(queue.entry[account]), queue.snapshot
     if entry < 0 or snapshot is None:

@@ -276,7 +276,13 @@ class Shell:
             label = str(PLACES[self._place_of_page].label) if routes else ""
         if len(routes) < 2:
             return None
-        return TabBar(label, [replace(self._item(route), keys="") for route in routes])  # the navigation has the keys
+        return TabBar(label, [self._sized(replace(self._item(route), keys=""), route) for route in routes])
+
+    def _sized(self, item: Item, route: str) -> Item:
+        """The link of a tab beside the others, with the size of its page. The navigation has the keys."""
+        size = all_tabs()[route].size
+        n = _unless_failing(lambda: size.count(self.visitor), 0) if size else 0
+        return replace(item, count=n, counted=str(size.counted)) if size and n else item
 
     @property
     def views(self) -> list[Item]:

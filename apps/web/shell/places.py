@@ -35,6 +35,17 @@ class Counter:
 
 
 @dataclass(frozen=True, slots=True)
+class Size:
+    """How many things the page of a tab lists, shown on the pages of its place alone.
+
+    counted: their name, for screen readers; lazy. count: 0 where the visitor is shown no number; one cheap query.
+    """
+
+    counted: Words
+    count: Callable[[Visitor], int]
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """A row of the navigation. group: rows of one group stand together. is_for_users: also for users without a role."""
 
@@ -49,10 +60,10 @@ class Tab:
     """A page of a place, by the name of its route.
 
     label: beside the other tabs. title: its name elsewhere, if the label says too little there. names: parts of its
-    address, of policy, uid and name; without one of them it isn't shown. keeps_policy: its query
-    names the policy that is shown. pages: names of routes, and patterns of names,
-    of the pages below it. below: the tab to which it belongs, if it is none itself. key: pressed after "g". is_shown:
-    whether the visitor has the right to read it.
+    address, of policy, uid and name; without one of them it isn't shown. keeps_policy: its query names the policy that
+    is shown. pages: names of routes, and patterns of names, of the pages below it. below: the tab to which it belongs,
+    if it is none itself. key: pressed after "g". is_shown: whether the visitor has the right to read it. size: how much
+    its page lists.
     """
 
     place: str
@@ -65,6 +76,7 @@ class Tab:
     key: str = ""
     is_shown: Callable[[Visitor], bool] | None = None
     counter: Counter | None = None
+    size: Size | None = None
 
 
 POLICY_NAMES = ("policy",)

@@ -69,7 +69,7 @@ def test_the_state_is_shown_as_text(admin: Client, agent: Caller, passes: list[d
     for each in passes:
         assert agent.post("schedulers/c1/passes", report(**each)).status_code == 200
     assert _page(admin, "/schedulers/").each(".badge[data-key]", "data-key") == [key]
-    assert _page(admin, "/schedulers/c1/").each("h1 .badge", "data-key") == [key]
+    assert _page(admin, "/schedulers/c1/").each("[data-testid=state]", "data-key") == [key]
 
 
 def test_an_agent_is_silent_after_three_intervals(
@@ -85,11 +85,11 @@ def test_a_scheduler_is_paused_resumed_and_reset(admin: Client, agent: Caller) -
     agent.post("schedulers/c1/passes", report())
     for to, key, revision in (("pause", "paused", 2), ("resume", "running", 3), ("reset-values", "resetting", 4)):
         assert admin.post("/schedulers/c1/switch/", {"to": to}).status_code == 303
-        assert _page(admin, "/schedulers/c1/").each("h1 .badge", "data-key") == [key]
+        assert _page(admin, "/schedulers/c1/").each("[data-testid=state]", "data-key") == [key]
         assert Scheduler.objects.get(name="c1").revision == revision
     later = instant(AT - timedelta(seconds=1))
     agent.post("schedulers/c1/passes", report(orders_revision=4, started_at=later, ended_at=later))
-    assert _page(admin, "/schedulers/c1/").each("h1 .badge", "data-key") == ["reset"]
+    assert _page(admin, "/schedulers/c1/").each("[data-testid=state]", "data-key") == ["reset"]
 
 
 def test_checks_show_the_line_to_change_and_the_unit_names_the_scheduler(admin: Client, agent: Caller) -> None:

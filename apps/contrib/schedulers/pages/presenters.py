@@ -13,6 +13,7 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from apps.contrib.schedulers.lag import Lag, Part, current_lag
 from apps.contrib.schedulers.models import AgentPass, Scheduler, ShareOrder
 from apps.contrib.schedulers.orders import LIMITS, orders_of
 from apps.contrib.schedulers.selectors import SchedulerView
@@ -150,40 +151,111 @@ TERMS = {
     "jobsize": gettext_lazy("Job size"),
     "partition": gettext_lazy("Partition"),
     "qos": gettext_lazy("QOS"),
-    "site": gettext_lazy("Fairshare"),
+    "site": gettext_lazy("This policy’s fair share"),
     "nice": gettext_lazy("Nice value"),
 }
-BADGES = {"error": "bad", "warning": "warn", "ok": "ok"}
+SEVERITIES = {
+    "error": ("bad", "alert-octagon", gettext_lazy("error")),
+    "warning": ("warn", "alert-triangle", gettext_lazy("warning")),
+    "ok": ("ok", "circle-check", gettext_lazy("in order")),
+}
+CHECKS = {
+    "operator": gettext_lazy("Right to set priorities"),
+    "operator_right": gettext_lazy("Right to set priorities"),
+    "double_counting": gettext_lazy("The scheduler’s own fair share"),
+    "priority_type": gettext_lazy("Kind of priority"),
+    "fairshare_weight": gettext_lazy("Weight of fair share"),
+    "site_factor_plugin": gettext_lazy("Plug-in for the site factor"),
+    "names_unmapped": gettext_lazy("Mapping of accounts"),
+    "nice_floor": gettext_lazy("Room for nice values"),
+    "clock": gettext_lazy("Clocks"),
+    "usage_lost": gettext_lazy("Usage that the scheduler charges"),
+    "version": gettext_lazy("Version"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckLine:
+    """A finding of the agent about the scheduler's settings. remedy: the line to change; empty if there is none."""
+
+    code: str
+    label: str
+    shade: str
+    icon: str
+    severity: str
+    found: str
+    remedy: str
+
+
+def check_lines(scheduler: Scheduler) -> list[CheckLine]:
+    """Errors first, then warnings."""
+    order = list(SEVERITIES)
+    checks = sorted(scheduler.checks or (), key=lambda check: order.index(check["severity"]))
+    return [
+        CheckLine(
+            check["code"],
+            str(CHECKS.get(check["code"], check["code"].replace("_", " "))),
+            *(str(part) for part in SEVERITIES[check["severity"]]),
+            check["found"],
+            check["remedy"],
+        )
+        for check in checks
+    ]
 
 
 @dataclass(frozen=True)
 class SchedulerLine:
-    """One scheduler: its state, its last pass, and the problem if it does not work."""
+    """One scheduler: its state, the age of its values with the slowest part, its last pass, and its problem."""
 
     view: SchedulerView
     key: str
     badge: str
     state: str
+    age: str
+    slowest: str
     last: str
     jobs: str
     problem: str
 
+    @property
+    def is_unheard(self) -> bool:
+        """Whether no agent has ever reported."""
+        return self.view.last is None
+
 
 def line_of(view: SchedulerView) -> SchedulerLine:
+    lag = current_lag(view.scheduler, view.last, view.at)
     badge, words = STATES[view.state]
     return SchedulerLine(
         view=view,
         key=view.state,
         badge=badge,
         state=str(words),
+        age="" if lag is None else presentation.age(lag.total_s),
+        slowest="" if lag is None else lag_text(lag),
         last=_("never") if view.age_s is None else _("%(age)s ago") % {"age": presentation.age(view.age_s)},
         jobs=jobs_text(view.last) if view.last else "",
         problem=_problem(view),
     )
 
 
+_PARTS: dict[Part, Any] = {
+    "snapshot": gettext_lazy("slowest: the snapshot was %(age)s old"),
+    "pass": gettext_lazy("slowest: the agent’s pass took %(age)s"),
+    "wait": gettext_lazy("slowest: %(age)s since the last pass"),
+}
+
+
+def lag_text(lag: Lag) -> str:
+    """The slowest part of a lag and its time."""
+    return str(_PARTS[lag.slowest]) % {"age": presentation.age(lag.slowest_s)}
+
+
 def jobs_text(agent_pass: AgentPass) -> str:
-    """Numbers of a pass, such as “40 of 5,120 jobs changed”."""
+    """Numbers of a pass, such as “40 of 5,120 jobs changed”; in shadow mode how many it read."""
+    if agent_pass.mode == Scheduler.Mode.SHADOW:
+        text = ngettext("nothing sent, %(n)s job read", "nothing sent, %(n)s jobs read", agent_pass.pending)
+        return text % {"n": presentation.count(agent_pass.pending)}
     values = {"n": presentation.count(agent_pass.sent), "of": presentation.count(agent_pass.pending)}
     return ngettext("%(n)s of %(of)s job changed", "%(n)s of %(of)s jobs changed", agent_pass.pending) % values
 
@@ -192,9 +264,14 @@ def _problem(view: SchedulerView) -> str:
     last = view.last
     if last is None or view.state not in ("frozen", "failing", "silent"):
         return ""
-    if last.frozen_code:
-        return f"{FROZEN[last.frozen_code]} {last.frozen_detail}".strip()
-    return "; ".join(error_text(last))
+    return frozen_text(last) or "; ".join(error_text(last))
+
+
+def frozen_text(agent_pass: AgentPass) -> str:
+    """Why a pass sent nothing, with the agent's detail; empty if it wasn't frozen."""
+    if not agent_pass.frozen_code:
+        return ""
+    return f"{FROZEN[agent_pass.frozen_code]} {agent_pass.frozen_detail}".strip()
 
 
 def error_text(agent_pass: AgentPass) -> list[str]:
@@ -215,7 +292,7 @@ class PassLine:
 
 
 def pass_line(agent_pass: AgentPass) -> PassLine:
-    frozen = [f"{FROZEN[agent_pass.frozen_code]} {agent_pass.frozen_detail}".strip()] if agent_pass.frozen_code else []
+    frozen = [frozen_text(agent_pass)] if agent_pass.frozen_code else []
     took_s = max((agent_pass.ended_at - agent_pass.started_at).total_seconds(), 0.0)
     return PassLine(agent_pass, jobs_text(agent_pass), [*frozen, *error_text(agent_pass)], took_s)
 
@@ -225,8 +302,10 @@ def headline(lines: Sequence[SchedulerLine]) -> str:
     if not lines:
         return _("Schedulers")
     if not bad:
-        return _("Schedulers")
-    return _("Needs attention: %(n)s") % {"n": len(bad)}
+        text = ngettext("%(n)s scheduler, nothing to do", "%(n)s schedulers, nothing to do", len(lines))
+        return text % {"n": presentation.count(len(lines))}
+    text = ngettext("%(n)s scheduler needs attention", "%(n)s schedulers need attention", len(bad))
+    return text % {"n": presentation.count(len(bad))}
 
 
 OUTCOMES = {

@@ -18,6 +18,8 @@ urlpatterns = [
     path(f"{_ONE}shadow/on/", shadow.switch_on, name="scheduler-switch-on"),
     path(f"{_ONE}figures/agreement", shadow.agreement, name="scheduler-agreement"),
     path(f"{_ONE}figures/agreement.<str:form>", shadow.agreement),
+    path(f"{_ONE}figures/lag", views.lag, name="scheduler-lag"),
+    path(f"{_ONE}figures/lag.<str:form>", views.lag),
     path(f"{_ONE}remove/", views.remove, name="scheduler-remove"),
     path("fairshare-agent.pyz", views.program, {"name": "fairshare-agent.pyz"}, name="agent"),
     path("fairshare-callout.py", views.program, {"name": "fairshare-callout.py"}, name="callout"),

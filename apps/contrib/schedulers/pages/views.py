@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -21,9 +22,12 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from agent.build import build
 from apps.contrib.jobs.gateway.selectors import has_ledger
 from apps.contrib.schedulers import selectors, services, share_orders
+from apps.contrib.schedulers.lag import list_pass_lags
 from apps.contrib.schedulers.models import Scheduler, ShareOrder
 from apps.contrib.schedulers.orders import orders_of, tag_of
 from apps.contrib.schedulers.pages import presenters
+from apps.contrib.schedulers.pages.lag_figure import lag_figure
+from apps.contrib.schedulers.pages.overview import headline, kpis, load_overview, passes_title
 from apps.contrib.schedulers.pages.presenters import SchedulerForm
 from apps.contrib.schedulers.selectors import SchedulerView, get_share_difference, list_share_orders
 from apps.core import clock
@@ -34,6 +38,7 @@ from apps.policies.access.managers import manages
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.web.shell import presentation
+from apps.web.shell.figure_frames import answer_figure, framed
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of
 
@@ -51,7 +56,6 @@ def schedulers(request: HttpRequest) -> HttpResponse:
         "lines": lines,
         "headline": presenters.headline(lines),
         "policies": policies,
-        "now": clock.now(),
         "crumbs": [{"label": _("Schedulers")}],
     }
     return render(request, "contrib/schedulers/schedulers.html", context)
@@ -81,24 +85,42 @@ def new(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def scheduler(request: HttpRequest, name: str) -> HttpResponse:
-    """State, checks and passes of a scheduler, and how to install its agent."""
-    view = _view(request, name)
+    """Whether a scheduler follows, how old its values are, what would change, and how to install its agent."""
+    at, actor = clock.now(), actor_of(request)
+    view = selectors.get_scheduler(name=name, at=at, actor=actor)
     scheduler = view.scheduler
-    passes = selectors.list_passes(name=name, limit=_PASSES, at=clock.now(), actor=actor_of(request))
+    overview = load_overview(view, at=at, actor=actor)
+    passes = selectors.list_passes(name=name, limit=_PASSES, at=at, actor=actor)
+    others = [other for other in selectors.list_schedulers(at=at, actor=actor) if other.scheduler.pk != scheduler.pk]
+    checks = presenters.check_lines(scheduler)
+    figure = reverse("dashboard:scheduler-lag", kwargs={"name": name})
     site = request.build_absolute_uri("/").rstrip("/")
     context = {
         "scheduler": scheduler,
         "orders": orders_of(scheduler),
         "line": presenters.line_of(view),
+        "overview": overview,
+        "headline": headline(overview),
+        "kpis": kpis(overview, at),
+        "lag": framed(request, figure, lambda: lag_figure(scheduler, overview.passes, at)),
+        "passes_title": passes_title(overview.passes),
+        "others": [presenters.line_of(other) for other in others],
         "passes": [presenters.pass_line(agent_pass) for agent_pass in passes],
-        "checks": [{**check, "badge": presenters.BADGES[check["severity"]]} for check in scheduler.checks or []],
+        "checks": checks,
+        "n_to_change": sum(check.shade != "ok" for check in checks),
         "installing": presenters.installing(site, scheduler),
         "tag": tag_of(scheduler),
         "has_ledger": has_ledger(scheduler.policy.slug),
-        "now": clock.now(),
         "crumbs": _crumbs(scheduler.name),
     }
     return render(request, "contrib/schedulers/scheduler.html", context)
+
+
+@require_safe
+def lag(request: HttpRequest, name: str, form: str = "json") -> HttpResponseBase:
+    """Figure of the lag in the last 24 hours."""
+    scheduler, at = _view(request, name).scheduler, clock.now()
+    return answer_figure(request, lag_figure(scheduler, list_pass_lags(scheduler, at), at), form)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
