@@ -93,8 +93,8 @@ def _view(client: Client, address: str) -> None:
 
 def _forget_all() -> None:
     """As a process that has just started, but for its code."""
-    from apps.accounts import account_ids as account_index
-    from apps.mapping.rules import resolver as placing
+    from apps.accounts import account_index
+    from apps.mapping.rules import account_places, placement
     from apps.policies.tree import stored as trees
     from apps.priorities import delivered_usage as delivered_by_site
     from apps.priorities.serving import store
@@ -102,7 +102,7 @@ def _forget_all() -> None:
 
     account_sums.cached_sums = account_sums.AccountSums()
     delivered_by_site._cache = delivered_by_site._Cache()
-    placing._placed, placing._last = placing._MatchCache(), placing._LastResults()
+    placement._placements, account_places._last = placement._PlacementCache(), account_places._LastPlaces()
     account_index._cached = account_index._CachedIndex()
     trees.tree_cache.clear()
     store.forget()

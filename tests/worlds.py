@@ -19,7 +19,7 @@ import pytest
 from cachetools import Cache
 from django.test import override_settings
 
-from apps.accounts import account_ids
+from apps.accounts import account_index
 from apps.accounts.token_cache import tokens
 from apps.cli.sample.grid import work_at
 from apps.cli.sample.loading import load_sample
@@ -87,7 +87,7 @@ def _forget_state() -> None:
     for forget in _FORGET:
         forget()
     store.forget()
-    account_ids._cached.xmin = None  # another database may have as many accounts, with other numbers
+    account_index._cached.xmin = None  # another database may have as many accounts, with other numbers
 
 
 @contextmanager

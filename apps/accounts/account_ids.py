@@ -1,5 +1,4 @@
-"""Look up accounts by name: database ids of many names at once, an index of all accounts, and accounts of policy
-entries.
+"""Look up accounts by name: database ids of many names at once, and accounts of policy entries.
 
 Accounts that represent policy entries receive the sums that other sites report by entry. Their namespace begins with @,
 which is reserved: records, rules and names can't use it.
@@ -9,16 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import threading
 from base64 import b32encode
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-import numpy as np
-import numpy.typing as npt
 from django.conf import settings
 from django.db import connection
 
@@ -153,93 +148,6 @@ def _refuse_unusable(keys: list[AccountKey]) -> None:
             if len(value) > longest or "\0" in value:
                 problem = FieldProblem(column, f"At most {longest} characters, without NUL.")
                 raise Invalid(f"The {column} {value[:40]!r} can't be stored.", code="account_name", fields=[problem])
-
-
-_KEY_COLUMNS = ", ".join(AccountKey._fields)
-# A row that a later snapshot sees and this one doesn't was written by a transaction that hasn't ended in this one, so
-# it is not older than this snapshot's xmin. age() compares transaction numbers correctly across wrap-around.
-_SINCE = """
-SELECT count(*), COALESCE(array_agg(id) FILTER (WHERE age(xmin) <= age(%s::xid)), '{}') FROM accounts_account
-"""
-_SOME = f"SELECT id, {_KEY_COLUMNS} FROM accounts_account WHERE id = ANY(%s)"  # noqa: S608 - constants only
-_ALL = f"SELECT id, {_KEY_COLUMNS} FROM accounts_account ORDER BY id"  # noqa: S608 - constants only
-_NOW = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8"
-_MOST_TRANSACTIONS = 1 << 30  # beyond this, comparisons of transaction numbers are ambiguous
-
-
-@dataclass(frozen=True, eq=False)
-class AccountIndex:
-    """All accounts by ascending id; `keys` is parallel to `ids`.
-
-    The same object is returned until an account is created, deleted or renamed: callers can cache results by it.
-    """
-
-    ids: npt.NDArray[np.int64]
-    keys: Sequence[AccountKey]
-
-
-@dataclass
-class _CachedIndex:
-    """xmin: oldest transaction that had not ended when the index was read."""
-
-    index: AccountIndex = field(default_factory=lambda: AccountIndex(np.zeros(0, np.int64), []))
-    xmin: int | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
-_cached = _CachedIndex()
-
-
-def load_account_index(*, use_cache: bool) -> AccountIndex:
-    """Load all accounts that the current transaction sees.
-
-    use_cache: only in read-only transactions with one snapshot; others may see changes that are rolled back later.
-    """
-    if not use_cache:
-        return _index_of(_rows(_ALL))
-    with _cached.lock:
-        _refresh(_cached)
-        return _cached.index
-
-
-def _refresh(cached: _CachedIndex) -> None:
-    before, cached.xmin = cached.xmin, None  # until the refresh has succeeded
-    xmin = _one(_NOW)[0]
-    if before is None or not 0 <= xmin - before < _MOST_TRANSACTIONS:
-        cached.index = _index_of(_rows(_ALL))
-    else:
-        n_accounts, changed = _one(_SINCE, str(before & 0xFFFF_FFFF))
-        cached.index = _updated(cached.index, _rows(_SOME, changed) if changed else [])
-        if len(cached.index.ids) != n_accounts:  # accounts were deleted, and nothing shows which
-            cached.index = _index_of(_rows(_ALL))
-    cached.xmin = xmin
-
-
-def _updated(index: AccountIndex, changed: list[tuple[Any, ...]]) -> AccountIndex:
-    """Apply changed rows; returns the same object if they equal the known ones."""
-    position = dict(zip(index.ids.tolist(), range(len(index.ids)), strict=True)) if changed else {}
-    new = [row for row in changed if row[0] not in position or index.keys[position[row[0]]] != row[1:]]
-    if not new:
-        return index
-    known = dict(zip(index.ids.tolist(), index.keys, strict=True))
-    known.update((row[0], AccountKey(*row[1:])) for row in new)
-    ids = sorted(known)
-    return AccountIndex(np.array(ids, dtype=np.int64), [known[account_id] for account_id in ids])
-
-
-def _index_of(rows: list[tuple[Any, ...]]) -> AccountIndex:
-    ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
-    return AccountIndex(ids, [AccountKey(*row[1:]) for row in rows])
-
-
-def _rows(query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(query, parameters or None)
-        return list(cursor.fetchall())
-
-
-def _one(query: str, *parameters: Any) -> tuple[Any, ...]:
-    return _rows(query, *parameters)[0]
 
 
 ENTRY_NAMESPACE = "@entries"

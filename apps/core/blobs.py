@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import zstandard
 
+from apps.core.strings import Strings
+
 _MAGIC = b"FSB1"
 _ALIGN = 16
 _MOST_BYTES = 8 * 1024**3
@@ -50,7 +52,7 @@ def pack(columns: Mapping[str, Column], meta: Mapping[str, Any] | None = None) -
 
 
 def unpack(blob: bytes | memoryview, digest: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return columns (read-only arrays; lists for strings) and meta.
+    """Return columns (read-only arrays; `Strings` for strings) and meta.
 
     Raises:
         CorruptBlob: the bytes don't have that digest, or aren't a blob.
@@ -69,17 +71,10 @@ def unpack(blob: bytes | memoryview, digest: str) -> tuple[dict[str, Any], dict[
         columns[name] = np.frombuffer(raw, dtype=dtype, count=count, offset=start + offset).reshape(shape)
     for name in [name for name in columns if name.endswith(".ends")]:
         stem = name.removesuffix(".ends")
-        columns[stem] = _strings(columns.pop(f"{stem}.utf8"), columns.pop(name))
+        columns[stem] = Strings(columns.pop(f"{stem}.utf8").data, columns.pop(name))
     return columns, header["meta"]
 
 
-def _string_columns(name: str, strings: Sequence[str]) -> dict[str, Array]:
-    encoded = [string.encode() for string in strings]
-    ends = np.cumsum(np.fromiter((len(part) for part in encoded), dtype=np.int64, count=len(encoded)))
-    return {f"{name}.utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8), f"{name}.ends": ends.astype(np.int64)}
-
-
-def _strings(utf8: Array, ends: Array) -> list[str]:
-    text = utf8.tobytes()
-    starts = [0, *ends[:-1].tolist()] if len(ends) else []
-    return [text[start:end].decode() for start, end in zip(starts, ends.tolist(), strict=True)]
+def _string_columns(name: str, texts: Sequence[str]) -> dict[str, Array]:
+    strings = Strings.of(texts)
+    return {f"{name}.utf8": np.frombuffer(strings.utf8, np.uint8), f"{name}.ends": strings.ends}

@@ -13,12 +13,13 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+import numpy.typing as npt
 from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.accounts.account_ids import AccountKey, is_reserved
-from apps.accounts.models import Account
+from apps.accounts.account_index import AccountKeys, load_account_index
 from apps.mapping.membership_activity import (
     Activity,
     SignInUser,
@@ -28,7 +29,8 @@ from apps.mapping.membership_activity import (
     load_group_users,
     load_last_changed,
 )
-from apps.mapping.rules.resolver import Match, Resolver, match_accounts
+from apps.mapping.rules.placement import Placement, place_accounts
+from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import Rule, entry_name, has_wildcard
 from apps.mapping.rules.rule_set import RuleSet, list_matched_groups, load_rule_set
 from apps.policies.models import ChangeSet, Policy, Revision
@@ -90,24 +92,24 @@ class MembershipState:
 
     tree: TreeColumns
     rule_set: RuleSet
-    ids: Sequence[int]
-    keys: Sequence[AccountKey]
+    ids: npt.NDArray[np.int64]
+    keys: AccountKeys
     people: Sequence[SignInUser]
 
     @cached_property
-    def matches(self) -> list[Match]:
-        return match_accounts(self.tree, self.rule_set.rules, self.rule_set.known, self.keys)
+    def placement(self) -> Placement:
+        return place_accounts(self.tree, self.rule_set.rules, self.rule_set.known, self.keys)
 
     def users_to_add(self) -> dict[tuple[int, str], UserToAdd]:
         """Return the users to be added, by entry and name."""
         users_to_add: dict[tuple[int, str], UserToAdd] = {}
-        for account, key, match in zip(self.ids, self.keys, self.matches, strict=True):
-            if match.joins is None:
-                continue
-            rule, person = self.rule_set.rules[match.joins], self.rule_set.known.persons.get(key)
-            name = rule.names_below(key, person)[-1]
+        placement = self.placement
+        for at in np.flatnonzero(placement.joins >= 0).tolist():
+            key, joins = self.keys[at], int(placement.joins[at])
+            name = self.rule_set.rules[joins].names_below(key, self.rule_set.known.persons.get(key))[-1]
             if name:
-                self._get_or_add(users_to_add, match.entry, name, match.joins).accounts.append(account)
+                user_to_add = self._get_or_add(users_to_add, int(placement.entry[at]), name, joins)
+                user_to_add.accounts.append(int(self.ids[at]))
         for user in self.people:
             number = self._rule_for(user)
             if number is not None:
@@ -128,15 +130,13 @@ class MembershipState:
         accounts: dict[int, list[int]] = {
             entry: [] for entry, after in days.items() if after and self._may_archive(entry)
         }
-        for account, match in zip(self.ids, self.matches, strict=True):
-            if match.entry in accounts:
-                accounts[match.entry].append(account)
+        for at in np.flatnonzero(np.isin(self.placement.entry, list(accounts))).tolist():
+            accounts[int(self.placement.entry[at])].append(int(self.ids[at]))
         return {entry: (days[entry] or 0, members) for entry, members in accounts.items()}
 
     def unmatched_members(self) -> dict[int, int]:
         """Return children that no account or user matches any more, with the days until they are archived."""
-        led = zip(self.keys, self.matches, strict=True)
-        here = {match.entry for key, match in led if not is_reserved(key.namespace)}  # except those of peers
+        here = set(self.placement.entry[~self.keys.is_reserved].tolist())  # except those of peers
         here |= {entry for entry, _rule in self._by_rule()}
         days_by_entry: dict[int, int] = {}
         for rule in self.rule_set.rules:
@@ -159,9 +159,12 @@ class MembershipState:
 
     def _by_rule(self) -> Iterator[tuple[int, Rule]]:
         """Yield entries that are members, with their rule."""
-        for match in self.matches:
-            if match.member is not None:
-                yield match.entry, self.rule_set.rules[match.member]
+        placement = self.placement
+        is_member = placement.member >= 0
+        for entry, number in zip(
+            placement.entry[is_member].tolist(), placement.member[is_member].tolist(), strict=True
+        ):
+            yield entry, self.rule_set.rules[number]
         for user in self.people:
             entry, number = self._member_entry(user), self._rule_for(user)
             if entry is not None and number is not None:
@@ -228,11 +231,8 @@ class MembershipState:
 
 
 def load_membership_state(policy: Policy, tree: TreeColumns, rule_set: RuleSet) -> MembershipState:
-    rows = list(Account.objects.order_by("id").values_list("id", *AccountKey._fields))
-    keys = [AccountKey(*row[1:]) for row in rows]
-    return MembershipState(
-        tree, rule_set, [row[0] for row in rows], keys, load_group_users(list_matched_groups(rule_set.rules))
-    )
+    accounts, people = load_account_index(use_cache=False), load_group_users(list_matched_groups(rule_set.rules))
+    return MembershipState(tree, rule_set, accounts.ids, accounts.keys, people)
 
 
 def plan_membership_changes(policy: Policy, tree: TreeColumns, rule_set: RuleSet, *, at: datetime) -> MembershipPlan:

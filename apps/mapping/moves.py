@@ -23,23 +23,28 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import numpy as np
+import numpy.typing as npt
 from django.conf import settings
 from django.db import connection
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.account_ids import AccountKey, canonical, is_reserved
+from apps.accounts.account_index import AccountKeys, load_account_index
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, User
 from apps.accounts.selectors import groups_of
 from apps.mapping.permissions import MapRights
-from apps.mapping.rules.resolver import UNMAPPED, KnownAccounts, Resolver, decide_accounts
+from apps.mapping.rules.placement import place_accounts
+from apps.mapping.rules.resolver import UNMAPPED, KnownAccounts, Resolver
 from apps.mapping.rules.rule import Person, Rule
 from apps.mapping.rules.rule_set import build_rule_set, load_rule_set, tier_of
 from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import AccountMoves
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.document_merge import indexes_of
 from apps.usage.held_hours import OF_CURRENT
 
 DAYS = 30
@@ -105,14 +110,12 @@ def find_moves(rights: MapRights, wanted: ProposedMapping, *, at: datetime) -> l
     rule_set = load_rule_set(rights.policy, rights.tree)
     then = rule_set if wanted.rules is None else build_rule_set(rights.policy, rights.tree, wanted.rules)
     places = dict(wanted.places or {})
-    accounts = Account.objects.order_by("id")
+    accounts = load_account_index(use_cache=False)
+    attached = np.flatnonzero(np.isin(accounts.ids, list(places)))
+    known = _with_places(then.known, {int(accounts.ids[at]): accounts.keys[at] for at in attached.tolist()}, places)
+    ids, keys = accounts.ids, accounts.keys
     if wanted.rules is None:
-        accounts = accounts.filter(pk__in=list(places))
-    ids, keys = [], []
-    for pk, *names in accounts.values_list("id", *AccountKey._fields).iterator(chunk_size=20_000):
-        ids.append(pk)
-        keys.append(AccountKey(*names))
-    known = _with_places(then.known, dict(zip(ids, keys, strict=True)), places)
+        ids, keys = ids[attached], keys.take(attached)
     moves = _between(rule_set.on(rights.tree), Resolver(then.rules, rights.tree, known), ids, keys)
     stakes = load_affected_usage([move.account for move in moves], at=at) if moves else {}
     moved = [move._replace(usage=stakes.get(move.account, NOTHING)) for move in moves]
@@ -130,10 +133,9 @@ def may_read(rights: MapRights, move: Move) -> bool:
 
 def moves_by_tree(policy: Policy, before: TreeColumns, after: TreeColumns) -> list[Move]:
     """Return the moves that a changed tree causes by its membership rules; `after` is an index in the changed tree."""
-    rows = list(Account.objects.order_by("id").values_list("id", *AccountKey._fields).iterator(chunk_size=20_000))
-    ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
+    accounts = load_account_index(use_cache=False)
     was, now = load_rule_set(policy, before).on(before), load_rule_set(policy, after).on(after)
-    return _between(was, now, ids, keys)
+    return _between(was, now, accounts.ids, accounts.keys)
 
 
 def moves_by_owner(rights: MapRights, owners: Mapping[int, User]) -> list[Move]:
@@ -146,24 +148,24 @@ def moves_by_owner(rights: MapRights, owners: Mapping[int, User]) -> list[Move]:
         owner = owners[account]
         persons[key] = Person(str(owner.username), frozenset(groups_of(owner)))
     then = Resolver(rule_set.rules, rights.tree, replace(rule_set.known, persons=persons))
-    return _between(rule_set.on(rights.tree), then, list(keys), list(keys.values()))
+    return _between(rule_set.on(rights.tree), then, np.array(list(keys), np.int64), AccountKeys.of(keys.values()))
 
 
-def _between(before: Resolver, after: Resolver, ids: Sequence[int], keys: Sequence[AccountKey]) -> list[Move]:
+def _between(before: Resolver, after: Resolver, ids: npt.NDArray[np.int64], keys: AccountKeys) -> list[Move]:
     """Return accounts whose entry, by uid, differs; an entry that moves in the tree keeps its accounts."""
-    was = decide_accounts(before.tree, before.rules, before.known, keys)
-    now = decide_accounts(after.tree, after.rules, after.known, keys)
-    return [
-        Move(pk, key, old[0].entry, new[0].entry, before.is_free(old), after.is_free(new))
-        for pk, key, old, new in zip(ids, keys, was, now, strict=True)
-        if not _is_same(before.tree, old[0].entry, after.tree, new[0].entry)
-    ]
-
-
-def _is_same(tree: TreeColumns, i: int, other: TreeColumns, j: int) -> bool:
-    if tree is other or UNMAPPED in (i, j):
-        return i == j
-    return tree.uuid(i) == other.uuid(j)
+    was = place_accounts(before.tree, before.rules, before.known, keys)
+    now = place_accounts(after.tree, after.rules, after.known, keys)
+    entry = was.entry
+    if before.tree is not after.tree:
+        gone = len(after.tree)  # what no entry of the other tree is
+        there = np.append(indexes_of(before.tree.uid, after.tree), UNMAPPED)  # the last one is UNMAPPED's
+        entry = np.where((entry != UNMAPPED) & (there[entry] < 0), gone, there[entry])
+    moves = []
+    for at in np.flatnonzero(entry != now.entry).tolist():
+        old, new = was[at], now[at]
+        is_free = before.is_free(old), after.is_free(new)
+        moves.append(Move(int(ids[at]), keys[at], old[0].entry, new[0].entry, *is_free))
+    return moves
 
 
 class Refusal(NamedTuple):

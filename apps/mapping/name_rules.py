@@ -13,7 +13,8 @@ import numpy as np
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from apps.accounts.account_ids import AccountKey, is_reserved, load_account_index
+from apps.accounts.account_ids import AccountKey, is_reserved
+from apps.accounts.account_index import load_account_index
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.rules.problems import RuleProblem, problems_of

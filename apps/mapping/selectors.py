@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import heapq
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 
-from apps.accounts.account_ids import ENTRY_NAMESPACE, RESERVED, AccountKey, uid_of_account
+import numpy as np
+import numpy.typing as npt
+
+from apps.accounts.account_ids import ENTRY_NAMESPACE, AccountKey, uid_of_account
+from apps.accounts.account_index import AccountKeys, load_account_index
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.mapping.changes import may_read_rule
 from apps.mapping.moves import NOTHING, AffectedUsage, RightsCache, is_own, load_affected_usage
 from apps.mapping.permissions import MapRights, rights_in
+from apps.mapping.rules.placement import Placement, place_accounts
 from apps.mapping.rules.problems import RuleProblem, problems_of
-from apps.mapping.rules.resolver import UNMAPPED, Decided, decide_accounts
+from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import RuleSet, build_rule_set, load_rules, numbers_of, tier_of
 from apps.mapping.suggestions import Suggester, Suggestion, find_neighbours, groups_of
@@ -97,20 +103,14 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
     rights.require_anywhere()
     stored = sort_by_tier(load_rules(rights.policy))
     rule_set = build_rule_set(rights.policy, rights.tree, stored)
-    accounts = Account.objects.exclude(namespace__startswith=RESERVED)  # peers report usage by entry, without rules
-    rows = list(accounts.order_by("id").values_list("id", *AccountKey._fields))
-    ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
-    decided = decide_accounts(rights.tree, rule_set.rules, rule_set.known, keys)
-    used, local_ids = load_affected_usage(at=at), set(ids)
-    stakes = {account: usage for account, usage in used.items() if account in local_ids}
-    waiting = _waiting(rights, {account: usage for account, usage in used.items() if account not in local_ids})
-    rules, by_members, attached = _rules(rights, stored, rule_set, ids, decided, stakes)
-    rules = _with_problems(rights, stored, rule_set, rules, {key.namespace for key in keys})
+    accounts, of_peers = _load_accounts(rights, rule_set, at=at)
+    waiting = _waiting(rights, of_peers)
+    rules, by_members, attached = _rules(rights, stored, rule_set, accounts)
+    rules = _with_problems(rights, stored, rule_set, rules, set(accounts.keys.column("namespace").coded[0]))
     is_whole = rights.may_name(0)
-    free = _unmapped(ids, keys, decided, stakes)
-    lines = _with_suggestions(
-        rights, free[:_MOST_GUESSED] if not is_whole else free[after : after + PAGE], keys, decided
-    )
+    free = np.flatnonzero(accounts.placement.entry == UNMAPPED)
+    first, n = (after, PAGE) if is_whole else (0, _MOST_GUESSED)
+    lines = _with_suggestions(rights, accounts, accounts.most_used(free, first + n)[first:])
     if not is_whole:
         lines = [line for line in lines if any(rights.may_map(suggestion.entry) for suggestion in line.suggestions)]
     n_read = len(free) if is_whole else len(lines)
@@ -122,11 +122,11 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
         unmapped=shown,
         n_unmapped=n_read,
         n_hidden=len(free) - n_read,
-        unmapped_core_s=sum(usage.core_s for _id, _key, usage in free)
+        unmapped_core_s=sum(sorted(accounts.core_s[free].tolist(), reverse=True))
         if is_whole
         else sum(line.usage.core_s for line in lines),
-        total_core_s=sum(usage.core_s for usage in stakes.values()) if is_whole else None,
-        n_accounts=len(ids),
+        total_core_s=sum(usage.core_s for usage in accounts.usage.values()) if is_whole else None,
+        n_accounts=len(accounts.ids),
         n_attached=attached[0],
         attached_core_s=attached[1],
         n_by_members=by_members[0],
@@ -136,53 +136,89 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
         may_edit=rights.maps_anywhere,
         n_waiting=len(waiting),
         waiting_core_s=sum(waiting),
-        other_case=_in_other_case(rights, rule_set, ids, keys, decided, stakes),
+        other_case=_in_other_case(rights, rule_set, accounts),
     )
 
 
-def _in_other_case(
-    rights: MapRights,
-    rule_set: RuleSet,
-    ids: Sequence[int],
-    keys: Sequence[AccountKey],
-    decided: Sequence[Decided],
-    stakes: dict[int, AffectedUsage],
-) -> list[OtherCaseRow]:
+@dataclass(frozen=True, eq=False)
+class _Accounts:
+    """Accounts with their placement, by ascending id. usage: recent one, of those that have any, by id."""
+
+    ids: npt.NDArray[np.int64]
+    keys: AccountKeys
+    placement: Placement
+    usage: Mapping[int, AffectedUsage]
+
+    @cached_property
+    def core_s(self) -> npt.NDArray[np.float64]:
+        """Recent usage of each account."""
+        core_s = np.zeros(len(self.ids))
+        used = np.searchsorted(self.ids, np.fromiter(self.usage, np.int64, len(self.usage)))
+        core_s[used] = [usage.core_s for usage in self.usage.values()]
+        return core_s
+
+    @cached_property
+    def has_usage(self) -> npt.NDArray[np.bool_]:
+        return np.isin(self.ids, np.fromiter(self.usage, np.int64, len(self.usage)))
+
+    def usage_at(self, at: int) -> AffectedUsage:
+        return self.usage.get(int(self.ids[at]), NOTHING)
+
+    def most_used(self, places: npt.NDArray[np.int64], n: int) -> list[int]:
+        """The first `n` of these places, most usage first, then by name."""
+        core_s = self.core_s[places]
+        used = sorted(places[core_s > 0].tolist(), key=lambda at: (-self.core_s[at], self.keys[at]))
+        n_left = n - len(used)
+        others = heapq.nsmallest(n_left, places[core_s <= 0].tolist(), key=self.keys.__getitem__) if n_left > 0 else []
+        return [*used, *others][:n]
+
+
+def _load_accounts(rights: MapRights, rule_set: RuleSet, *, at: datetime) -> tuple[_Accounts, dict[int, AffectedUsage]]:
+    """Load all accounts under which jobs run, and the recent usage of those by which peers report."""
+    everyone = load_account_index(use_cache=False)
+    placement = place_accounts(rights.tree, rule_set.rules, rule_set.known, everyone.keys)
+    is_local, used = ~everyone.keys.is_reserved, load_affected_usage(at=at)
+    here = np.flatnonzero(is_local)
+    ids = everyone.ids[here]
+    are_here = np.isin(np.fromiter(used, np.int64, len(used)), ids).tolist()
+    usage = {account: amount for (account, amount), is_here in zip(used.items(), are_here, strict=True) if is_here}
+    of_peers = {account: amount for account, amount in used.items() if account not in usage}
+    return _Accounts(ids, everyone.keys.take(here), placement.take(here), usage), of_peers
+
+
+def _in_other_case(rights: MapRights, rule_set: RuleSet, accounts: _Accounts) -> list[OtherCaseRow]:
     """Return accounts at groups whose entry differs by letter case, most usage first; unmapped ones have suggestions.
 
     Only the accounts with most usage are searched.
     """
-    resolver = rule_set.on(rights.tree)
-    at_groups = [
-        (account, key, match.entry)
-        for account, key, (match, _number) in zip(ids, keys, decided, strict=True)
-        if match.entry != UNMAPPED and not resolver.has_own_entry(match.entry) and account in stakes
-    ]
-    at_groups.sort(key=lambda item: (-stakes[item[0]].core_s, item[1]))
+    resolver, entries = rule_set.on(rights.tree), accounts.placement.entry
+    places = np.flatnonzero((entries != UNMAPPED) & accounts.has_usage)
+    own = {entry: resolver.has_own_entry(entry) for entry in np.unique(entries[places]).tolist()}
+    at_groups = [at for at, entry in zip(places.tolist(), entries[places].tolist(), strict=True) if not own[entry]]
+    at_groups.sort(key=lambda at: (-accounts.core_s[at], accounts.keys[at]))
     rows = []
-    for account, key, entry in at_groups[:_MOST_GUESSED]:
+    for at in at_groups[:_MOST_GUESSED]:
+        key, entry = accounts.keys[at], int(entries[at])
         likely = resolver.likely_entry(key) if rights.may_name(entry) else None
         if likely is not None and rights.sees.may_see(likely):
-            rows.append(OtherCaseRow(account, key, stakes[account], entry, likely))
+            rows.append(OtherCaseRow(int(accounts.ids[at]), key, accounts.usage_at(at), entry, likely))
     return rows[:PAGE]
 
 
 def _rules(
-    rights: MapRights,
-    stored: Sequence[Rule],
-    rule_set: RuleSet,
-    ids: Sequence[int],
-    decided: Sequence[Decided],
-    stakes: dict[int, AffectedUsage],
+    rights: MapRights, stored: Sequence[Rule], rule_set: RuleSet, accounts: _Accounts
 ) -> tuple[list[RuleRow], tuple[int, float], tuple[int, float]]:
-    counts: Counter[int | None] = Counter()
-    used: dict[int | None, float] = {}
-    reads = RightsCache(rights.may_name)
-    is_whole = rights.may_name(0)
-    for account, (match, number) in zip(ids, decided, strict=True):
-        if match.entry != UNMAPPED and (is_whole or reads[match.entry]):
-            counts[number] += 1
-            used[number] = used.get(number, 0.0) + stakes.get(account, NOTHING).core_s
+    reads, entries = RightsCache(rights.may_name), accounts.placement.entry
+    shown = entries != UNMAPPED
+    if not rights.may_name(0):
+        readable = [entry for entry in np.unique(entries[shown]).tolist() if reads[entry]]
+        shown &= np.isin(entries, readable)
+    decided = accounts.placement.rule[shown] + 1  # 0 for attachments
+    n_rules = len(rule_set.rules)
+    counts = np.bincount(decided, minlength=n_rules + 1)[1:].tolist()
+    used = np.bincount(decided, weights=accounts.core_s[shown], minlength=n_rules + 1)[1:].tolist()
+    is_attached = shown & (accounts.placement.rule < 0)
+    attached = int(is_attached.sum()), float(sum(accounts.core_s[is_attached].tolist()))
     numbers = numbers_of(stored, rule_set.rules)
     tiers = [tier_of(rule) for rule in stored]
     lines = []
@@ -192,12 +228,12 @@ def _rules(
         if may_read_rule(rights, rule):
             target = rights.tree.index_of_uid(rule.target_uid)
             may_edit = rights.may_map(0) or is_own(rights, rule)
-            lines.append(RuleRow(at, rule, tiers[at], target, counts[number], used.get(number, 0.0), may_edit, *edges))
+            lines.append(RuleRow(at, rule, tiers[at], target, counts[number], used[number], may_edit, *edges))
         else:
             lines.append(RuleRow(at, None, tiers[at], is_first=edges[0], is_last=edges[1]))
-    of_tree = set(range(len(rule_set.rules))) - set(numbers)
-    by_members = sum(counts[number] for number in of_tree), sum(used.get(number, 0.0) for number in of_tree)
-    return lines, by_members, (counts[None], used.get(None, 0.0))
+    of_tree = sorted(set(range(n_rules)) - set(numbers))
+    by_members = sum(counts[number] for number in of_tree), sum(used[number] for number in of_tree)
+    return lines, by_members, attached
 
 
 def _with_problems(
@@ -224,36 +260,17 @@ def _waiting(rights: MapRights, usage: dict[int, AffectedUsage]) -> list[float]:
     return [usage[pk].core_s for pk in absent]
 
 
-def _unmapped(
-    ids: Sequence[int], keys: Sequence[AccountKey], decided: Sequence[Decided], stakes: dict[int, AffectedUsage]
-) -> list[tuple[int, AccountKey, AffectedUsage]]:
-    """Return unmapped accounts, most usage first."""
-    rows = [
-        (account, key, stakes.get(account, NOTHING))
-        for account, key, (match, _rule) in zip(ids, keys, decided, strict=True)
-        if match.entry == UNMAPPED
-    ]
-    return sorted(rows, key=lambda row: (-row[2].core_s, row[1]))
-
-
-def _with_suggestions(
-    rights: MapRights,
-    free: Sequence[tuple[int, AccountKey, AffectedUsage]],
-    keys: Sequence[AccountKey],
-    decided: Sequence[Decided],
-) -> list[UnmappedRow]:
+def _with_suggestions(rights: MapRights, accounts: _Accounts, free: Sequence[int]) -> list[UnmappedRow]:
     """Add suggestions to unmapped accounts, only of entries that the actor sees."""
-    if not free:
-        return []
-    wanted = {place for _account, key, _stake in free for place in groups_of(key)}
-    entries = (match.entry for match, _rule in decided)
-    suggester = Suggester(rights.tree, find_neighbours(rights.tree, keys, entries, wanted))
+    keys = [accounts.keys[at] for at in free]
+    wanted = {place for key in keys for place in groups_of(key)}
+    suggester = Suggester(rights.tree, find_neighbours(rights.tree, accounts.keys, accounts.placement.entry, wanted))
     return [
         UnmappedRow(
-            account,
+            int(accounts.ids[at]),
             key,
-            usage,
+            accounts.usage_at(at),
             [suggestion for suggestion in suggester.suggest(key) if rights.sees.may_see(suggestion.entry)],
         )
-        for account, key, usage in free
+        for at, key in zip(free, keys, strict=True)
     ]

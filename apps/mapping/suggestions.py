@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_index import AccountKeys
 from apps.accounts.grid_names import common_name, group_of_fqan, is_dn
 from apps.mapping.rules.resolver import UNMAPPED, NameIndex
 from apps.mapping.rules.rule import text_of
@@ -127,14 +131,18 @@ def groups_of(key: AccountKey) -> list[tuple[str, ...]]:
 
 
 def find_neighbours(
-    tree: TreeColumns, keys: Sequence[AccountKey], entries: Iterable[int], wanted: set[tuple[str, ...]]
+    tree: TreeColumns, keys: AccountKeys, entries: npt.NDArray[np.int32], wanted: set[tuple[str, ...]]
 ) -> dict[tuple[str, ...], Counter[int]]:
     """Return by group the number of its accounts per entry; a member's account counts for its parent."""
     neighbours: dict[tuple[str, ...], Counter[int]] = {}
-    for key, entry in zip(keys, entries, strict=True):
-        if entry == UNMAPPED:
-            continue
-        for place in groups_of(key):
+    groups, of_group = keys.column("group_name").coded
+    fqans, of_fqan = keys.column("fqan").coded
+    wanted_groups, wanted_fqans = ({place[-1] for place in wanted if place[0] == kind} for kind in ("group", "fqan"))
+    is_near = np.array([group in wanted_groups for group in groups], np.bool_)[of_group]
+    is_near |= np.array([bool(fqan) and group_of_fqan(fqan) in wanted_fqans for fqan in fqans], np.bool_)[of_fqan]
+    for at in np.flatnonzero(is_near & (entries != UNMAPPED)).tolist():
+        entry = int(entries[at])
+        for place in groups_of(keys[at]):
             if place in wanted:
                 is_member = not tree.n_children[entry] and not tree.is_group[entry]
                 above = int(tree.parent[entry]) if is_member else entry

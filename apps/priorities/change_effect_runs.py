@@ -21,7 +21,8 @@ from apps.accounts.actor import Actor
 from apps.core import blobs
 from apps.core.errors import Conflict, DomainError, Invalid
 from apps.engine.errors import BadParameter, BadTree
-from apps.mapping.rules.resolver import UNMAPPED, match_accounts
+from apps.mapping.rules.placement import place_accounts
+from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.changesets.change_sets import load_revision, outcome_on_head, settings_of
 from apps.policies.changesets.checks import Check
@@ -380,9 +381,7 @@ def _current_entries(after: TreeColumns, snapshot: ServedSnapshot) -> npt.NDArra
 def _entries_after(review: Review, snapshot: ServedSnapshot) -> npt.NDArray[np.int32]:
     """Entries of the same accounts by the rules, as indices of the tree after the change."""
     rule_set = load_rule_set(review.policy, review.after)
-    matches = match_accounts(review.after, rule_set.rules, rule_set.known, snapshot.index.places.keys)
-    entries = np.fromiter((match.entry for match in matches), dtype=np.int32, count=len(matches))
-    return np.where(entries == 0, np.int32(UNMAPPED), entries)
+    return place_accounts(review.after, rule_set.rules, rule_set.known, snapshot.index.places.keys).of_usage
 
 
 def _visible_in_snapshot(review: Review, snapshot: ServedSnapshot, sees: Mask) -> Mask:

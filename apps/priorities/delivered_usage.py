@@ -23,10 +23,12 @@ import numpy.typing as npt
 from cachetools import LRUCache
 from django.db import connection
 
-from apps.accounts.account_ids import AccountIndex, AccountKey, load_account_index
+from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_index import AccountIndex, load_account_index
 from apps.accounts.models import Account
 from apps.engine import sweep
-from apps.mapping.rules.resolver import UNMAPPED, place_accounts
+from apps.mapping.rules.placement import place_accounts
+from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import RuleSet, load_rule_set
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
@@ -224,7 +226,7 @@ class _Inputs:
         return *known, id(self.account_index.keys), numbers, tuple(sorted(self.origin_of.items()))
 
     def compute(self) -> BySite:
-        entry, _joins = place_accounts(self.tree, self.rule_set.rules, self.rule_set.known, self.account_index.keys)
+        entry = place_accounts(self.tree, self.rule_set.rules, self.rule_set.known, self.account_index.keys).of_usage
         origins = ("", *sorted({origin for origin in self.origin_of.values() if origin}))
         own = np.zeros((len(self.periods), len(origins), len(self.tree)))
         first: dict[str, int] = {}

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from apps.core import blobs
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms.base import Column
-from apps.mapping.rules.resolver import AccountPlaces
+from apps.mapping.rules.account_places import AccountPlaces
 
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]

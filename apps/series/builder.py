@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
-from apps.accounts.account_ids import AccountIndex, load_account_index
+from apps.accounts.account_index import AccountIndex, load_account_index
 from apps.core import blobs
 from apps.engine.algorithms import PriorityResult
 from apps.mapping.rules.rule import Rule

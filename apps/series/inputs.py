@@ -23,13 +23,15 @@ import numpy.typing as npt
 from django.db import connection
 
 from apps import engine
-from apps.accounts.account_ids import AccountIndex, AccountKey, load_account_index
+from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_index import AccountIndex, load_account_index
 from apps.accounts.models import Account
 from apps.engine import decay, sweep
 from apps.engine.algorithms import PriorityResult, compute_prepared, read_algorithm
 from apps.engine.algorithms.inputs import Compared, Prepared, compare_usage, prepare
 from apps.mapping.models import Mapping as MappingRow
-from apps.mapping.rules.resolver import UNMAPPED, match_accounts, place_accounts
+from apps.mapping.rules.placement import place_accounts
+from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import RuleSet, build_rule_set, load_rule_set, people_digest
 from apps.policies.models import Policy, Revision
@@ -59,7 +61,7 @@ class HeadMapping:
 def head_mapping(policy: Policy, keys: Sequence[AccountKey]) -> HeadMapping:
     tree = load_tree(policy)
     rule_set = load_rule_set(policy, tree)
-    entry, _joins = place_accounts(tree, rule_set.rules, rule_set.known, keys)
+    entry = place_accounts(tree, rule_set.rules, rule_set.known, keys).of_usage
     return HeadMapping(tree, entry)
 
 
@@ -98,7 +100,7 @@ def maps_unmapped_accounts(policy: Policy, built: Mapping[str, Any]) -> bool:
         return False
     rule_set = load_rule_set(policy, head)
     keys = [AccountKey(*row) for row in Account.objects.filter(pk__in=ids).values_list(*AccountKey._fields)]
-    return any(match.entry > 0 for match in match_accounts(head, rule_set.rules, rule_set.known, keys))
+    return bool((place_accounts(head, rule_set.rules, rule_set.known, keys).entry > 0).any())
 
 
 F8 = npt.NDArray[np.float64]
@@ -317,7 +319,7 @@ def build_context(
     if previous is not None and _has_same_mapping(previous, tree, rule_set):
         entry = previous.entry
     else:
-        entry, _joins = place_accounts(tree, rule_set.rules, rule_set.known, shared.keys)
+        entry = place_accounts(tree, rule_set.rules, rule_set.known, shared.keys).of_usage
         entry = entry if shared.head is None else fill_from_head(entry, tree, shared.head)
     return RevisionContext(
         state.number, tree, state.settings, shared.sources, state.corrections, rule_set, entry, local_only

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from django.db import connection, transaction
 
-from apps.accounts import account_ids as account_index
-from apps.accounts.account_ids import AccountIndex, AccountKey, account_ids, load_account_index
+from apps.accounts import account_index
+from apps.accounts.account_ids import AccountKey, account_ids
+from apps.accounts.account_index import AccountIndex, load_account_index
 from apps.accounts.models import Account
 from tests.instants import AT
 

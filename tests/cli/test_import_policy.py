@@ -16,7 +16,8 @@ from django.core.management.base import CommandError
 from django.db.models import Sum
 from syrupy.assertion import SnapshotAssertion
 
-from apps.accounts.account_ids import AccountKey, account_ids, load_account_index
+from apps.accounts.account_ids import AccountKey, account_ids
+from apps.accounts.account_index import load_account_index
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.core.clock import now

@@ -12,11 +12,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_index import AccountKeys
 from apps.engine.algorithms import compute, get_algorithm, read_algorithm
 from apps.explain.contrasts import Comparison, _compare
 from apps.explain.messages import AccountMessages, messages_of
 from apps.explain.my_priority import MyPriority, _of_entry
-from apps.mapping.rules.resolver import AccountPlaces, unpack_places
+from apps.mapping.rules.account_places import AccountPlaces, unpack_places
 from apps.policies.files.document import read_document
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
@@ -42,7 +43,7 @@ def snapshot_of(
     result = compute(tree.engine_tree(), own, algorithm=algorithm)
     leaves = np.flatnonzero((tree.n_children == 0) & ~tree.is_group & ~tree.is_reserve)
     keys = [AccountKey("c1", tree.path(i)) for i in leaves.tolist()]
-    places = AccountPlaces(keys, leaves.astype(np.int32), ())
+    places = AccountPlaces(AccountKeys.of(keys), leaves.astype(np.int32), ())
     waiting = np.zeros(len(tree))
     settings = read_algorithm(algorithm)
     meta = {

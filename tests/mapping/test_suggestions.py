@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import numpy as np
 import pytest
 
 from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_index import AccountKeys
 from apps.mapping.suggestions import Suggester, find_neighbours, groups_of, normalise_name
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.working_tree import columns_of
@@ -38,7 +40,8 @@ def tree() -> TreeColumns:
 
 def guesses(tree: TreeColumns, *mapped: tuple[AccountKey, str], **names: str) -> list[tuple[str, str, float]]:
     key = AccountKey(**{"namespace": "c1", **names})
-    keys, entries = [one for one, _ in mapped], [tree.index_of_path(path) or 0 for _, path in mapped]
+    keys = AccountKeys.of(one for one, _ in mapped)
+    entries = np.array([tree.index_of_path(path) or 0 for _, path in mapped], np.int32)
     suggester = Suggester(tree, find_neighbours(tree, keys, entries, set(groups_of(key))))
     return [(tree.path(one.entry), one.why, round(one.sure, 2)) for one in suggester.suggest(key)]
 

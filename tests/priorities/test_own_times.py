@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apps.accounts.account_ids import load_account_index
+from apps.accounts.account_index import load_account_index
 from apps.accounts.actor import COMMAND
 from apps.engine.slurm_charge import PeriodCharge
 from apps.policies.settings import PolicySettings

@@ -23,7 +23,7 @@ from apps.accounts.request_cache import once_per_request
 from apps.engine import decay
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.explain import History
-from apps.mapping.rules.resolver import place_accounts
+from apps.mapping.rules.placement import place_accounts
 from apps.policies.models import Entry, Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
@@ -137,7 +137,7 @@ def from_buckets(
     """Return one level for each entry of `chain` from hourly usage; running jobs are included as the policy's approach
     says.
     """
-    entry, _joins = place_accounts(tree, inputs.rules, inputs.known, inputs.account_keys)
+    entry = place_accounts(tree, inputs.rules, inputs.known, inputs.account_keys).of_usage
     rows = _usage_rows(inputs, settings)
     if not len(rows.hour_s):
         return [LevelPast(np.zeros(0), np.zeros(0), tuple) for _ in chain]

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.account_ids import load_account_index
+from apps.accounts.account_index import load_account_index
 from apps.accounts.actor import Actor
 from apps.contrib.onboarding.first_policy_draft import proposed_settings, require_setup, rules_of, tree_of
 from apps.contrib.onboarding.models import FirstPolicyDraft

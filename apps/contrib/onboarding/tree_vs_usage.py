@@ -14,6 +14,7 @@ import numpy.typing as npt
 from django.db import connection
 
 from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_index import AccountKeys
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.contrib.onboarding.first_policy_draft import require_setup, rules_of, tree_of
@@ -294,7 +295,7 @@ def _unplaced(tree: TreeColumns, keys: Sequence[AccountKey], entry: I4, core_s: 
     if not order:
         return []
     wanted = {group for i in order for group in groups_of(keys[i])}
-    suggester = Suggester(tree, find_neighbours(tree, keys, entry.tolist(), wanted))
+    suggester = Suggester(tree, find_neighbours(tree, AccountKeys.of(keys), entry, wanted))
     return [Unplaced(keys[i], float(core_s[i]), suggester.suggest(keys[i])) for i in order]
 
 

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from apps.accounts.account_ids import load_account_index
+from apps.accounts.account_index import load_account_index
 from apps.federation.documents.wire_usage import RunningRows
 from apps.federation.usage_feeds.stored_rows import U1, HourRows, StoredRunning, unique_uids
-from apps.mapping.rules.resolver import place_accounts
+from apps.mapping.rules.placement import place_accounts
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
@@ -69,7 +69,7 @@ def load_feed_accounts(policy: Policy, tree: TreeColumns, i: int, *, remembers: 
     """Load the accounts of an entry and its subtree by the rules of a recompute. remembers: use_cache of the index."""
     roll = load_account_index(use_cache=remembers)
     rule_set = load_rule_set(policy, tree)
-    entry, _joins = place_accounts(tree, rule_set.rules, rule_set.known, roll.keys)
+    entry = place_accounts(tree, rule_set.rules, rule_set.known, roll.keys).of_usage
     is_sent = (entry >= 0) & tree.subtree_mask(i)[entry]
     nodes, place = np.unique(entry[is_sent], return_inverse=True)
     uids = np.ascontiguousarray(tree.uid[nodes]).reshape(len(nodes), 16)

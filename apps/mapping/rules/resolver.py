@@ -1,24 +1,21 @@
-"""Apply the rule set to accounts: find each account's entry, with caches between recomputes.
+"""Apply the rule set to accounts: find each account's entry.
 
 Pure, without database access. Attachments come first, then the rules in their order.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from threading import Lock
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
-from cachetools import LRUCache
 
 from apps.accounts.account_ids import AccountKey, canonical, is_reserved, uid_of_account
-from apps.core import blobs
 from apps.mapping.rules.rule import Person, Rule, entry_name
 from apps.mapping.rules.rule_index import RuleIndex
 from apps.mapping.rules.share_tree import DEFAULT_LEAF, ShareTree
@@ -73,6 +70,25 @@ def reach_of(tree: TreeColumns, rule: Rule, target: int) -> int | None:
     return top or None
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Step:
+    """A rule, with DNs and FQANs in canonical spelling, for accounts of one namespace, group and FQAN.
+
+    target: the entry that it leads to. start: the one at which its names begin; None if there is none for the group.
+    reach: as `reach_of`.
+    """
+
+    number: int
+    rule: Rule
+    target: int
+    reach: int | None
+    start: int | None
+
+
+_number_of = attrgetter("number")
+_MOST_STEPS = 65_536
+
+
 @dataclass(frozen=True, eq=False)
 class Resolver:
     """The rules of a policy on one tree, in the order of its rule set: the first match decides."""
@@ -88,7 +104,7 @@ class Resolver:
         return tuple(None if at is None or self.tree.is_reserve[at] else at for at in indices)
 
     @cached_property
-    def _index(self) -> RuleIndex:
+    def index(self) -> RuleIndex:
         return RuleIndex(self.spelled_rules)
 
     @cached_property
@@ -123,18 +139,17 @@ class Resolver:
     def _by_rules(self, key: AccountKey, person: Person | None) -> Decided:
         decided: Decided = (NOWHERE, None)
         of_parts: dict[int, Decided] = {}
-        for number in self._index.numbers(key, person):
-            rule, target, reach = self.spelled_rules[number], self.targets[number], self._reaches[number]
-            known = decided[1] is not None if reach is None else reach in of_parts
-            if target is None or known or not rule.matches(key, person):
+        for step in self.steps(key, person):
+            known = decided[1] is not None if step.reach is None else step.reach in of_parts
+            if known or not step.rule.matches_user(key, person):
                 continue
-            match = self._by_rule(number, target, key, person)
+            match = self._by_rule(step, key, person)
             if match == NOWHERE:
                 continue
-            if reach is not None:
-                of_parts[reach] = match, number
+            if step.reach is not None:
+                of_parts[step.reach] = match, step.number
                 continue
-            decided = match, number
+            decided = match, step.number
             if not self._has_parts:
                 break
         for reach in sorted(of_parts, key=lambda top: (self.rules[of_parts[top][1] or 0].written_at, top)):
@@ -142,13 +157,41 @@ class Resolver:
                 decided = of_parts[reach]
         return decided
 
-    def _by_rule(self, number: int, target: int, key: AccountKey, person: Person | None) -> Match:
-        rule = self.spelled_rules[number]
-        if rule.kind == "share_tree":
-            node = self.share_tree(target).node_of(key.user_name or key.dn, key.project)
+    def steps(self, key: AccountKey, person: Person | None) -> Sequence[Step]:
+        """Return the rules that match the account unless its user or owner doesn't fit, in their order.
+
+        Most are the same for all users of a group.
+        """
+        names = key.namespace, key.group_name, key.fqan
+        steps = self._steps.get(names)
+        if steps is None:
+            if len(self._steps) >= _MOST_STEPS:
+                self._steps.clear()
+            steps = self._steps[names] = self._steps_of(self.index.of_other_names(key), key)
+        of_user = self.index.of_user(key, person)
+        return sorted([*steps, *self._steps_of(of_user, key)], key=_number_of) if of_user else steps
+
+    def _steps_of(self, numbers: Iterable[int], key: AccountKey) -> list[Step]:
+        steps = []
+        for number in numbers:
+            rule, target = self.spelled_rules[number], self.targets[number]
+            if target is not None and rule.matches_other_names(key):
+                is_of_group = rule.kind == "association"
+                start = entry_of_account(self.tree, target, key.group_name) if is_of_group else target
+                steps.append(Step(number, rule, target, self._reaches[number], start))
+        return steps
+
+    @cached_property
+    def _steps(self) -> dict[tuple[str, str, str], list[Step]]:
+        return {}
+
+    def _by_rule(self, step: Step, key: AccountKey, person: Person | None) -> Match:
+        if step.rule.kind == "share_tree":
+            node = self.share_tree(step.target).node_of(key.user_name or key.dn, key.project)
             return Match(node) if node else NOWHERE
-        start = target if rule.kind != "association" else entry_of_account(self.tree, target, key.group_name)
-        return NOWHERE if start is None else self._by(number, start, rule.names_below(key, person))
+        if step.start is None:
+            return NOWHERE
+        return self.match_below(step.number, step.start, step.rule.names_below(key, person))
 
     def share_tree(self, top: int) -> ShareTree:
         share_tree = self._share_trees.get(top)
@@ -199,16 +242,21 @@ class Resolver:
         at = None if uid is None else self.tree.index_of_uid(uid)
         return NOWHERE if at is None or at == 0 or self.tree.is_reserve[at] else Match(at)
 
-    def _by(self, number: int, target: int, names: Sequence[str]) -> Match:
-        entry, depth = self._walk(target, names)
+    def match_below(self, number: int, target: int, names: Sequence[str]) -> Match:
+        """Return what a rule makes of these names below an entry."""
+        entry, depth = self.walk(target, names)
         if self.rules[number].kind == "association" and depth < len(names):
             stored = [self.stored_name(name) for name in names]
-            entry, depth = self._walk(target, stored) if stored != names else (entry, depth)
+            entry, depth = self.walk(target, stored) if stored != names else (entry, depth)
+        return self.match_at(number, entry, depth, len(names))
+
+    def match_at(self, number: int, entry: int, depth: int, n_names: int) -> Match:
+        """Return what a rule makes of an entry that the first `depth` of its names lead to."""
         if self.rules[number].kind != "each":
             return NOWHERE if entry == 0 else Match(entry)
-        if depth == len(names):
+        if depth == n_names:
             return Match(entry, member=number)
-        if depth == len(names) - 1 and self.tree.takes_members[entry]:
+        if depth == n_names - 1 and self.tree.takes_members[entry]:
             return Match(entry, number)
         # Usage at the root would count in no comparison, so such an account is shown as unmapped instead.
         return NOWHERE if entry == 0 else Match(entry)
@@ -235,7 +283,7 @@ class Resolver:
         if is_reserved(key.namespace) or self.has_own_entry(match.entry):
             return None
         person = self.known.persons.get(key) or self.known.persons.get(spelled)
-        for number in self._index.numbers(spelled, person):
+        for number in self.index.numbers(spelled, person):
             rule, target = self.spelled_rules[number], self.targets[number]
             if target is None or not rule.matches(spelled, person):
                 continue
@@ -278,9 +326,9 @@ class Resolver:
 
     def is_dead_end(self, entry: int, name: str) -> bool:
         """Return whether a rule that continues from the entry by this name finds no child."""
-        return self._walk(entry, [name])[1] == 0
+        return self.walk(entry, [name])[1] == 0
 
-    def _walk(self, entry: int, names: Sequence[str]) -> tuple[int, int]:
+    def walk(self, entry: int, names: Sequence[str]) -> tuple[int, int]:
         """Descend by names as far as such entries exist; return the entry and the number of steps."""
         for depth, name in enumerate(names):
             child = self.tree.child_named(entry, name) if name else None
@@ -306,126 +354,3 @@ class NameIndex:
         lo = int(np.searchsorted(self._hashes, wanted, side="left"))
         hi = int(np.searchsorted(self._hashes, wanted, side="right"))
         return [at for at in self._order[lo:hi].tolist() if self._names[at] == name]
-
-
-I4 = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True, eq=False)
-class AccountPlaces:
-    """The mapped accounts and, parallel to `keys`, the index of each one's entry; and the rules for all other accounts.
-
-    joins: the *each* rule by which an account would become a child of its entry, −1 for none; None: determined by the
-    rules.
-    """
-
-    keys: Sequence[AccountKey]
-    entry: I4
-    rules: tuple[Rule, ...]
-    joins: I4 | None = None
-
-    @cached_property
-    def packed(self) -> tuple[bytes, str]:
-        columns: dict[str, Any] = {"entry": self.entry}
-        for place, name in enumerate(AccountKey._fields):
-            columns[name] = [key[place] for key in self.keys]
-        if self.joins is not None:
-            columns["joins"] = self.joins
-        return blobs.pack(columns, {"rules": [rule.to_json() for rule in self.rules]})
-
-
-def unpack_places(blob: bytes | memoryview, digest: str) -> AccountPlaces:
-    columns, meta = blobs.unpack(blob, digest)
-    names = (columns[name] for name in AccountKey._fields)
-    keys = [AccountKey(*values) for values in zip(*names, strict=True)]
-    rules = tuple(Rule.from_json(rule) for rule in meta["rules"])
-    return AccountPlaces(keys, columns["entry"], rules, columns.get("joins"))
-
-
-_MOST_PLACED = 8
-_Key = tuple[str, tuple[Rule, ...], int]
-
-
-class _MatchCache:
-    """Cache of decisions for the last few combinations of tree, rules and known accounts."""
-
-    def __init__(self) -> None:
-        self._known: LRUCache[_Key, dict[AccountKey, Decided]] = LRUCache(_MOST_PLACED)
-        self._lock = Lock()
-
-    def of(self, key: _Key) -> dict[AccountKey, Decided]:
-        if not key[0]:  # a tree that was never stored has no digest
-            return {}
-        with self._lock:
-            return self._known.setdefault(key, {})
-
-
-_placed = _MatchCache()
-
-
-def match_accounts(
-    tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
-) -> list[Match]:
-    """Return the match of each account, including those that would become children of the root."""
-    return [match for match, _number in decide_accounts(tree, rules, known, keys)]
-
-
-def decide_accounts(
-    tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
-) -> list[Decided]:
-    """Return the match of each account and the rule that decided; None without a match and for attached accounts."""
-    decided = _placed.of((tree.digest, rules, known.digest))
-    new = [key for key in keys if key not in decided]
-    decide = Resolver(rules, tree, known).decide
-    decided.update((key, decide(key)) for key in new)
-    return [decided[key] for key in keys]
-
-
-def place_accounts(
-    tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
-) -> tuple[I4, I4]:
-    """Return the entry of each account's usage (−1 for none or the root), and the rule by which it joins, or −1."""
-    last, asked = _last.placed, (tree.digest, rules, known.digest)
-    if last is not None and tree.digest and last.keys is keys and last.asked == asked:
-        return last.entry, last.joins
-    matches = match_accounts(tree, rules, known, keys)
-    entry = np.fromiter((match.entry for match in matches), dtype=np.int32, count=len(matches))
-    joins = np.fromiter((-1 if match.joins is None else match.joins for match in matches), np.int32, count=len(matches))
-    entry = np.where(entry == 0, np.int32(UNMAPPED), entry)
-    _last.placed = _AllMatches(keys, asked, entry, joins)
-    return entry, joins
-
-
-def places_of(keys: Sequence[AccountKey], entry: I4, joins: I4, rules: tuple[Rule, ...]) -> AccountPlaces:
-    """Return the mapped accounts as stored in a snapshot; the same object while accounts and entries don't change.
-
-    Accounts that represent an entry are left out: look-ups don't name them, and no user owns them.
-    """
-    last = _last.places
-    if last is not None and last[0] is keys and last[1] is entry and last[2] is joins and last[3].rules == rules:
-        return last[3]
-    has_name = np.fromiter((not is_reserved(key.namespace) for key in keys), np.bool_, len(keys))
-    placed = np.flatnonzero((entry != UNMAPPED) & has_name)
-    places = AccountPlaces([keys[at] for at in placed.tolist()], entry[placed], rules, joins[placed])
-    _last.places = keys, entry, joins, places
-    return places
-
-
-@dataclass(frozen=True, eq=False)
-class _AllMatches:
-    """The mapping of all accounts; `keys` is compared by identity."""
-
-    keys: Sequence[AccountKey]
-    asked: _Key
-    entry: I4
-    joins: I4
-
-
-class _LastResults(threading.local):
-    """Results of this thread's last recompute, because accounts seldom change between two recomputes of a policy."""
-
-    placed: _AllMatches | None = None
-    places: tuple[Sequence[AccountKey], I4, I4, AccountPlaces] | None = None
-
-
-_last = _LastResults()

@@ -114,20 +114,31 @@ class Rule:
         )
 
     def matches(self, key: AccountKey, person: Person | None = None) -> bool:
+        return self.matches_user(key, person) and self.matches_other_names(key)
+
+    @property
+    def matches_any_user(self) -> bool:
+        return not self.people and (self.kind == "default" or not self.user_pattern)
+
+    def matches_user(self, key: AccountKey, person: Person | None) -> bool:
+        """Whether user name or DN, and the owner, fit."""
+        if self.matches_any_user:
+            return True
         if not self.matches_owner(person):
             return False
+        if self.kind == "exact":
+            return not self.user_pattern or self.user_pattern in (key.user_name, key.dn)
+        return self.kind == "default" or _pattern_matches(self.user_pattern, key.user_name, key.dn)
+
+    def matches_other_names(self, key: AccountKey) -> bool:
+        """Whether namespace, group and FQAN fit."""
         if self.namespace and self.namespace != key.namespace:
             return False
         if self.kind == "default":
             return True
         if self.kind == "exact":
-            named = not self.user_pattern or self.user_pattern in (key.user_name, key.dn)
-            return named and self.group_pattern in ("", key.group_name) and self.fqan_pattern in ("", key.fqan)
-        return (
-            _pattern_matches(self.user_pattern, key.user_name, key.dn)
-            and _pattern_matches(self.group_pattern, key.group_name)
-            and _fqan_matches(self.fqan_pattern, key.fqan)
-        )
+            return self.group_pattern in ("", key.group_name) and self.fqan_pattern in ("", key.fqan)
+        return _pattern_matches(self.group_pattern, key.group_name) and _fqan_matches(self.fqan_pattern, key.fqan)
 
     def names_below(self, key: AccountKey, person: Person | None) -> list[str]:
         """Return the names from the target down to the account's entry, with placeholders filled in.

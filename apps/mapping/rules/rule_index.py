@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from apps.accounts.account_ids import AccountKey
 from apps.mapping.rules.rule import Person, Rule, has_wildcard
@@ -34,26 +34,43 @@ class RuleIndex:
             if how != "is":
                 self._lengths.setdefault((field, how), []).append(len(text))
         self._lengths = {field: sorted(set(lengths)) for field, lengths in self._lengths.items()}
+        self.is_by_user = any(field in ("user", "people") for field, _how, _text in self._by)
 
     def numbers(self, key: AccountKey, person: Person | None) -> Sequence[int]:
         """Return the indices of rules that may match the account, in the order of the rules."""
+        of_user = self.of_user(key, person)
+        return sorted({*self.of_other_names(key), *of_user}) if of_user else self.of_other_names(key)
+
+    def of_other_names(self, key: AccountKey) -> Sequence[int]:
+        """Return those that are not indexed by user and owner, in the order of the rules."""
         if not self._by:
             return self._always
-        numbers = {number for place in self._candidates(key, person) for number in self._by.get(place, ())}
+        places = (*self._places("group", key.group_name), *self._places("fqan", key.fqan))
+        numbers = self._at((*places, ("namespace", "is", key.namespace)))
         return sorted([*self._always, *numbers]) if numbers else self._always
 
-    def _candidates(self, key: AccountKey, person: Person | None) -> Iterator[_Place]:
-        fields = [("user", key.user_name), ("user", key.dn), ("group", key.group_name), ("fqan", key.fqan)]
-        for field, text in fields:
-            if text:
-                yield field, "is", text
-                for length in self._lengths.get((field, "begins"), ()):
-                    yield field, "begins", text[:length]
-                for length in self._lengths.get((field, "ends"), ()):
-                    yield field, "ends", text[-length:]
-        yield "namespace", "is", key.namespace
-        for group in () if person is None else person.groups:
-            yield "people", "is", group
+    def of_user(self, key: AccountKey, person: Person | None) -> set[int]:
+        """Return those that are indexed by user and owner."""
+        if not self.is_by_user:
+            return set()
+        places = (*self._places("user", key.user_name), *self._places("user", key.dn))
+        groups = () if person is None else person.groups
+        return self._at((*places, *(("people", "is", group) for group in groups)))
+
+    def of_user_name(self, user: str) -> set[int]:
+        """Return those that are indexed by this user name."""
+        return self._at(self._places("user", user)) if self.is_by_user else set()
+
+    def _at(self, places: Iterable[_Place]) -> set[int]:
+        return {number for place in places for number in self._by.get(place, ())}
+
+    def _places(self, field: str, text: str) -> Iterator[_Place]:
+        if text:
+            yield field, "is", text
+            for length in self._lengths.get((field, "begins"), ()):
+                yield field, "begins", text[:length]
+            for length in self._lengths.get((field, "ends"), ()):
+                yield field, "ends", text[-length:]
 
 
 def _index_key(rule: Rule) -> _Place | None:

@@ -14,11 +14,13 @@ import numpy.typing as npt
 from django.db import connection, transaction
 
 from apps import engine
-from apps.accounts.account_ids import AccountKey, load_account_index
+from apps.accounts.account_index import AccountKeys, load_account_index
 from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms import compute as compute_priorities
-from apps.mapping.rules.resolver import NOTHING_KNOWN, UNMAPPED, KnownAccounts, place_accounts, places_of
+from apps.mapping.rules.account_places import places_of
+from apps.mapping.rules.placement import place_accounts
+from apps.mapping.rules.resolver import NOTHING_KNOWN, UNMAPPED, KnownAccounts
 from apps.mapping.rules.rule import Rule
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings, refusing_failed_packages
@@ -70,7 +72,7 @@ class Inputs:
     sources: Sequence[SourceRow]
     classes: Mapping[int, JobClassRow]
     account_ids: npt.NDArray[np.int64]
-    account_keys: Sequence[AccountKey]
+    account_keys: AccountKeys
     usage: UsageArrays
     opened: OpenRecords
     ended: EndedRecords | None = None
@@ -186,7 +188,8 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
     Raises Invalid (`package_failed`) if the algorithm is from a package that fails.
     """
     tree, settings = inputs.tree, inputs.settings
-    entry, joins = place_accounts(inputs.tree, inputs.rules, inputs.known, inputs.account_keys)
+    placement = place_accounts(inputs.tree, inputs.rules, inputs.known, inputs.account_keys)
+    entry = placement.of_usage
     code, scopes = tree.effective_scopes(local=inputs.local_only)
     counted = correction_amounts(
         inputs.corrections,
@@ -216,7 +219,7 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
         has_demand=sweep.sum_up(tree.engine_tree(), demand)[0] > 0,
         demand_core_s=sweep.sum_up(tree.engine_tree(), requested_s.astype(np.float64))[0],
         entry_of_account=entry,
-        joins_of_account=joins,
+        joins_of_account=placement.joins,
         usage_of_account=usage_of_scope(
             accounts, scope="global", narrowed=(), sources=inputs.sources, approach=settings.approach["global"]
         ),

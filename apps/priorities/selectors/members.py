@@ -9,9 +9,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 from django.db.models import Q
 
 from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_index import AccountKeys
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.core.errors import NotAllowed
@@ -193,7 +195,8 @@ def _membership_state_of(tree: TreeColumns, rule_set: RuleSet, own: Sequence[Rul
     accounts = Account.objects.filter(wanted).distinct().order_by("id") if own else Account.objects.none()
     rows = list(accounts.values_list("id", *AccountKey._fields))
     people = load_group_users(list_matched_groups(own))
-    return MembershipState(tree, rule_set, [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows], people)
+    ids = np.array([row[0] for row in rows], np.int64)
+    return MembershipState(tree, rule_set, ids, AccountKeys.of(AccountKey(*row[1:]) for row in rows), people)
 
 
 def _count_matched(view: PolicyView, membership: MembershipState, i: int) -> tuple[int, int, set[int]]:
@@ -202,14 +205,14 @@ def _count_matched(view: PolicyView, membership: MembershipState, i: int) -> tup
     resolver, below = rule_set.on(view.tree), view.tree.subtree_mask(i)
     n_matched = n_taken = 0
     here: set[int] = set()
-    for account, key, match in zip(membership.ids, membership.keys, membership.matches, strict=True):
-        number = match.joins if match.joins is not None else match.member
-        if number is None or membership.rule_set.rules[number].target_uid != membership.tree.uuid(i):
-            continue
+    placement, uid = membership.placement, membership.tree.uuid(i)
+    own = [number for number, rule in enumerate(membership.rule_set.rules) if rule.target_uid == uid]
+    number = np.where(placement.joins >= 0, placement.joins, placement.member)
+    for at in np.flatnonzero(np.isin(number, own)).tolist():
         n_matched += 1
-        now, decided = resolver.decide(key)
+        now, decided = resolver.decide(membership.keys[at])
         if now.entry != UNMAPPED and below[now.entry]:
-            here.add(account)
+            here.add(int(membership.ids[at]))
         elif not resolver.is_free((now, decided)):
             n_taken += 1
     return n_matched, n_taken, here

@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.accounts.account_ids import AccountKey, canonical, is_reserved
-from apps.mapping.rules.resolver import UNMAPPED, AccountPlaces, Match, Resolver
+from apps.accounts.account_index import AccountKeys
+from apps.mapping.rules.account_places import AccountPlaces
+from apps.mapping.rules.resolver import UNMAPPED, Match, NameIndex, Resolver
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.serving.named_entries import NamedEntries
 
@@ -166,18 +168,26 @@ class LookupIndex:
         return path
 
     @cached_property
-    def _keys(self) -> list[AccountKey]:
+    def _keys(self) -> AccountKeys:
         """Known accounts in canonical spelling, which older snapshots may not have."""
-        return [canonical(key) for key in self.places.keys]
+        keys = self.places.keys
+        is_usual = (
+            keys.column("dn").is_empty and keys.column("fqan").is_empty and not keys.column("user_name").has_inside("=")
+        )
+        return keys if is_usual else AccountKeys.of(map(canonical, keys))
 
     @cached_property
-    def _by_name(self) -> dict[str, list[int]]:
-        """Indices of known accounts by user name and by DN."""
-        by_name: dict[str, list[int]] = {}
-        for place, key in enumerate(self._keys):
-            for name in {key.user_name, key.dn} - {""}:
-                by_name.setdefault(name, []).append(place)
-        return by_name
+    def _users(self) -> NameIndex:
+        return NameIndex(self._keys.column("user_name"))
+
+    @cached_property
+    def _dns(self) -> NameIndex:
+        dns = self._keys.column("dn")
+        return NameIndex(() if dns.is_empty else dns)
+
+    def _named_like(self, name: str) -> list[int]:
+        """Indices of known accounts with this user name or DN."""
+        return sorted({*self._users.find(name), *self._dns.find(name)}) if name else []
 
     @cached_property
     def by_entry(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
@@ -254,7 +264,7 @@ class LookupIndex:
     @cached_property
     def _other_namespaces(self) -> tuple[str, ...]:
         """Namespaces of known accounts that no rule names."""
-        return tuple(sorted({key.namespace for key in self._keys} - set(self.named.namespaces)))
+        return tuple(sorted(set(self._keys.column("namespace").coded[0]) - set(self.named.namespaces)))
 
     def _named(self, choices: Choices) -> Iterator[tuple[str, LookupResult]]:
         """Choices with real namespaces: the result for "" is that of each namespace that no rule names."""
@@ -302,7 +312,7 @@ class LookupIndex:
         wanted = AccountKey(query.namespace, "", query.group, query.dn, query.fqan, query.project)
         return [
             at
-            for at in self._by_name.get(query.user or query.dn, ())
+            for at in self._named_like(query.user or query.dn)
             if all(not text or text == has for text, has in zip(wanted, self._keys[at], strict=True))
         ]
 

@@ -24,7 +24,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import NotFound, Unavailable
-from apps.mapping.rules.resolver import unpack_places
+from apps.mapping.rules.account_places import unpack_places
 from apps.policies.access.scope import archived_policy
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings

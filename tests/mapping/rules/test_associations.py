@@ -9,10 +9,12 @@ from uuid import UUID
 import pytest
 
 from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_index import AccountKeys
 from apps.accounts.actor import COMMAND
 from apps.mapping.name_rules import count_mapped, default_rules
+from apps.mapping.rules.account_places import AccountPlaces
 from apps.mapping.rules.problems import problem_text, problems_of
-from apps.mapping.rules.resolver import AccountPlaces, Resolver
+from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import Rule
 from apps.mapping.selectors import get_mapping_page
 from apps.pages.mapping.api.serializers import other_case_json, rule_json
@@ -93,7 +95,7 @@ def test_other_names_map_to_the_account_or_nowhere(
 
 
 def _index(tree: TreeColumns, rules: Sequence[Rule], keys: Sequence[AccountKey] = ()) -> LookupIndex:
-    places = AccountPlaces(list(keys), Resolver(tuple(rules), tree).resolve_many(keys), tuple(rules))
+    places = AccountPlaces(AccountKeys.of(keys), Resolver(tuple(rules), tree).resolve_many(keys), tuple(rules))
     return LookupIndex(tree, places, "d")
 
 

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.account_ids import AccountKey
-from apps.mapping.rules.resolver import AccountPlaces, Match, NameIndex, Resolver, unpack_places
+from apps.accounts.account_index import AccountKeys
+from apps.mapping.rules.account_places import AccountPlaces, unpack_places
+from apps.mapping.rules.resolver import Match, NameIndex, Resolver
 from apps.mapping.rules.rule import Rule, entry_name, rule_problems, text_of
 from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns
@@ -166,7 +168,9 @@ def test_an_each_rule_at_the_root_accepts_new_users_but_not_their_usage(tree: Tr
 def _index(tree: TreeColumns, rules: list[Rule], known: list[AccountKey]) -> LookupIndex:
     entry = Resolver(tuple(rules), tree).resolve_many(known)
     placed = [(key, at) for key, at in zip(known, entry.tolist(), strict=True) if at >= 0]
-    places = AccountPlaces([key for key, _ in placed], np.array([at for _, at in placed], np.int32), tuple(rules))
+    places = AccountPlaces(
+        AccountKeys.of(key for key, _ in placed), np.array([at for _, at in placed], np.int32), tuple(rules)
+    )
     return LookupIndex(tree, unpack_places(*places.packed), "digest")
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_index import AccountKeys
 from apps.mapping.name_rules import default_rules
+from apps.mapping.rules.account_places import AccountPlaces
 from apps.mapping.rules.problems import problems_of
-from apps.mapping.rules.resolver import AccountPlaces, Resolver
+from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import Rule, rule_problems
 from apps.policies.formats.registry import get_format, maps_by, read_file
 from apps.policies.publishing.direct import tree_of_document
@@ -100,7 +102,9 @@ def test_the_trees_of_the_field_map_alike(golden_dir: Path) -> None:
 
 
 def index_of(tree: TreeColumns, rule: Rule, keys: Sequence[AccountKey] = ()) -> LookupIndex:
-    return LookupIndex(tree, AccountPlaces(list(keys), Resolver((rule,), tree).resolve_many(keys), (rule,)), "d")
+    return LookupIndex(
+        tree, AccountPlaces(AccountKeys.of(keys), Resolver((rule,), tree).resolve_many(keys), (rule,)), "d"
+    )
 
 
 def test_lookups_find_users_by_name_and_project(tree: TreeColumns, rule: Rule) -> None:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_index import AccountKeys
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
 from apps.policies.settings import PolicySettings
@@ -71,7 +72,7 @@ def _inputs(case: Case) -> Inputs:
         sources=SOURCES,
         classes=CLASSES,
         account_ids=np.arange(1, len(ACCOUNTS) + 1, dtype=np.int64),
-        account_keys=ACCOUNTS,
+        account_keys=AccountKeys.of(ACCOUNTS),
         usage=UsageArrays(
             account_id=ints("account_id", case.buckets),
             source_id=ints("source_id", case.buckets),

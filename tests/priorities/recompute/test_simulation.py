@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_index import AccountKeys
 from apps.policies.files.document import read_document
 from apps.policies.models import Policy
 from apps.policies.operations.apply import tree_after
@@ -51,7 +52,7 @@ def _inputs(buckets: list[Bucket], jobs: list[Job], policy_settings: PolicySetti
         sources=SOURCES,
         classes={1: JobClassRow(1, "", "", "")},
         account_ids=ints([1, 2, 3]),
-        account_keys=[AccountKey("", name, "", "", "", "") for name in "abc"],
+        account_keys=AccountKeys.of(AccountKey("", name) for name in "abc"),
         usage=UsageArrays(
             ints(b.account for b in buckets),
             ints(b.source for b in buckets),

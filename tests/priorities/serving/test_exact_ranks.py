@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from apps.accounts.account_index import AccountKeys
 from apps.engine.algorithms import compute
 from apps.engine.cases import solve
-from apps.mapping.rules.resolver import AccountPlaces
+from apps.mapping.rules.account_places import AccountPlaces
 from apps.mapping.rules.rule import Rule
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
@@ -48,7 +49,7 @@ def served(case: Case) -> ServedSnapshot:
     for path, amount in case["usage"].items():
         own[tree.index_of_path(path)] = amount
     result = compute(tree.engine_tree(), own, algorithm=case["algorithm"])
-    places = AccountPlaces([], np.zeros(0, dtype=np.int32), ())
+    places = AccountPlaces(AccountKeys.of(()), np.zeros(0, dtype=np.int32), ())
     meta = {"n_ranked": result.n_ranked, "depth": result.depth, "algorithm": result.settings}
     blob, digest = pack_snapshot(
         values_of(result, np.zeros(len(tree), dtype=np.bool_), np.zeros(len(tree))), places, meta
@@ -116,7 +117,9 @@ def test_keys_have_one_width_below_groups_that_are_deeper_than_all_leaves() -> N
 def test_the_key_of_a_new_user_is_as_wide_as_all_others(name: str) -> None:
     children = [{"name": "g", "shares": 1, "children": []}, {"name": "u", "shares": 1, "kind": "user"}]
     snapshot = served({"algorithm": {"name": name}, "policy": {"children": children}, "usage": {"/u": 10}})
-    places = AccountPlaces([], np.zeros(0, dtype=np.int32), (Rule(kind="each", target_uid=snapshot.tree.uuid(1)),))
+    places = AccountPlaces(
+        AccountKeys.of(()), np.zeros(0, dtype=np.int32), (Rule(kind="each", target_uid=snapshot.tree.uuid(1)),)
+    )
     snapshot = replace(snapshot, index=LookupIndex(snapshot.tree, places, ""))
     new, known = snapshot.lookup(["newcomer"])[0], snapshot.describe(np.array([2]))[0]
     assert new["provisional"]

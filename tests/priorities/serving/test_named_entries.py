@@ -10,7 +10,9 @@ import orjson
 import pytest
 
 from apps.accounts.account_ids import AccountKey
-from apps.mapping.rules.resolver import AccountPlaces, Resolver, unpack_places
+from apps.accounts.account_index import AccountKeys
+from apps.mapping.rules.account_places import AccountPlaces, unpack_places
+from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns
@@ -58,7 +60,7 @@ def _index(tree: TreeColumns, *rules: Rule, known: list[AccountKey] | None = Non
     placed = [(key, match) for key, match in matches if match.entry > 0]
     entries = np.array([match.entry for _, match in placed], np.int32)
     joins = np.array([-1 if match.joins is None else match.joins for _, match in placed], np.int32)
-    places = AccountPlaces([key for key, _ in placed], entries, rules, joins)
+    places = AccountPlaces(AccountKeys.of(key for key, _ in placed), entries, rules, joins)
     return LookupIndex(tree, unpack_places(*places.packed), "digest")
 
 

@@ -18,7 +18,7 @@ from apps.accounts.models import Token
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import FieldProblem, Invalid, NotFound
-from apps.mapping.rules.resolver import unpack_places
+from apps.mapping.rules.account_places import unpack_places
 from apps.pages.my_priority.numbers.records import PublishedRevision, RankHistory, RankOnDay
 from apps.policies.models import Policy, Revision
 from apps.policies.selectors import get_policy

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_index import AccountKeys
 from apps.contrib.forecast.goals import Goal, GoalOption, GoalSolution
 from apps.contrib.forecast.goals.solver import HALF_LIVES_S, solve
 from apps.contrib.forecast.past_usage import competitors
@@ -84,7 +85,7 @@ def _random_inputs(seed: int) -> Inputs:
         sources=(SourceRow(1, "here", ""),),
         classes={1: JobClassRow(1, "", "", "")},
         account_ids=np.arange(1, len(users) + 1),
-        account_keys=[AccountKey("", name, "", "", "", "") for name in users],
+        account_keys=AccountKeys.of(AccountKey("", name) for name in users),
         usage=UsageArrays(
             account.astype(np.int64), ones, ones, hour.astype(np.int64), used.astype(np.float64), none, none, none, none
         ),
