@@ -97,9 +97,9 @@ class Strings(Sequence[str]):
         """The distinct texts in the order in which they come first, and the index of each text among them."""
         if len(self) and self.is_constant:
             return [self[0]], np.zeros(len(self), np.int32)
-        numbers: dict[str, int] = {}
-        codes = np.fromiter((numbers.setdefault(text, len(numbers)) for text in self), np.int32, len(self))
-        return list(numbers), codes
+        texts = list(self)
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        return list(numbers), np.fromiter(map(numbers.__getitem__, texts), np.int32, len(texts))
 
     @property
     def is_empty(self) -> bool:

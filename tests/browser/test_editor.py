@@ -248,6 +248,7 @@ def test_another_view_keeps_the_entry_the_edits_and_what_is_typed(grid: Grid, pa
     assert [each["shares"] for each in stored(draft)] == [20.0]
 
 
+@pytest.mark.product
 def test_ranks_and_days_are_the_same_in_three_views(grid: Grid, page: Page, draft: ChangeSet) -> None:
     cell(page, grid, "/biomed").fill("200")
     cell(page, grid, "/biomed").press("Enter")

@@ -134,6 +134,7 @@ new PerformanceObserver((list) => { for (const entry of list.getEntries()) {
 MOST_SHIFT = 0.02
 
 
+@pytest.mark.product
 @pytest.mark.parametrize("width", [1440, 390])
 def test_nothing_jumps_when_cards_come(grid: Grid, visit: Open, width: int) -> None:
     second_account(grid, "bob", "atlas", 1)
@@ -150,6 +151,7 @@ def test_nothing_jumps_when_cards_come(grid: Grid, visit: Open, width: int) -> N
     window.look()
 
 
+@pytest.mark.product
 def test_the_page_is_one_screen_and_a_half(grid: Grid, visit: Open) -> None:
     """It was five: secondary cards are behind one closed line."""
     second_account(grid, "bob", "atlas", 1)

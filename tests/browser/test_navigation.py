@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Open
@@ -11,6 +12,7 @@ from tests.pages.grid import SLUG, Grid
 HEIGHTS = "() => [document.documentElement.scrollHeight, innerHeight, nav.scrollHeight, nav.clientHeight]"
 
 
+@pytest.mark.product
 def test_ten_rows_and_the_whole_foot_fit_without_scrolling(grid: Grid, visit: Open) -> None:
     make_grant(grid.admin, grid.uid("/atlas"))
     window = visit(width=1440)
@@ -36,6 +38,7 @@ def test_the_skip_link_leads_past_navigation_and_tabs(grid: Grid, visit: Open) -
     expect(page.locator("#main")).to_be_focused()
 
 
+@pytest.mark.product
 def test_keys_open_pages_that_are_no_rows(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in("admin")
