@@ -195,7 +195,7 @@ class _Tables:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Plan:
-    """The rules for accounts of one namespace, group, FQAN and project, whoever their user is; names: an example.
+    """The rules for accounts of one namespace, group, FQAN and project. names: an example, with any user.
 
     is_simple: whether they can be applied to many users at once.
     """
