@@ -97,9 +97,12 @@ def test_only_new_accounts_are_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placing, "_placements", placing._PlacementCache())
     placed: list[int] = []
     by_columns = placing.place_columns
-    monkeypatch.setattr(
-        placing, "place_columns", lambda resolver, keys: (placed.append(len(keys)), by_columns(resolver, keys))[1]
-    )
+
+    def counted(resolver: Resolver, keys: AccountKeys) -> placing.Placement:
+        placed.append(len(keys))
+        return by_columns(resolver, keys)
+
+    monkeypatch.setattr(placing, "place_columns", counted)
     tree = replace(_TREE, digest="stored")
     rules = (Rule("glob", _UIDS[0], suffix="/physics/{group}/{user}"),)
     keys = AccountKeys.of([AccountKey("c1", "alice", "atlas"), AccountKey("c1", "bob", "atlas")])
