@@ -23,6 +23,7 @@ class AccountKeys(Sequence[AccountKey]):
 
     def __init__(self, columns: Sequence[Strings]) -> None:
         self.columns = tuple(columns)
+        self._read = [None if column.is_empty else column for column in self.columns]
 
     @classmethod
     def of(cls, keys: Iterable[AccountKey]) -> AccountKeys:
@@ -45,7 +46,7 @@ class AccountKeys(Sequence[AccountKey]):
     def __getitem__(self, at: int | slice) -> AccountKey | list[AccountKey]:
         if isinstance(at, slice):
             return [self[place] for place in range(*at.indices(len(self)))]
-        return AccountKey._make(column[at] for column in self.columns)
+        return AccountKey(*(["" if column is None else column[at] for column in self._read]))
 
     def __iter__(self) -> Iterator[AccountKey]:
         return map(AccountKey._make, zip(*self.columns, strict=True))

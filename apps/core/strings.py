@@ -42,9 +42,9 @@ class Strings(Sequence[str]):
     def __getitem__(self, at: int | slice) -> str | list[str]:
         if isinstance(at, slice):
             return [self[place] for place in range(*at.indices(len(self)))]
-        place = range(len(self))[at]
-        start = int(self.ends[place - 1]) if place else 0
-        return str(self.utf8[start : int(self.ends[place])], "utf-8")
+        place = at if at >= 0 else at + len(self.ends)
+        start = self.ends[place - 1] if place else 0
+        return str(self.utf8[start : self.ends[place]], "utf-8")
 
     def __iter__(self) -> Iterator[str]:
         if not len(self.utf8):

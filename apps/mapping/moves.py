@@ -46,6 +46,7 @@ from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import indexes_of
 from apps.usage.held_hours import OF_CURRENT
+from apps.usage.pgbinary import fetch_columns
 
 DAYS = 30
 
@@ -53,8 +54,15 @@ _USED = f"""
 SELECT bucket.account_id, sum(bucket.cpu_s), sum(bucket.jobs), max(bucket.hour_at)
 FROM usage_bucket AS bucket
 WHERE bucket.hour_at >= %(since)s AND bucket.hour_at <= %(until)s
-    AND (%(all)s OR bucket.account_id = ANY(%(accounts)s)){OF_CURRENT}
+    AND bucket.account_id = ANY(%(accounts)s){OF_CURRENT}
 GROUP BY bucket.account_id
+"""  # noqa: S608 - constants only
+_CORE_S = f"""
+SELECT array_agg(account_id), array_agg(cpu_s) FROM (
+    SELECT bucket.account_id, sum(bucket.cpu_s) AS cpu_s FROM usage_bucket AS bucket
+    WHERE bucket.hour_at >= %s::timestamptz AND bucket.hour_at <= %s::timestamptz{OF_CURRENT}
+    GROUP BY bucket.account_id
+) AS used
 """  # noqa: S608 - constants only
 
 
@@ -69,14 +77,18 @@ class AffectedUsage(NamedTuple):
 NOTHING = AffectedUsage()
 
 
-def load_affected_usage(accounts: Sequence[int] | None = None, *, at: datetime) -> dict[int, AffectedUsage]:
-    """Return recent usage by account, of the given accounts (None: all) that used something in the last DAYS days."""
-    asked: dict[str, Any] = {
-        "since": at - timedelta(days=DAYS),
-        "until": at,
-        "all": accounts is None,
-        "accounts": list(accounts or ()),
-    }
+def load_recent_core_s(*, at: datetime) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return the accounts that used something in the last DAYS days, by ascending id, and their core-seconds."""
+    columns = fetch_columns(_CORE_S, [at - timedelta(days=DAYS), at])
+    if not columns:
+        return np.zeros(0, np.int64), np.zeros(0)
+    order = np.argsort(columns[0])
+    return columns[0][order], columns[1][order]
+
+
+def load_affected_usage(accounts: Sequence[int], *, at: datetime) -> dict[int, AffectedUsage]:
+    """Return recent usage by account, of the given accounts that used something in the last DAYS days."""
+    asked: dict[str, Any] = {"since": at - timedelta(days=DAYS), "until": at, "accounts": list(accounts)}
     with connection.cursor() as cursor:
         cursor.execute(_USED, asked)
         return {row[0]: AffectedUsage(float(row[1]), float(row[2]), row[3]) for row in cursor.fetchall()}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from apps.accounts.account_index import AccountKeys, load_account_index
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.mapping.changes import may_read_rule
-from apps.mapping.moves import NOTHING, AffectedUsage, RightsCache, is_own, load_affected_usage
+from apps.mapping.moves import NOTHING, AffectedUsage, RightsCache, is_own, load_affected_usage, load_recent_core_s
 from apps.mapping.permissions import MapRights, rights_in
 from apps.mapping.rules.placement import Placement, place_accounts
 from apps.mapping.rules.problems import RuleProblem, problems_of
@@ -110,7 +109,7 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
     is_whole = rights.may_name(0)
     free = np.flatnonzero(accounts.placement.entry == UNMAPPED)
     first, n = (after, PAGE) if is_whole else (0, _MOST_GUESSED)
-    lines = _with_suggestions(rights, accounts, accounts.most_used(free, first + n)[first:])
+    lines = _with_suggestions(rights, accounts, accounts.most_used(free, first + n)[first:], at=at)
     if not is_whole:
         lines = [line for line in lines if any(rights.may_map(suggestion.entry) for suggestion in line.suggestions)]
     n_read = len(free) if is_whole else len(lines)
@@ -125,7 +124,7 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
         unmapped_core_s=sum(sorted(accounts.core_s[free].tolist(), reverse=True))
         if is_whole
         else sum(line.usage.core_s for line in lines),
-        total_core_s=sum(usage.core_s for usage in accounts.usage.values()) if is_whole else None,
+        total_core_s=sum(accounts.core_s.tolist()) if is_whole else None,
         n_accounts=len(accounts.ids),
         n_attached=attached[0],
         attached_core_s=attached[1],
@@ -136,33 +135,18 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
         may_edit=rights.maps_anywhere,
         n_waiting=len(waiting),
         waiting_core_s=sum(waiting),
-        other_case=_in_other_case(rights, rule_set, accounts),
+        other_case=_in_other_case(rights, rule_set, accounts, at=at),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Accounts:
-    """Accounts with their placement, by ascending id. usage: recent one, of those that have any, by id."""
+    """Accounts with their placement and recent usage, by ascending id. core_s: 0 for those without any."""
 
     ids: npt.NDArray[np.int64]
     keys: AccountKeys
     placement: Placement
-    usage: Mapping[int, AffectedUsage]
-
-    @cached_property
-    def core_s(self) -> npt.NDArray[np.float64]:
-        """Recent usage of each account."""
-        core_s = np.zeros(len(self.ids))
-        used = np.searchsorted(self.ids, np.fromiter(self.usage, np.int64, len(self.usage)))
-        core_s[used] = [usage.core_s for usage in self.usage.values()]
-        return core_s
-
-    @cached_property
-    def has_usage(self) -> npt.NDArray[np.bool_]:
-        return np.isin(self.ids, np.fromiter(self.usage, np.int64, len(self.usage)))
-
-    def usage_at(self, at: int) -> AffectedUsage:
-        return self.usage.get(int(self.ids[at]), NOTHING)
+    core_s: npt.NDArray[np.float64]
 
     def most_used(self, places: npt.NDArray[np.int64], n: int) -> list[int]:
         """The first `n` of these places, most usage first, then by name."""
@@ -173,36 +157,37 @@ class _Accounts:
         return [*used, *others][:n]
 
 
-def _load_accounts(rights: MapRights, rule_set: RuleSet, *, at: datetime) -> tuple[_Accounts, dict[int, AffectedUsage]]:
-    """Load all accounts under which jobs run, and the recent usage of those by which peers report."""
+def _load_accounts(rights: MapRights, rule_set: RuleSet, *, at: datetime) -> tuple[_Accounts, dict[int, float]]:
+    """Load all accounts under which jobs run, and the recent core-seconds of those by which peers report."""
     everyone = load_account_index(use_cache=False)
     placement = place_accounts(rights.tree, rule_set.rules, rule_set.known, everyone.keys)
-    is_local, used = ~everyone.keys.is_reserved, load_affected_usage(at=at)
-    here = np.flatnonzero(is_local)
-    ids = everyone.ids[here]
-    are_here = np.isin(np.fromiter(used, np.int64, len(used)), ids).tolist()
-    usage = {account: amount for (account, amount), is_here in zip(used.items(), are_here, strict=True) if is_here}
-    of_peers = {account: amount for account, amount in used.items() if account not in usage}
-    return _Accounts(ids, everyone.keys.take(here), placement.take(here), usage), of_peers
+    here = np.flatnonzero(~everyone.keys.is_reserved)
+    used, amounts = load_recent_core_s(at=at)
+    ids, core_s = everyone.ids[here], np.zeros(len(here))
+    is_here = np.isin(used, ids)
+    core_s[np.searchsorted(ids, used[is_here])] = amounts[is_here]
+    of_peers = dict(zip(used[~is_here].tolist(), amounts[~is_here].tolist(), strict=True))
+    return _Accounts(ids, everyone.keys.take(here), placement.take(here), core_s), of_peers
 
 
-def _in_other_case(rights: MapRights, rule_set: RuleSet, accounts: _Accounts) -> list[OtherCaseRow]:
+def _in_other_case(rights: MapRights, rule_set: RuleSet, accounts: _Accounts, *, at: datetime) -> list[OtherCaseRow]:
     """Return accounts at groups whose entry differs by letter case, most usage first; unmapped ones have suggestions.
 
     Only the accounts with most usage are searched.
     """
     resolver, entries = rule_set.on(rights.tree), accounts.placement.entry
-    places = np.flatnonzero((entries != UNMAPPED) & accounts.has_usage)
-    own = {entry: resolver.has_own_entry(entry) for entry in np.unique(entries[places]).tolist()}
-    at_groups = [at for at, entry in zip(places.tolist(), entries[places].tolist(), strict=True) if not own[entry]]
-    at_groups.sort(key=lambda at: (-accounts.core_s[at], accounts.keys[at]))
+    places = np.flatnonzero((entries != UNMAPPED) & (accounts.core_s > 0))
+    has_own = {entry: resolver.has_own_entry(entry) for entry in np.unique(entries[places]).tolist()}
+    at_groups = places[~np.array([has_own[entry] for entry in entries[places].tolist()], np.bool_)]
     rows = []
-    for at in at_groups[:_MOST_GUESSED]:
-        key, entry = accounts.keys[at], int(entries[at])
+    for place in accounts.most_used(at_groups, _MOST_GUESSED):
+        key, entry = accounts.keys[place], int(entries[place])
         likely = resolver.likely_entry(key) if rights.may_name(entry) else None
         if likely is not None and rights.sees.may_see(likely):
-            rows.append(OtherCaseRow(int(accounts.ids[at]), key, accounts.usage_at(at), entry, likely))
-    return rows[:PAGE]
+            rows.append((int(accounts.ids[place]), key, entry, likely))
+    rows = rows[:PAGE]
+    used = load_affected_usage([row[0] for row in rows], at=at)
+    return [OtherCaseRow(account, key, used.get(account, NOTHING), *places) for account, key, *places in rows]
 
 
 def _rules(
@@ -250,27 +235,30 @@ def _with_problems(
     return rows
 
 
-def _waiting(rights: MapRights, usage: dict[int, AffectedUsage]) -> list[float]:
+def _waiting(rights: MapRights, core_s: dict[int, float]) -> list[float]:
     """Return the core-seconds of peers' entries that aren't in the tree, for readers of the whole tree."""
     if not rights.may_name(0):
         return []
-    rows = Account.objects.filter(pk__in=list(usage), namespace=ENTRY_NAMESPACE).values_list("pk", "user_name")
+    rows = Account.objects.filter(pk__in=list(core_s), namespace=ENTRY_NAMESPACE).values_list("pk", "user_name")
     known = {pk: uid_of_account(AccountKey(ENTRY_NAMESPACE, name)) for pk, name in rows}
     absent = [pk for pk, uid in known.items() if uid is None or rights.tree.index_of_uid(uid) is None]
-    return [usage[pk].core_s for pk in absent]
+    return [core_s[pk] for pk in absent]
 
 
-def _with_suggestions(rights: MapRights, accounts: _Accounts, free: Sequence[int]) -> list[UnmappedRow]:
+def _with_suggestions(
+    rights: MapRights, accounts: _Accounts, free: Sequence[int], *, at: datetime
+) -> list[UnmappedRow]:
     """Add suggestions to unmapped accounts, only of entries that the actor sees."""
-    keys = [accounts.keys[at] for at in free]
+    keys = [accounts.keys[place] for place in free]
+    used = load_affected_usage(accounts.ids[free].tolist(), at=at)
     wanted = {place for key in keys for place in groups_of(key)}
     suggester = Suggester(rights.tree, find_neighbours(rights.tree, accounts.keys, accounts.placement.entry, wanted))
     return [
         UnmappedRow(
-            int(accounts.ids[at]),
+            int(accounts.ids[place]),
             key,
-            accounts.usage_at(at),
+            used.get(int(accounts.ids[place]), NOTHING),
             [suggestion for suggestion in suggester.suggest(key) if rights.sees.may_see(suggestion.entry)],
         )
-        for at, key in zip(free, keys, strict=True)
+        for place, key in zip(free, keys, strict=True)
     ]

@@ -11,21 +11,18 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 from django.db import connection
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountIndex, load_account_index
-from apps.accounts.models import Account
 from apps.engine import sweep
 from apps.mapping.rules.placement import place_accounts
 from apps.mapping.rules.resolver import UNMAPPED
@@ -38,19 +35,16 @@ from apps.usage import account_sums
 from apps.usage.account_sums import Piece, earliest_hour, first_full_hour
 from apps.usage.held_hours import NOT_HELD, OF_CURRENT
 from apps.usage.models import Source
+from apps.usage.pgbinary import fetch_columns
 
 F8 = npt.NDArray[np.float64]
 
 _USED = f"""
-SELECT account_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS period, sum(cpu_s)
-FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s{NOT_HELD}{OF_CURRENT}
-GROUP BY account_id, period
-"""  # noqa: S608 - constants only
-
-_USED_BY_SOURCE = f"""
-SELECT account_id, source_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS period, sum(cpu_s)
-FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s{NOT_HELD}{OF_CURRENT}
-GROUP BY account_id, source_id, period
+SELECT array_agg(account_id), array_agg(source_id), array_agg(period::int8), array_agg(cpu_s) FROM (
+    SELECT account_id, source_id, width_bucket(hour_at, %s::timestamptz[]) AS period, sum(cpu_s) AS cpu_s
+    FROM usage_bucket WHERE hour_at >= %s::timestamptz AND hour_at < %s::timestamptz{NOT_HELD}{OF_CURRENT}
+    GROUP BY account_id, source_id, period
+) AS used
 """  # noqa: S608 - constants only
 
 
@@ -78,20 +72,8 @@ def load_delivered(
     *, policy: Policy, tree: TreeColumns, entries: Sequence[int], edges: Sequence[datetime]
 ) -> Delivered:
     """Core-seconds of entries in the periods between edges. The caller checks which entries may be seen."""
-    cut, wanted = sorted(set(edges)), sorted(set(entries))
-    n = max(len(cut) - 1, 0)
-    rows, has_any = _load_usage(cut)
-    entry_of = _entries_of_accounts(policy, tree, {account_id for account_id, _, _ in rows})
-    below, unmapped = np.zeros((n, len(wanted))), np.zeros(n)
-    for at, used in groupby(rows, key=itemgetter(1)):
-        own = np.zeros(len(tree))
-        for account_id, _, cpu_s in used:
-            if entry_of[account_id] == UNMAPPED:
-                unmapped[at - 1] += cpu_s
-            else:
-                own[entry_of[account_id]] += cpu_s
-        below[at - 1] = sweep.sum_up(tree.engine_tree(), own)[0][wanted]
-    return Delivered(cut, {i: at for at, i in enumerate(wanted)}, below, unmapped, has_any)
+    by_site = load_delivered_by_site(policy=policy, tree=tree, entries=entries, whole=(), edges=edges)
+    return Delivered(by_site.edges, by_site.column_of, by_site.below, by_site.unmapped, by_site.has_any)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,53 +92,66 @@ def load_delivered_by_site(
     n = max(len(cut) - 1, 0)
     origin_of = dict(Source.objects.values_list("pk", "origin"))
     origins = ("", *sorted({origin for origin in origin_of.values() if origin}))
-    rows, has_any = _load_usage_by_origin(cut, {pk: origins.index(origin) for pk, origin in origin_of.items()})
-    entry_of = _entries_of_accounts(policy, tree, {account_id for account_id, *_ in rows})
     below, unmapped, by_site = np.zeros((n, len(wanted))), np.zeros(n), np.zeros((n, len(origins)))
-    for (at, origin), used in groupby(rows, key=itemgetter(1, 2)):
-        own = np.zeros(len(tree))
-        for account_id, _period, _origin, cpu_s in used:
-            if entry_of[account_id] == UNMAPPED:
-                unmapped[at - 1] += cpu_s
-            else:
-                own[entry_of[account_id]] += cpu_s
+    used = _load_usage(policy, tree, cut, {pk: origins.index(origin) for pk, origin in origin_of.items()})
+    for part in () if used is None else used.parts():
+        unmapped[part.period] += part.cpu_s[part.entry == UNMAPPED].sum()
+        is_mapped = part.entry != UNMAPPED
+        own = np.bincount(part.entry[is_mapped], weights=part.cpu_s[is_mapped], minlength=len(tree)).astype(np.float64)
         total = sweep.sum_up(tree.engine_tree(), own)[0]
-        below[at - 1] += total[wanted]
-        by_site[at - 1, origin] = total[list(whole)].sum()
-    return DeliveredBySite(cut, {i: at for at, i in enumerate(wanted)}, below, unmapped, has_any, origins, by_site)
+        below[part.period] += total[wanted]
+        by_site[part.period, part.origin] = total[list(whole)].sum()
+    column_of = {i: at for at, i in enumerate(wanted)}
+    return DeliveredBySite(cut, column_of, below, unmapped, used is not None, origins, by_site)
 
 
-def _load_usage_by_origin(
-    cut: Sequence[datetime], origin_of: Mapping[int, int]
-) -> tuple[list[tuple[int, int, int, float]], bool]:
-    """Rows (account, period from 1, index of the origin, core-seconds), sorted by period, origin and account."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT EXISTS (SELECT 1 FROM usage_bucket)")
-        has_any = bool(cursor.fetchone()[0])
-        if len(cut) < 2 or not has_any:
-            return [], has_any
-        cursor.execute(_USED_BY_SOURCE, {"edges": list(cut), "from_at": cut[0], "to_at": cut[-1]})
-        rows = [(account, at, origin_of.get(source, 0), cpu_s) for account, source, at, cpu_s in cursor.fetchall()]
-    return sorted(rows, key=itemgetter(1, 2, 0)), has_any
+@dataclass(frozen=True, eq=False, slots=True)
+class _Part:
+    """Usage of one period, from 0, and origin, by account."""
+
+    period: int
+    origin: int
+    entry: npt.NDArray[np.int32]
+    cpu_s: F8
 
 
-def _load_usage(cut: Sequence[datetime]) -> tuple[list[tuple[int, int, float]], bool]:
-    """Rows (account, period from 1, core-seconds), sorted, because sums of doubles depend on their order."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT EXISTS (SELECT 1 FROM usage_bucket)")
-        has_any = bool(cursor.fetchone()[0])
-        if len(cut) < 2 or not has_any:
-            return [], has_any
-        cursor.execute(_USED, {"edges": list(cut), "from_at": cut[0], "to_at": cut[-1]})
-        return sorted(cursor.fetchall(), key=itemgetter(1, 0)), has_any
+@dataclass(frozen=True, eq=False, slots=True)
+class _Used:
+    """Usage by account, period and origin. entry: of the account, −1 for none."""
+
+    period: npt.NDArray[np.int64]
+    origin: npt.NDArray[np.int64]
+    entry: npt.NDArray[np.int32]
+    cpu_s: F8
+
+    def parts(self) -> Iterator[_Part]:
+        order = np.lexsort((self.origin, self.period))
+        keys = np.stack([self.period[order], self.origin[order]])
+        edges = np.flatnonzero(np.r_[True, (np.diff(keys, axis=1) != 0).any(axis=0), True]) if len(order) else ()
+        for begin, end in pairwise(edges):
+            rows = order[begin:end]
+            yield _Part(int(keys[0, begin]), int(keys[1, begin]), self.entry[rows], self.cpu_s[rows])
 
 
-def _entries_of_accounts(policy: Policy, tree: TreeColumns, account_ids: set[int]) -> dict[int, int]:
-    """The entry of each account by the current rules."""
-    accounts = list(Account.objects.filter(pk__in=account_ids).values_list("id", *AccountKey._fields))
-    resolver = load_rule_set(policy, tree).on(tree)
-    entries = resolver.resolve_many([AccountKey(*row[1:]) for row in accounts])
-    return dict(zip((row[0] for row in accounts), entries.tolist(), strict=True))
+def _load_usage(
+    policy: Policy, tree: TreeColumns, cut: Sequence[datetime], origin_of: Mapping[int, int]
+) -> _Used | None:
+    """Usage in the periods between cuts, placed by the current rules; None if the database has none at all."""
+    with consistent_read() as may_cache:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT EXISTS (SELECT 1 FROM usage_bucket)")
+            if not cursor.fetchone()[0]:
+                return None
+        columns = fetch_columns(_USED, [list(cut), cut[0], cut[-1]]) if len(cut) > 1 else []
+        if not columns:
+            none = np.zeros(0, np.int64)
+            return _Used(none, none, none.astype(np.int32), np.zeros(0))
+        accounts, rule_set = load_account_index(use_cache=may_cache), load_rule_set(policy, tree)
+    account, source, period, cpu_s = columns
+    entry = place_accounts(tree, rule_set.rules, rule_set.known, accounts.keys).of_usage
+    known, which = np.unique(source, return_inverse=True)
+    origin = np.array([origin_of.get(pk, 0) for pk in known.tolist()], np.int64)[which]
+    return _Used(period - 1, origin, entry[indexes_in(accounts.ids, account)], cpu_s)
 
 
 _MOST_BYTES = 128 * 1024**2

@@ -350,7 +350,12 @@ class NameIndex:
         self._hashes = hashes[self._order]
 
     def find(self, name: str) -> list[int]:
-        wanted = np.int64(hash(name))
-        lo = int(np.searchsorted(self._hashes, wanted, side="left"))
-        hi = int(np.searchsorted(self._hashes, wanted, side="right"))
-        return [at for at in self._order[lo:hi].tolist() if self._names[at] == name]
+        """Return the indices of this name, ascending."""
+        wanted, found = hash(name), []
+        for place in range(int(self._hashes.searchsorted(wanted)), len(self._hashes)):
+            if self._hashes[place] != wanted:
+                break
+            at = int(self._order[place])
+            if self._names[at] == name:
+                found.append(at)
+        return found

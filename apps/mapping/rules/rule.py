@@ -216,6 +216,7 @@ def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
 
 LONGEST = 128
 NO_NAME = "(none)"
+_USUAL = str.maketrans("", "", "-_.@")  # beside letters and digits, in names of users
 _ESCAPED = re.compile(r"%([0-9A-F]{2}(?:%[0-9A-F]{2})*)")
 _NEVER = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
@@ -227,7 +228,7 @@ def entry_name(text: str) -> str:
     """
     if not text:
         return NO_NAME
-    if text.isascii() and text.isalnum() and len(text) <= LONGEST:
+    if text.isascii() and text.translate(_USUAL).isalnum() and len(text) <= LONGEST:
         return text
     if text in (".", ".."):
         return "".join(map(_percent, text))

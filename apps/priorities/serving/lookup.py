@@ -6,7 +6,7 @@ these are unchanged. Results are cached.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -187,7 +187,10 @@ class LookupIndex:
 
     def _named_like(self, name: str) -> list[int]:
         """Indices of known accounts with this user name or DN."""
-        return sorted({*self._users.find(name), *self._dns.find(name)}) if name else []
+        if not name:
+            return []
+        users, dns = self._users.find(name), self._dns.find(name)
+        return sorted({*users, *dns}) if dns else users
 
     @cached_property
     def by_entry(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
@@ -231,24 +234,24 @@ class LookupIndex:
         query = _spelled(asked)
         if is_reserved(query.namespace):  # reserved for internal use
             return NOTHING, ()
-        places = self._known(query)
-        namespaces = [query.namespace] if query.namespace else self._namespaces_for(places)
+        known = self._known(query)
+        namespaces = [query.namespace] if query.namespace else self._namespaces_for(known)
         keys = [AccountKey(name, query.user, query.group, query.dn, query.fqan, query.project) for name in namespaces]
         if len(keys) == 1:
-            result = self._by_name_in(keys[0], places)
+            result = self._by_name_in(keys[0], known)
             return (result if result.entries else self._by_rules(keys[0])), ()
-        result, choices = merge_results([(key.namespace, self._by_name_in(key, places)) for key in keys])
+        result, choices = merge_results([(key.namespace, self._by_name_in(key, known)) for key in keys])
         if not result.entries:
             result, choices = merge_results([(key.namespace, self._by_rules(key)) for key in keys])
         return result, tuple(self._named(choices))
 
-    def _namespaces_for(self, places: Sequence[int]) -> list[str]:
+    def _namespaces_for(self, known: Mapping[int, AccountKey]) -> list[str]:
         """Namespaces that may give different results: those named by rules, and "" for all others, if there are any.
 
         Namespaces of known accounts of this name are separate, because accounts may be attached individually.
         """
         named = self.named.namespaces
-        own = dict.fromkeys(self._keys[place].namespace for place in places)
+        own = dict.fromkeys(key.namespace for key in known.values())
         others = [""] if not own and (not named or self._other_namespaces) else []
         return list(dict.fromkeys((*named, *own, *others)))
 
@@ -272,16 +275,16 @@ class LookupIndex:
             for name in (namespace,) if namespace else self._other_namespaces:
                 yield name, result
 
-    def _by_name_in(self, key: AccountKey, places: Sequence[int]) -> LookupResult:
+    def _by_name_in(self, key: AccountKey, known: Mapping[int, AccountKey]) -> LookupResult:
         """Entries of known accounts with this name and namespace, and entries that are named after it."""
-        if not places:
+        if not known:
             return LookupResult(tuple(self.named.of_user(key)))
-        here = [place for place in places if not key.namespace or self._keys[place].namespace == key.namespace]
-        known = list(dict.fromkeys(map(self._placed, here)))
-        if len(known) == 1 and known[0].joins is not None:
-            return LookupResult((known[0].entry,), known[0].joins)
-        entries = dict.fromkeys(match.entry for match in known)
-        named = self.named.of_user(key)
+        here = [place for place, each in known.items() if not key.namespace or each.namespace == key.namespace]
+        matches = list(dict.fromkeys(map(self._placed, here)))
+        if len(matches) == 1 and matches[0].joins is not None:
+            return LookupResult((matches[0].entry,), matches[0].joins)
+        entries = dict.fromkeys(match.entry for match in matches)
+        named = [entry for entry in self.named.of_user(key) if entry not in entries]
         left = self._entries_by_rules_only(here) if named and here else set()
         entries.update(dict.fromkeys(entry for entry in named if entry not in left))
         return LookupResult(tuple(entries))
@@ -307,14 +310,13 @@ class LookupIndex:
         by_rules = ((self.resolver.resolve(self.places.keys[at]).entry, at) for at in accounts)
         return {entry for entry, at in by_rules if entry != self.places.entry[at]}
 
-    def _known(self, query: AccountQuery) -> list[int]:
-        """Indices of known accounts with this name whose other fields match the query."""
+    def _known(self, query: AccountQuery) -> dict[int, AccountKey]:
+        """Known accounts with this name whose other fields match the query, by index."""
         wanted = AccountKey(query.namespace, "", query.group, query.dn, query.fqan, query.project)
-        return [
-            at
-            for at in self._named_like(query.user or query.dn)
-            if all(not text or text == has for text, has in zip(wanted, self._keys[at], strict=True))
-        ]
+        alike = {at: self._keys[at] for at in self._named_like(query.user or query.dn)}
+        if not any(wanted):
+            return alike
+        return {at: key for at, key in alike.items() if _includes(key, wanted)}
 
 
 def _spelled(query: AccountQuery) -> AccountQuery:
