@@ -339,11 +339,6 @@ STATICFILES_DIRS = [
     BASE_DIR / "static",
     *((f"help/{folder}", BASE_DIR / "docs" / folder) for folder in ("examples", "monitoring", "pictures")),
 ]
-STATICFILES_FINDERS = [
-    "django.contrib.staticfiles.finders.FileSystemFinder",
-    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
-    "apps.web.figures.finders.PlotlyFinder",
-]
 STATIC_ROOT = VAR / "static"
 WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = TESTING or DEBUG
 STORAGES = {

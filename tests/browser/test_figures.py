@@ -145,7 +145,7 @@ def test_the_plotly_styles_match_the_installed_bundle(browser: Browser) -> None:
     """The policy forbids plotly.js to add them by script, so a copy is served; an update of plotly needs a new one."""
     page = browser.new_page()
     page.set_content("<div id='figure'></div>")
-    bundle = finders.find("vendor/plotly.min.js")
+    bundle = finders.find("vendor/plotly-basic.min.js")
     page.add_script_tag(content=Path(str(bundle)).read_text(encoding="utf-8"))
     page.evaluate("Plotly.newPlot('figure', [{ y: [1, 2] }])")
     rules = "document.getElementById('plotly.js-style-global').sheet.cssRules"

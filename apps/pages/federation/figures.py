@@ -54,45 +54,35 @@ def flow_figure(flows: Flows, *, name: str, policy: str, period: str) -> Figure:
     total = drawn.total
     of_site = [sum(row[at] for row in drawn.core_h) for at in range(len(drawn.sites))]
     of_entry = [sum(row) for row in drawn.core_h]
-    n_sites = len(drawn.sites)
     links = [
-        (site, n_sites + entry, amount)
-        for entry, row in enumerate(drawn.core_h)
-        for site, amount in enumerate(row)
-        if amount > 0
+        _link(drawn, site, entry, total)
+        for site in range(len(drawn.sites))
+        for entry in range(len(drawn.entries))
+        if drawn.core_h[entry][site] > 0
     ]
-    names, amounts = drawn.sites + drawn.entries, of_site + of_entry
-    sankey: dict[str, Any] = {
-        "type": "sankey",
-        "arrangement": "fixed",
-        "node": {
-            "label": [_label(label, part, total) for label, part in zip(names, amounts, strict=True)],
-            "color": ["$level-mark"] * n_sites + [traces.series_color(at) for at in range(len(drawn.entries))],
-            "customdata": [_words(part, total) for part in amounts],
-            "hovertemplate": "%{label}<br>%{customdata}<extra></extra>",
-        },
-        "link": {
-            "source": [a for a, _b, _n in links],
-            "target": [b for _a, b, _n in links],
-            "value": [round(n, 3) for *_, n in links],
-            "color": [f"{traces.series_color(b - n_sites)}/0.34" for _a, b, _n in links],
-            "customdata": [_words(n, total) for *_, n in links],
-            "hovertemplate": "%{source.label} → %{target.label}<br>%{customdata}<extra></extra>",
-        },
+    flow = {
+        "sources": [_bar(*each, "$level-mark", total) for each in zip(drawn.sites, of_site, strict=True)],
+        "targets": [
+            _bar(name, amount, traces.series_color(at), total)
+            for at, (name, amount) in enumerate(zip(drawn.entries, of_entry, strict=True))
+        ],
+        "links": links,
     }
     return Figure(
         name="flow",
         title=_("From sites to %(name)s") % {"name": name},
         note=_("core-hours, %(period)s") % {"period": period},
         sentence=_sentence(flows, of_site, drawn),
-        traces=[sankey] if links else [],
-        layout={"margin": axes.margin(8, 8, 8, 18), "hovermode": "closest"},
+        traces=[],
+        layout={},
         table=_table(flows),
         size="xl" if len(of_entry) > 3 else "l",
         file=f"fairshare_{policy}_flow",
         caption=policy,
         reads=False,
         empty="" if links else _("No visible core-hours in this period."),
+        drawing="flow",
+        extra={"flow": flow},
     )
 
 
@@ -120,8 +110,26 @@ def _merge_rest(rows: list[list[float]], names: list[str]) -> tuple[list[list[fl
     return [*first, [sum(column) for column in zip(*rest, strict=True)]], [*names[: MOST_NODES - 1], others]
 
 
-def _label(name: str, amount: float, total: float) -> str:
-    return f"{name}  {amount / total:.0%}".replace("%", "\u00a0%") if total else name
+def _bar(name: str, amount: float, color: str, total: float) -> dict[str, Any]:
+    part = f"{amount / total:.0%}".replace("%", "\u00a0%") if total else ""
+    return {
+        "name": name,
+        "part": part,
+        "amount": round(amount, 3),
+        "color": color,
+        "lines": [name, _words(amount, total)],
+    }
+
+
+def _link(flows: Flows, site: int, entry: int, total: float) -> dict[str, Any]:
+    amount = flows.core_h[entry][site]
+    return {
+        "source": site,
+        "target": entry,
+        "amount": round(amount, 3),
+        "color": traces.series_color(entry),
+        "lines": [f"{flows.sites[site]} → {flows.entries[entry]}", _words(amount, total)],
+    }
 
 
 def _words(amount: float, total: float) -> str:

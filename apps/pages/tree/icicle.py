@@ -29,7 +29,7 @@ from apps.web.shell.requests import SeeOther, actor_of
 def icicle(request: HttpRequest, policy: str) -> HttpResponse:
     """The tree as a picture. Errors of the query are shown instead of the picture.
 
-    `?entry=`: the selected entry; `?kind=icicle|treemap`; `?size=target|actual`; `?color=balance|share`; `?at=`: a
+    `?entry=`: the selected entry; `?kind=treemap|icicle`; `?size=target|actual`; `?color=balance|share`; `?at=`: a
     revision or an instant.
     """
     if elsewhere := time_travel.day_redirect(request):
@@ -55,7 +55,7 @@ def icicle(request: HttpRequest, policy: str) -> HttpResponse:
         "time_bar": time_travel.time_bar(request, page.moment, policy),
         "crumbs": [
             {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
-            {"label": _("Icicle")},
+            {"label": _("Treemap")},
         ],
         **panel_context(request, policy, requested.entry),
     }

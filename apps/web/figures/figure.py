@@ -1,7 +1,8 @@
 """Records of a figure (sentence, picture, table, controls) and its JSON form.
 
-`traces` and `layout` are those of plotly.js (https://plotly.com/javascript/reference/). A colour is the name of a
-design token, such as `$series-1` or `$band/0.55`, which the browser resolves, so that one response serves both themes.
+`traces` and `layout` are those of plotly.js (https://plotly.com/javascript/reference/), of its basic bundle: lines and
+bars. A colour is the name of a design token, such as `$series-1` or `$band/0.55`, which the browser resolves, so that
+one response serves both themes.
 """
 
 from __future__ import annotations
@@ -81,7 +82,6 @@ def with_changes(query: QueryDict, **changes: str | Sequence[str] | None) -> str
 
 Trace = dict[str, Any]
 Size = Literal["xs", "s", "m", "l", "xl"]
-_BASIC_TYPES = {"scatter", "bar"}  # as in static/js/figures/bundle.js
 MOST_ROWS = 400  # of a table on a page; the CSV has all
 
 
@@ -159,7 +159,7 @@ class Figure:
     finding with its number, at most two sentences. file: name of a download without extension. caption: policy,
     revision and time, below a downloaded picture. reads: arrow keys move a read-out over the points of traces whose
     `meta.read` is true. moment_url: page at a past time; {at} is replaced by the value of x. empty: text shown instead
-    of a picture without data.
+    of a picture without data. drawing: what the browser draws by itself from `extra`, then without traces and layout.
     """
 
     name: str
@@ -179,12 +179,8 @@ class Figure:
     moment_url: str = ""
     reads: bool = True
     empty: str = ""
+    drawing: Literal["", "tree", "flow"] = ""
     extra: dict[str, Any] = field(default_factory=dict)  # additional JSON for this figure's script
-
-    @property
-    def needs_full(self) -> bool:
-        """Whether the basic bundle of plotly.js can't draw it."""
-        return any(trace["type"] not in _BASIC_TYPES for trace in self.traces)
 
     @property
     def series(self) -> list[Swatch]:

@@ -1,11 +1,13 @@
-"""Figure of a tree as an icicle (levels from left to right) or a treemap (nested fields)."""
+"""Figure of a tree as a treemap (nested fields) or an icicle (levels from left to right), drawn by the browser."""
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -17,8 +19,8 @@ from django.utils.translation import ngettext
 from apps.policies.tree.names import RESERVE
 from apps.priorities.records import EntryRow, IciclePage, Sector
 from apps.priorities.sentences.numbers import NBSP, compare_shares, count, percent
-from apps.web.figures.figure import Choice, Column, Control, Figure, Swatch, Table, Trace, with_changes
-from apps.web.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step, plotly_text
+from apps.web.figures.figure import Choice, Column, Control, Figure, Swatch, Table, with_changes
+from apps.web.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step
 from apps.web.figures.tree_options import ENTRY_PARAMETER, TreeOptions, tree_controls
 from apps.web.figures.used_and_target import short_balance, used_text
 
@@ -95,7 +97,7 @@ def entries_of(sector: Sector) -> Iterator[EntryRow]:
 
 
 def sentence_of(page: IciclePage, options: TreeOptions) -> str:
-    """Return the finding, and how many of the entries are drawn."""
+    """Return the finding, and how many of the entries are drawn. Reserves and combined entries are no finding."""
     finding = _largest(page, options) if options.color == "share" else _farthest(page)
     if page.n_shown == page.n_entries:
         return finding
@@ -112,7 +114,7 @@ def sentence_of(page: IciclePage, options: TreeOptions) -> str:
 
 
 def _farthest(page: IciclePage) -> str:
-    rows = [row for row in entries_of(page.top) if row.state in {"over", "under"}]
+    rows = [row for row in entries_of(page.top) if row.state in {"over", "under"} and row.kind != RESERVE]
     if rows:
         worst = max(rows, key=lambda row: abs(row.deviation_points or 0.0))
         words = {"name": worst.name, "words": words_of(worst)}
@@ -123,11 +125,11 @@ def _farthest(page: IciclePage) -> str:
 
 
 def _largest(page: IciclePage, options: TreeOptions) -> str:
-    fields = [field for field in page.top.children if field.row is not None]
-    if not fields:
-        return empty_text(page, options)
-    largest = max(fields, key=lambda field: field.size)
-    words = {"name": largest.row.name if largest.row else "", "share": percent(largest.size), "of": top_name(page)}
+    sizes = [(field.size, field.row.name) for field in page.top.children if field.row and field.row.kind != RESERVE]
+    if not sizes:
+        return _("All members of %(name)s are reserves or combined.") % {"name": top_name(page)}
+    size, name = max(sizes, key=itemgetter(0))
+    words = {"name": name, "share": percent(size), "of": top_name(page)}
     if options.size == "actual":
         return _("%(name)s used the most: %(share)s of %(of)s.") % words
     return _("%(name)s has the largest target: %(share)s of %(of)s.") % words
@@ -188,9 +190,6 @@ def top_name(page: IciclePage) -> str:
     return page.top.row.name if page.top.row is not None else page.policy_name
 
 
-HEADER = 20  # pixels, in a treemap above the children of a field
-GAP = 2  # pixels beside and below them
-_HATCH = {"size": 6, "solidity": 0.12, "fgcolor": "$line-strong", "bgcolor": "$surface"}
 CSV_HEADER = (
     "path",
     "entry",
@@ -206,10 +205,12 @@ CSV_HEADER = (
 
 @dataclass(frozen=True)
 class _Field:
-    """A sector with its ids and the target of a click: a query of this page, or the URL of another."""
+    """A sector with the target of a click: a query of this page, or the URL of another.
 
-    id: str
-    parent: str
+    parent: index of the field that it is in; -1 for the whole.
+    """
+
+    parent: int
     sector: Sector
     query: str | None
     url: str
@@ -229,8 +230,8 @@ def tree_figure(
         title=_("Shares of %(name)s") % {"name": name},
         note=_note(options, name),
         sentence=empty or sentence_of(page, options),
-        traces=[] if empty else [_trace(fields, options)],
-        layout={"margin": {"l": 0, "r": 0, "t": 0, "b": 0}, "hovermode": "closest"},
+        traces=[],
+        layout={},
         table=_table(page, fields, query),
         size="xl",
         file=f"fairshare_{page.policy_slug}_{options.kind}_rev{page.revision}",
@@ -239,7 +240,12 @@ def tree_figure(
         legend=[] if empty else legend_of(options, [field.paint for field in fields if field.sector.row]),
         reads=False,
         empty=empty,
-        extra={"fields": [_field_json(field) for field in fields], "chosen": str(page.chosen.uid)},
+        drawing="tree",
+        extra={
+            "kind": options.kind,
+            "fields": [_field_json(field) for field in fields],
+            "chosen": str(page.chosen.uid),
+        },
     )
 
 
@@ -247,18 +253,20 @@ def _fields(
     page: IciclePage, options: TreeOptions, query: QueryDict, entry: Callable[[UUID, str], str]
 ) -> Iterator[_Field]:
     """Yield fields from the top down, each followed by those below it."""
-    waiting: list[tuple[Sector, EntryRow | None, str]] = [(page.top, None, "")]
-    while waiting:
+    waiting: list[tuple[Sector, EntryRow | None, int]] = [(page.top, None, -1)]
+    for number in itertools.count():
+        if not waiting:
+            return
         sector, above, parent = waiting.pop()
         row, paint, lines = sector.row, paint_of(sector.row, options), field_lines(sector, page)
         if row is None:
             url = "" if above is None else entry(above.uid, above.name)
-            yield _Field(f"{parent}-rest", parent, sector, None, url, paint, lines)
+            yield _Field(parent, sector, None, url, paint, lines)
             continue
         up = page.way[-1] if row == page.top.row and page.way else None
-        yield _Field(str(row.uid), parent, sector, entry_query(query, up or row), "", paint, lines)
+        yield _Field(parent, sector, entry_query(query, up or row), "", paint, lines)
         below = sorted(sector.children, key=_largest_first) if options.kind == "treemap" else sector.children
-        waiting += [(child, row, str(row.uid)) for child in reversed(below)]
+        waiting += [(child, row, number) for child in reversed(below)]
 
 
 def _largest_first(sector: Sector) -> tuple[bool, float]:
@@ -271,51 +279,24 @@ def entry_query(query: QueryDict, row: EntryRow) -> str:
     return with_changes(query, **{ENTRY_PARAMETER: None if row.parent_uid is None else str(row.uid)})
 
 
-def _trace(fields: list[_Field], options: TreeOptions) -> Trace:
-    """The value of a field excludes its children ("remainder"), so that their sum never exceeds it."""
-    texts = [short_text(field.sector.row) if field.sector.row else "" for field in fields]
-    trace: Trace = {
-        "type": options.kind,
-        "ids": [field.id for field in fields],
-        "parents": [field.parent for field in fields],
-        "labels": [plotly_text(_name(field.sector)) for field in fields],
-        "values": [_own_part(field.sector) for field in fields],
-        "branchvalues": "remainder",
-        "sort": False,
-        "text": texts,
-        "texttemplate": "%{label}<br>%{text}",
-        "textposition": "middle left" if options.kind == "icicle" else "top left",
-        "textfont": {"color": [field.paint.ink for field in fields], "weight": 500},
-        "marker": {
-            "colors": [field.paint.fill for field in fields],
-            "line": {"color": [field.paint.line for field in fields]},
-            "pattern": {"shape": ["/" if field.paint.is_hatched else "" for field in fields], **_HATCH},
-        },
-        "customdata": ["<br>".join(map(plotly_text, field.lines)) for field in fields],
-        "hovertemplate": "%{customdata}<extra></extra>",
-    }
-    if options.kind == "treemap":
-        trace["marker"]["pad"] = {"t": HEADER, "l": GAP, "r": GAP, "b": GAP}
-    return trace
-
-
-def _own_part(sector: Sector) -> float:
-    return round(max(sector.size - sum(child.size for child in sector.children), 0.0), 9)
-
-
 def _name(sector: Sector) -> str:
     return more_text(sector.n_together) if sector.row is None else sector.row.name
 
 
 def _field_json(field: _Field) -> dict[str, Any]:
-    """JSON of a field beside the trace, in the same order as its lists."""
     return {
+        "id": "" if field.sector.row is None else str(field.sector.row.uid),
+        "parent": field.parent,
         "name": _name(field.sector),
         "short": short_text(field.sector.row) if field.sector.row else "",
         "lines": field.lines,
         "query": field.query,
         "url": field.url,
         "size": round(field.sector.size, 9),
+        "fill": field.paint.fill,
+        "ink": field.paint.ink,
+        "line": field.paint.line,
+        "is_hatched": field.paint.is_hatched,
     }
 
 

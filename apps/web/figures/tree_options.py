@@ -16,7 +16,7 @@ from apps.web.figures.figure import Choice, Control, with_changes
 Kind = Literal["icicle", "treemap"]
 Size = Literal["target", "actual"]
 Color = Literal["balance", "share"]
-KINDS: tuple[Kind, ...] = ("icicle", "treemap")
+KINDS: tuple[Kind, ...] = ("treemap", "icicle")
 SIZES: tuple[Size, ...] = ("target", "actual")
 COLORS: tuple[Color, ...] = ("balance", "share")
 ENTRY_PARAMETER = "entry"
@@ -72,7 +72,7 @@ def _one_of(query: QueryDict, name: str, known: Sequence[str]) -> str:
 
 def tree_controls(options: TreeOptions, query: QueryDict) -> list[Control]:
     """Links to the same entry with other options; default values are not in the address."""
-    kinds = {"icicle": _("Icicle"), "treemap": _("Treemap")}
+    kinds = {"treemap": _("Treemap"), "icicle": _("Icicle")}
     sizes = {"target": _("Target"), "actual": _("Actual")}
     colors = {"balance": _("Balance"), "share": _("Share of parent")}
     return [

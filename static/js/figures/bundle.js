@@ -1,10 +1,8 @@
-// plotly.js is fetched when a figure comes near the window, after the page is painted and behind all else, and run when
-// the browser has nothing to do: nobody who types or reads waits for it. The basic bundle draws lines and bars, which
-// is what most pages have; where the page says that one of its figures needs more, the full one comes instead.
+// plotly.js is fetched when a figure that it draws comes near the window, after the page is painted and behind all else,
+// and run when the browser has nothing to do: nobody who types or reads waits for it.
 import { idle, painted } from "./turns.js";
 
-const BASIC = new Set(["scatter", "bar"]);
-const asked = new Map();  // by address
+let loading = null;
 
 function element(name, attributes) {
   return new Promise((done, failed) => {
@@ -23,15 +21,8 @@ async function load(src) {
   return window.Plotly;
 }
 
-/** The Plotly that can draw these traces, and all others of the page. */
-export function plotly(traces = []) {
-  const { basic, full } = document.querySelector("[data-basic]").dataset;
-  const isBasic = !document.querySelector("[data-needs-full]") && traces.every(({ type }) => BASIC.has(type));
-  const src = isBasic ? basic : full;
-  if (!asked.has(src)) {
-    const loading = load(src);
-    asked.set(src, loading);
-    loading.catch(() => asked.delete(src));
-  }
-  return asked.get(src);
+/** Plotly, whose basic bundle draws lines and bars; asked for again after it didn't come, it is fetched again. */
+export function plotly() {
+  loading ??= load(document.querySelector("[data-plotly]").dataset.plotly).catch((error) => { loading = null; throw error; });
+  return loading;
 }

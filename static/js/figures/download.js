@@ -1,7 +1,8 @@
 // A picture as PNG (twice its size) or SVG: title, sentence and colours above, policy, revision and moment below.
-import { CONFIG, color } from "./theme.js";
+import { FONT, node, widthOf } from "./svg.js";
+import { color } from "./theme.js";
 
-const HEAD = 64, FOOT = 26, LINE = 110, PNG_SCALE = 2;
+const HEAD = 64, FOOT = 26, EDGE = 8, LINE = 110, PNG_SCALE = 2;
 const SWATCH = 15, APART = 18, ROW = 18;  // of the colours: a mark, between two of them, a line of them
 
 function wrapped(text, length) {
@@ -15,12 +16,10 @@ function wrapped(text, length) {
 
 /** Colours in words, each with its place from the left, in as many lines as the width needs. */
 function legendLines(legend, width) {
-  const pen = document.createElement("canvas").getContext("2d");
-  pen.font = "12px Inter, system-ui, sans-serif";
   const lines = [];
   let at = width;
   for (const swatch of legend) {
-    const wide = SWATCH + pen.measureText(swatch.text).width + APART;
+    const wide = SWATCH + widthOf(swatch.text, "12px") + APART;
     if (at + wide > width) { lines.push([]); at = 0; }
     lines.at(-1).push({ ...swatch, at });
     at += wide;
@@ -29,30 +28,24 @@ function legendLines(legend, width) {
 }
 
 const markOf = ({ is_dot, is_outlined, is_hatched }) => (is_dot ? "○" : is_outlined ? "□" : is_hatched ? "▨" : "■");
-const asText = (words) => words.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 
-function withWords(frame, legend) {
-  const { answer, box } = frame, { width } = frame;
-  const lines = wrapped(answer.sentence, Math.floor((width / 1000) * LINE)).slice(0, 3);
-  const layout = structuredClone(box.layout);
-  const text = (words, y, shift, font, at = 0) => ({ xref: "paper", yref: "paper", x: 0, xanchor: "left", xshift: 8 - layout.margin.l + at, y, yanchor: y ? "top" : "bottom", yshift: shift, align: "left", showarrow: false, text: words, font });
-  layout.margin = { ...layout.margin, t: layout.margin.t + HEAD + 14 * (lines.length - 1) + ROW * legend.length, b: layout.margin.b + FOOT };
-  layout.paper_bgcolor = color("$surface");
-  if (layout.xaxis?.rangeslider) layout.xaxis.rangeslider.visible = false;
-  layout.annotations = [
-    ...(layout.annotations ?? []),
-    text(answer.title, 1, layout.margin.t - 6, { size: 14, weight: 600, color: color("$ink") }),
-    text(lines.join("<br>"), 1, layout.margin.t - 28, { size: 12, color: color("$ink-2") }),
-    ...legend.flatMap((line, number) => line.flatMap((one) => {
-      const shift = layout.margin.t - 34 - 14 * lines.length - ROW * number;
-      return [
-        text(markOf(one), 1, shift, { size: 13, color: color(one.color) }, one.at),
-        text(asText(one.text), 1, shift, { size: 12, color: color("$ink-2") }, one.at + SWATCH),
-      ];
+/** The picture between its words, an SVG as text. It stays text: read by the page it would lose Plotly's styles. */
+async function withWords(frame) {
+  const { answer, width } = frame, legend = legendLines(answer.legend, width - 2 * EDGE);
+  const sentence = wrapped(answer.sentence, Math.floor((width / 1000) * LINE)).slice(0, 3);
+  const head = HEAD + 14 * (sentence.length - 1) + ROW * legend.length, tall = frame.plot.clientHeight, height = head + tall + FOOT;
+  const text = (words, y, size, token, more = {}) => node("text", { x: EDGE, y, "font-size": size, fill: color(token), ...more }, words);
+  const picture = (await frame.toSvg(width, tall)).replace("<svg", `<svg y="${head}"`);
+  const whole = node("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": FONT },
+    node("rect", { width, height, fill: color("$surface") }),
+    text(answer.title, 20, 14, "$ink", { "font-weight": 600 }),
+    ...sentence.map((line, at) => text(line, 40 + 14 * at, 12, "$ink-2")),
+    ...legend.flatMap((line, at) => line.flatMap((one) => {
+      const y = 46 + 14 * (sentence.length - 1) + ROW * (at + 1);
+      return [text(markOf(one), y, 13, one.is_hatched || one.is_outlined ? "$line-strong" : one.color, { x: EDGE + one.at }), text(one.text, y, 12, "$ink-2", { x: EDGE + one.at + SWATCH })];
     })),
-    text(answer.caption, 0, -(layout.margin.b - 4), { size: 11, color: color("$ink-3") }),
-  ];
-  return { data: box.data, layout, config: CONFIG };
+    text(answer.caption, height - 9, 11, "$ink-3"));
+  return { svg: new XMLSerializer().serializeToString(whole).replace(/<\/svg>$/, () => `${picture}</svg>`), width, height };
 }
 
 const dataUrl = (blob) => new Promise((done, failed) => {
@@ -82,9 +75,7 @@ async function pixels(svg, width, height) {
 }
 
 async function save(frame, format) {
-  const { width } = frame, legend = legendLines(frame.answer.legend, width - 16);
-  const height = frame.plot.clientHeight + HEAD + FOOT + ROW * legend.length;
-  const svg = await frame.Plotly.toImage(withWords(frame, legend), { format: "svg", width, height, imageDataOnly: true });
+  const { svg, width, height } = await withWords(frame);
   const blob = format === "png" ? await pixels(svg, width, height) : new Blob([svg], { type: "image/svg+xml" });
   const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: `${frame.answer.file}.${format}` });
   link.click();

@@ -5,7 +5,6 @@ import { plotly } from "./bundle.js";
 import { renderControls } from "./controls.js";
 import { addDownload } from "./download.js";
 import { addKeys } from "./keys.js";
-import { Fields } from "./fields.js";
 import { endLabels, markLabels } from "./labels.js";
 import { addDrag, slide } from "./slider.js";
 import { CONFIG, resolve, template } from "./theme.js";
@@ -15,6 +14,8 @@ import { addWheel, fitted, moved, rangeOf, seen } from "./zoom.js";
 const NARROW = 440, MARKS_TOP = 26;
 
 export class Frame {
+  static needsPlotly = true;
+
   constructor(element) {
     this.element = element;
     this.plot = element.querySelector(".fig-plot");
@@ -95,7 +96,7 @@ export class Frame {
     if (this.answer.empty) { this.message(this.answer.empty); return; }
     let Plotly;
     try {
-      Plotly = await plotly(this.answer.data);
+      Plotly = await plotly();
     } catch {
       this.tag = null;  // so that the next answer is drawn
       this.unreachable();
@@ -110,22 +111,20 @@ export class Frame {
     const { Plotly } = this;
     if (this.answer.empty || this.element.dataset.state === "error") return;  // a newer answer came meanwhile
     const first = !this.box;
-    if (first) {
-      this.box = document.createElement("div");
-      this.box.className = "fig-live";
-      this.box.hidden = false;
-      this.plot.append(this.box);
-    }
-    if (this.width !== this.plot.clientWidth) this.forgetNodes();
+    if (first) this.addBox();
     this.width = this.plot.clientWidth;
     const { data, layout } = this.spec();
-    if (this.answer.fields) this.fields ??= new Fields(this);
     this.laidOut = "";
     await Plotly.react(this.box, data, layout, CONFIG);
-    await (this.answer.fields ? this.fields.label() : this.label());
+    await this.label();
     for (const svg of this.box.querySelectorAll(".main-svg")) svg.setAttribute("aria-hidden", "true");
     if (first) this.handOver();
     this.shown();
+  }
+
+  addBox() {
+    this.box = Object.assign(document.createElement("div"), { className: "fig-live" });
+    this.plot.append(this.box);
   }
 
   /** What is drawn, for styles and tests: the page's query and the tag of the numbers. */
@@ -142,7 +141,7 @@ export class Frame {
     this.element.querySelector(".fig-note").textContent = few?.note ?? answer.note;
     const margin = { ...layout.margin, ...(isNarrow && { l: Math.min(layout.margin?.l ?? 0, 96), ...(answer.labels.length && { r: 12 }) }) };
     return {
-      data: answer.fields ? Fields.spec(resolve(answer.data), isNarrow) : resolve(answer.data),
+      data: resolve(answer.data),
       layout: {
         uirevision: this.source, ...layout, margin, width, height: this.plot.clientHeight, template: template(),
         ...(layout.xaxis && { xaxis: { ...layout.xaxis, ...(isNarrow && { nticks: Math.min(layout.xaxis.nticks ?? 4, 4) }), ...(this.chosen && { range: this.chosen.range.slice() }) } }),
@@ -171,15 +170,16 @@ export class Frame {
   /** In one frame, without a fade. */
   handOver() {
     const hadFocus = this.plot.querySelector(".fig-state :focus");
-    for (const old of this.plot.querySelectorAll(".fig-wait, .fig-state")) old.remove();
+    for (const old of this.plot.querySelectorAll("svg.course, .fig-wait, .fig-state")) old.remove();
     if (hadFocus) this.plot.focus({ preventScroll: true });
     this.box.classList.add("is-shown");
     addDownload(this);
-    if (this.answer.fields) {
-      for (const kind of ["icicle", "treemap"]) this.box.on(`plotly_${kind}click`, ({ points }) => { this.fields.open(points[0].pointNumber); return false; });
-      this.ready();
-      return;
-    }
+    this.listen();
+    this.element.dispatchEvent(new CustomEvent("figure:ready", { bubbles: true, detail: this }));
+  }
+
+  /** To what Plotly reports of the picture that it has drawn first. */
+  listen() {
     addKeys(this);
     addDrag(this);
     // A click alone never leaves the page.
@@ -190,11 +190,13 @@ export class Frame {
     });
     this.box.on("plotly_doubleclick", () => this.showAll());
     if (this.answer.layout.xaxis?.range) addWheel(this);
-    this.ready();
   }
 
-  ready() {
-    this.element.dispatchEvent(new CustomEvent("figure:ready", { bubbles: true, detail: this }));
+  /** The picture for a file, of this size. */
+  toSvg(width, height) {
+    const { data, layout } = this.box, own = structuredClone(layout);
+    if (own.xaxis?.rangeslider) own.xaxis.rangeslider.visible = false;
+    return this.Plotly.toImage({ data, layout: own, config: CONFIG }, { format: "svg", width, height, imageDataOnly: true });
   }
 
   /** x is moved by wheel and keys: one drawing with all that follows it. */
@@ -283,12 +285,7 @@ export class Frame {
 
   /** Before the element leaves the page: Plotly holds listeners. */
   remove() {
-    if (this.box) { this.Plotly.purge(this.box); this.box.remove(); this.box = null; }
-  }
-
-  /** Plotly moves the nodes of a Sankey diagram to their new places in half a second; new ones are there at once. */
-  forgetNodes() {
-    for (const old of this.box.querySelectorAll(".sankey")) old.remove();
+    if (this.box) { this.Plotly?.purge(this.box); this.box.remove(); this.box = null; }
   }
 
   resized() {

@@ -1,5 +1,6 @@
 // All figures of a page: drawn when they come near the window, drawn again when state, theme, width or numbers change.
 import { plotly } from "./bundle.js";
+import { Flow } from "./flow.js";
 import { Frame } from "./frame.js";
 import "./kept.js";
 import { OverTime } from "./over_time.js";
@@ -7,8 +8,10 @@ import "./page_state.js";
 import { Panels } from "./panels.js";
 import { frames } from "./registry.js";
 import { onTheme } from "./theme.js";
+import { Tree } from "./tree.js";
 
 const AHEAD = "400px";
+const KINDS = { "over-time": OverTime, tree: Tree, flow: Flow };
 const begun = new Set();  // also those whose first numbers are on their way
 
 /** Every frame that has been drawn; others begin when they are near. */
@@ -20,7 +23,7 @@ const near = new IntersectionObserver((entries) => {
     near.unobserve(entry.target);
     const frame = frames.get(entry.target);
     if (!frame) continue;
-    plotly().catch(() => {});  // on its way while the numbers come; who draws sees whether it came
+    if (frame.constructor.needsPlotly) plotly().catch(() => {});  // on its way while the numbers come; who draws sees whether it came
     begun.add(frame);
     frame.load({ quiet: true });
   }
@@ -29,7 +32,7 @@ const near = new IntersectionObserver((entries) => {
 function mountAll(root) {
   for (const element of root.querySelectorAll?.("[data-figure], [data-panels]") ?? []) {
     if (frames.has(element)) continue;
-    const Kind = element.matches("[data-panels]") ? Panels : element.dataset.figure === "over-time" ? OverTime : Frame;
+    const Kind = element.matches("[data-panels]") ? Panels : KINDS[element.dataset.figure] ?? Frame;
     frames.set(element, new Kind(element));
     near.observe(element);
   }

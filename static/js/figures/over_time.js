@@ -2,7 +2,6 @@
 // zooming by a drag. What is shown is in the page's address: the server draws that, for this and all small pictures.
 import { announce } from "../shell.js";
 import { current, join, leave, moveTo, show } from "./cursor.js";
-import { addDownload } from "./download.js";
 import { Frame } from "./frame.js";
 import { resolve, template } from "./theme.js";
 import { dayOf, setZoom } from "./zoomed.js";
@@ -62,20 +61,13 @@ export class OverTime extends Frame {
 
   async label() {}
 
-  /** In one frame, without a fade. */
-  handOver() {
-    const hadFocus = this.plot.querySelector(".fig-state :focus");
-    for (const old of this.plot.querySelectorAll("svg.course, .fig-wait, .fig-state")) old.remove();
-    if (hadFocus) this.plot.focus({ preventScroll: true });
-    this.box.classList.add("is-shown");
+  listen() {
     this.plot.append(this.cross);
-    addDownload(this);
     this.box.on("plotly_relayout", (change) => {
       const [from, to] = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
       if (from && to) this.zoomTo(from, to);
     });
     this.box.on("plotly_doubleclick", () => { setZoom(null); });
-    this.ready();
   }
 
   /** Whole days; a shorter drag is undone. */

@@ -105,50 +105,6 @@ const TEMPLATE = {
           line: { width: 1, color: "$surface" }
         }
       }
-    ],
-    histogram: [
-      {
-        marker: {
-          color: "$level-mark",
-          line: { width: 1, color: "$surface" }
-        }
-      }
-    ],
-    heatmap: [
-      { xgap: 1, ygap: 1, showscale: false, hoverongaps: false }
-    ],
-    sankey: [
-      {
-        node: {
-          pad: 14,
-          thickness: 10,
-          line: { width: 0 },
-          color: "$level-mark"
-        },
-        link: { color: "$level-mark/0.22", hovercolor: "$level-mark/0.5" },
-        textfont: { size: 12, color: "$ink", shadow: "none" }
-      }
-    ],
-    icicle: [
-      {
-        tiling: { orientation: "h", pad: 1 },
-        marker: {
-          line: { width: 1.5, color: "$surface" }
-        },
-        textfont: { size: 12, color: "$ink" },
-        pathbar: { visible: false },
-        leaf: { opacity: 1 }
-      }
-    ],
-    treemap: [
-      {
-        tiling: { pad: 1 },
-        marker: {
-          line: { width: 1.5, color: "$surface" }
-        },
-        textfont: { size: 12, color: "$ink" },
-        pathbar: { visible: false }
-      }
     ]
   }
 };
@@ -187,7 +143,7 @@ export function color(token) {
 }
 
 // Places and words of a figure, which people named: none of them is a colour, even one that begins with "$".
-const WORDS = new Set(["x", "y", "z", "name", "text", "ticktext", "labels", "ids", "parents", "customdata", "hovertemplate"]);
+const WORDS = new Set(["x", "y", "z", "name", "text", "ticktext", "customdata", "hovertemplate"]);
 
 /** A copy in which every token is a colour. */
 export function resolve(value) {

@@ -18,6 +18,7 @@ TOKENS = Path(__file__).resolve().parents[3] / "static" / "css" / "tokens.css"
 def check_schema(figure: Figure) -> go.Figure:
     """The figure with every token as a colour; raises ValueError for a name or a value that plotly.js doesn't know."""
     answer = json.loads(encode_json(figure_json(figure))[0])
+    assert {trace["type"] for trace in answer["data"]} <= {"scatter", "bar"}, "the basic bundle draws nothing else"
     return go.Figure(colored(answer["data"]), colored(answer["layout"]))
 
 

@@ -21,7 +21,7 @@ from apps.web.figures.traces import balance_step
 from apps.web.figures.tree import tree_figure
 from apps.web.figures.tree_options import read_tree_options
 from tests.examples import examples
-from tests.web.figures.schema import check_schema
+from tests.web.figures.schema import colored
 
 SETTINGS = PolicySettings.from_stored({})
 PARTS = st.recursive(st.integers(1, 1000), lambda below: st.lists(below, min_size=1, max_size=6), max_leaves=40).filter(
@@ -89,25 +89,25 @@ def drawn(found: IciclePage, query: str = "") -> Figure:
     return tree_figure(found, read_tree_options(asked), asked, lambda _uid, name: f"/page/{name}#children")
 
 
-@pytest.mark.parametrize("query", ["", "kind=treemap", "color=share", "kind=treemap&size=actual&color=share"])
+def fields_of(figure: Figure) -> list[dict[str, Any]]:
+    fields: list[dict[str, Any]] = figure.extra["fields"]
+    return fields
+
+
+@pytest.mark.parametrize("query", ["", "kind=icicle", "color=share", "kind=icicle&size=actual&color=share"])
 def test_each_field_is_drawn_once(query: str) -> None:
     found = drawn(page(A, B), query)
-    check_schema(found)
-    trace = found.traces[0]
-    assert len(trace["ids"]) == len(set(trace["ids"])) == 5
-    assert "/page/a#children" in {one["url"] for one in found.extra["fields"]}, "what is drawn together is a list"
-
-
-def test_user_text_is_neither_markup_nor_colour_for_plotly() -> None:
-    trace = drawn(page(A, B)).traces[0]
-    assert "&lt;b&gt;&#36;x" in trace["labels"]
-    assert not [text for text in (*trace["labels"], *trace["customdata"]) if re.search(r"<(?!br>)|\$", text)]
+    fields = fields_of(found)
+    assert len(fields) == 5
+    assert [one["parent"] < at for at, one in enumerate(fields)] == [True] * 5, "after the field that it is in"
+    assert sorted(one["parent"] for one in fields) == [-1, 0, 0, 1, 1]
+    assert colored([[one[key] for key in ("fill", "ink", "line")] for one in fields])
+    assert "/page/a#children" in {one["url"] for one in fields}, "what is drawn together is a list"
 
 
 @examples(80)
 @given(PARTS)
-def test_fields_add_up_to_the_whole(parts: Any) -> None:
-    """Plotly draws nothing where children exceed their parent."""
+def test_fields_never_exceed_the_one_they_are_in(parts: Any) -> None:
     whole = _total(parts)
 
     def sector(one: Any, path: str) -> Sector:
@@ -117,8 +117,10 @@ def test_fields_add_up_to_the_whole(parts: Any) -> None:
 
     found = page(*(sector(one, f"/{at}") for at, one in enumerate(parts)))
     for kind in ("icicle", "treemap"):
-        figure = drawn(found, f"kind={kind}")
-        assert sum(figure.traces[0]["values"]) == pytest.approx(1.0, abs=1e-6)
+        fields = fields_of(drawn(found, f"kind={kind}"))
+        within = [sum(one["size"] for one in fields if one["parent"] == at) for at in range(len(fields))]
+        assert fields[0]["size"] == 1.0
+        assert all(total <= one["size"] + 1e-6 for total, one in zip(within, fields, strict=True))
 
 
 def _total(parts: Any) -> int:
@@ -128,14 +130,21 @@ def _total(parts: Any) -> int:
 def test_colours_are_steps_of_balance_or_share_of_parent() -> None:
     assert [balance_step(off) for off in (-12, -11.9, -5, 5, 5.1, 12)] == [0, 1, 2, 4, 5, 6]
     by_balance, by_share = (drawn(page(A, B), query) for query in ("", "color=share"))
-    colors = [
-        dict(zip(one.traces[0]["labels"], one.traces[0]["marker"]["colors"], strict=True))
-        for one in (by_balance, by_share)
-    ]
+    colors = [{field["name"]: field["fill"] for field in fields_of(one)} for one in (by_balance, by_share)]
     assert (colors[0]["a"], colors[0]["b"]) == ("$ice-o3", "$ice-u3")
     assert (colors[1]["a"], colors[1]["b"]) == ("$seq-6", "$seq-5")
     assert {one.color for one in by_balance.legend} >= {"$ice-o3", "$ice-u3"}
     assert len(by_share.legend) == 6
+
+
+@pytest.mark.parametrize("query", ["", "size=actual&color=share", "color=share"])
+def test_a_reserve_is_no_finding(query: str) -> None:
+    """What is left over is neither the furthest off target nor the largest."""
+    reserve = Sector(entry("/spare", 0.5, 0.9, kind="reserve"), 0.5)
+    assert drawn(page(reserve, B), query).sentence.startswith("b ")
+    alone = drawn(page(reserve), query).sentence
+    assert "spare" not in alone
+    assert alone.endswith(".")
 
 
 def test_omitted_entries_are_reported() -> None:
@@ -146,7 +155,7 @@ def test_omitted_entries_are_reported() -> None:
 def test_missing_usage_is_shown_in_text_colours_and_numbers() -> None:
     hidden = Sector(entry("/h", 1.0, None, suppressed=True), 1.0)
     found = drawn(page(hidden))
-    assert found.traces[0]["marker"]["colors"] == ["$surface-3", "$surface"]
+    assert [one["fill"] for one in fields_of(found)] == ["$surface-3", "$surface"]
     assert [one.is_outlined for one in found.legend].count(True) == 1
     assert found.table.raw[1][5:8] == ["", "", ""]
     assert "unknown" in found.table.raw[1]
@@ -157,24 +166,23 @@ def test_an_empty_tree_figure_has_a_message(query: str) -> None:
     for n_entries in (1, 7):
         found = drawn(page(n_entries=n_entries), query)
         assert found.empty == found.sentence != ""
-        assert not found.traces
         assert found.controls, "another picture can be chosen"
 
 
 def test_the_path_links_to_every_ancestor_and_keeps_the_figure() -> None:
-    found = drawn(page(A, B, way=[ROOT], top=Sector(A.row, 1.0, children=A.children), chosen=A.row), "kind=treemap")
+    found = drawn(page(A, B, way=[ROOT], top=Sector(A.row, 1.0, children=A.children), chosen=A.row), "kind=icicle")
     way = found.controls[0].choices
     assert [(one.label, one.query, one.is_chosen) for one in way] == [
-        ("root", "kind=treemap", False),
-        ("a", f"kind=treemap&entry={A.row.uid if A.row else ''}", True),
+        ("root", "kind=icicle", False),
+        ("a", f"kind=icicle&entry={A.row.uid if A.row else ''}", True),
     ]
-    assert found.extra["fields"][0]["query"] == "kind=treemap", "the field that fills the picture leads up"
+    assert fields_of(found)[0]["query"] == "kind=icicle", "the field that fills the picture leads up"
 
 
 def test_a_chosen_leaf_is_marked_within_its_parent() -> None:
     found = drawn(page(A, B, chosen=B.row))
     assert [one.label for one in found.controls[0].choices] == ["root", "b"]
-    assert figure_json(found)["chosen"] in found.traces[0]["ids"]
+    assert figure_json(found)["chosen"] in {one["id"] for one in fields_of(found)}
 
 
 @pytest.mark.parametrize("query", ["kind=pie", "size=price", "color=rainbow", "entry=x", "kind=" + "x" * 5000])
