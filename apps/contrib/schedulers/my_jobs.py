@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
-from typing import Any
 
 import numpy as np
 from django.utils.translation import gettext as _
@@ -17,9 +16,8 @@ from apps.accounts.models import Token
 from apps.accounts.request_cache import once_per_request
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.own_waiting_jobs import UnreadQueue, WaitingJob, WaitingJobs, list_pending_records
-from apps.contrib.schedulers.queue_table import STATES
 from apps.contrib.schedulers.selectors import VisibleQueue, open_queue, views_of
-from apps.contrib.schedulers.waiting import explain_waiting
+from apps.contrib.schedulers.waiting import explain_waiting, starting_order
 from apps.core.errors import DomainError, NotFound
 from apps.explain.my_priority import MyPriority
 from apps.explain.verdict import QueueFacts
@@ -27,7 +25,6 @@ from apps.mapping.permissions import own_keys
 from apps.policies.selectors import get_policy
 
 MOST_JOBS = 100  # each is placed among all of its queue
-_PENDING = STATES.index("pending")
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,12 +138,7 @@ def own_jobs(queue: VisibleQueue, keys: Sequence[AccountKey]) -> list[int]:
     if not is_own.any():
         return []
     rows = np.flatnonzero(is_own[table.account] & queue.seen)
-    priority = np.nan_to_num(table.priority[rows], nan=-np.inf)
-    ties: list[Any] = [table.number[rows]]  # as in `waiting`: of equal priority, which the scheduler takes first
-    if queue.scheduler.kind == Scheduler.Kind.GRIDENGINE:
-        ties.append(table.submit_us[rows])
-    order = np.lexsort((rows, *ties, -priority, table.state[rows] != _PENDING))
-    jobs = rows[order].tolist()
+    jobs = starting_order(queue, rows, table.priority).tolist()
     firsts = {table.partition[i]: i for i in reversed(jobs)}.values()
     return list(dict.fromkeys([*sorted(firsts, key=jobs.index), *jobs]))
 

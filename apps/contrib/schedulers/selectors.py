@@ -359,6 +359,16 @@ def get_shadow(*, name: str, at: datetime, actor: Actor) -> Shadow:
     return Shadow(scheduler, taken_at, compare(rows, ours, entries_of(rows, snapshot, scheduler.namespace)))
 
 
+_AGREEMENT_AGE = timedelta(days=1)
+
+
+def newest_tau(scheduler: Scheduler, at: datetime) -> float | None:
+    """Kendall's tau of the newest agreement of the last day; None without one, or undefined."""
+    recent = Agreement.objects.filter(scheduler=scheduler, at__gt=at - _AGREEMENT_AGE).order_by("-at")
+    tau: float | None = recent.values_list("kendall", flat=True).first()
+    return tau
+
+
 def list_agreement(*, name: str, n_days: int, at: datetime, actor: Actor) -> AgreementDays:
     """Agreement over the last days. Of more than 2,000 points, evenly spaced ones are returned, with the last."""
     scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler

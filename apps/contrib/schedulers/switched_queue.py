@@ -12,7 +12,7 @@ import numpy.typing as npt
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.queue_table import TERMS, QueueTable
 from apps.contrib.schedulers.selectors import VisibleQueue, open_queue
-from apps.contrib.schedulers.waiting import held_jobs, priority_of
+from apps.contrib.schedulers.waiting import held_jobs, priority_of, starting_order
 
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
@@ -114,14 +114,9 @@ def _switched_priorities(table: QueueTable, scheduler: Scheduler) -> F8 | None:
 
 def _places(queue: VisibleQueue, priority: F8, rows: I8) -> I8:
     """Place of each of these jobs among them, from 1; of equal priority as the scheduler takes them."""
-    table = queue.table
-    ties: list[Any] = [rows, table.number[rows]]
-    if queue.scheduler.kind == Scheduler.Kind.GRIDENGINE:
-        ties.append(table.submit_us[rows])
-    order = np.lexsort((*ties, -priority[rows]))
-    places = np.empty(len(rows), np.int64)
-    places[order] = np.arange(1, len(rows) + 1)
-    return places
+    place = np.empty(len(queue.table), np.int64)
+    place[starting_order(queue, rows, priority)] = np.arange(1, len(rows) + 1)
+    return place[rows]
 
 
 def _move(queue: VisibleQueue, i: int, before: int, after: int) -> JobMove:

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.accounts.actor import Actor
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.queue_table import STATES, TERMS, Term
-from apps.contrib.schedulers.selectors import QueuedJob, VisibleQueue, open_queue
+from apps.contrib.schedulers.selectors import QueuedJob, VisibleQueue, open_queue, views_of
 from apps.contrib.schedulers.wait_reasons import Reason, competes, reason_of
 from apps.core.errors import Conflict, FieldProblem, NotFound
 from apps.policies.selectors import list_policies
@@ -35,6 +35,7 @@ FROZEN = {
 }
 _PENDING = STATES.index("pending")
 Flags = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +122,68 @@ def find_in_queues(
     return places
 
 
-def list_waiting(
-    *, policy_slug: str, at: datetime, actor: Actor, limit: int
-) -> tuple[list[tuple[str, QueuedJob]], int]:
-    """The first waiting jobs of a policy that the actor may see, each with its scheduler, and their total number."""
-    jobs: list[tuple[str, QueuedJob]] = []
-    n = 0
+@dataclass(frozen=True, slots=True)
+class ListedJob:
+    """A waiting job of a queue, with what holds it."""
+
+    scheduler: str
+    job: QueuedJob
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class PolicyQueue:
+    """The waiting jobs of a policy's schedulers that a reader may see. n_jobs: of which `jobs` are the first.
+
+    listed, unread: schedulers with the time of their last listing; an unread one's agent doesn't list it now.
+    """
+
+    jobs: Sequence[ListedJob]
+    n_jobs: int
+    listed: Sequence[tuple[str, datetime | None]]
+    unread: Sequence[tuple[str, datetime | None]]
+
+
+def list_waiting(*, policy_slug: str, at: datetime, actor: Actor, limit: int) -> PolicyQueue:
+    """The first waiting jobs of a policy that the actor may see: by scheduler, in the order in which it starts them."""
+    jobs: list[ListedJob] = []
+    n_jobs = 0
+    listed: list[tuple[str, datetime | None]] = []
+    unread: list[tuple[str, datetime | None]] = []
     slugs = [policy.slug for policy in list_policies(actor=actor) if policy.slug == policy_slug]
-    for scheduler in Scheduler.objects.select_related("policy").filter(policy__slug__in=slugs):
+    for view in views_of(Scheduler.objects.select_related("policy").filter(policy__slug__in=slugs), at):
         try:
-            queue = open_queue(scheduler, at=at, actor=actor)
+            queue = open_queue(view.scheduler, at=at, actor=actor)
         except NotFound:
             continue
+        if queue is not None or not view.lists_queue:
+            where = listed if view.lists_queue else unread
+            where.append((view.scheduler.name, None if queue is None else queue.table.taken_at))
         if queue is not None:
-            visible = np.flatnonzero(queue.seen)
-            n += len(visible)
-            jobs += [(scheduler.name, queue.job(i)) for i in visible[: limit - len(jobs)].tolist()]
-    return jobs, n
+            visible = starting_order(queue, np.flatnonzero(queue.seen), queue.table.priority)
+            n_jobs += len(visible)
+            jobs += [_listed_job(queue, i) for i in visible[: limit - len(jobs)].tolist()]
+    return PolicyQueue(jobs, n_jobs, listed, unread)
+
+
+def _listed_job(queue: VisibleQueue, i: int) -> ListedJob:
+    job = queue.job(i)
+    return ListedJob(
+        queue.scheduler.name, job, reason_of(queue.scheduler.kind, job.reason, is_held=job.state == "held")
+    )
+
+
+def starting_order(queue: VisibleQueue, rows: Rows, priority: npt.NDArray[np.float64]) -> Rows:
+    """These jobs as the scheduler starts them, held ones last. priority: of every job of the table.
+
+    Of equal priority Slurm takes the lower job number first, Grid Engine the earlier submission.
+    """
+    table = queue.table
+    ties: list[Any] = [rows, table.number[rows]]
+    if queue.scheduler.kind == Scheduler.Kind.GRIDENGINE:
+        ties.append(table.submit_us[rows])
+    first = -np.nan_to_num(priority[rows], nan=-np.inf)
+    return rows[np.lexsort((*ties, first, held_jobs(queue)[rows]))]
 
 
 def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:

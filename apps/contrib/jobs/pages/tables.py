@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from apps.contrib.jobs.algorithms.gridengine import term_weights
 from apps.contrib.jobs.algorithms.listings import PENDING
 from apps.contrib.jobs.job_cases import explain_jobs
 
+_LONG_NUMBER = re.compile(r"\d+\.\d{7,}")
 MOST_ROWS = 200  # shown on a page; all jobs are computed
 Variants = list[tuple[str, dict[str, float], dict[str, int]]]  # label, priorities and positions of each variant
 
@@ -66,6 +68,11 @@ class JobRow:
     lines: Sequence[str]
     doubts: Sequence[str] = ()
     others: Sequence[VariantResult] = ()
+
+    @property
+    def short_lines(self) -> list[str]:
+        """The lines with seven significant digits; REST and the terminal have all of them."""
+        return [_LONG_NUMBER.sub(lambda match: f"{float(match[0]):.7g}", line) for line in self.lines]
 
 
 @dataclass(frozen=True, slots=True)

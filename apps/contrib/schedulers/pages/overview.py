@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -19,15 +19,14 @@ from apps.contrib.schedulers.lag import (
     list_pass_lags,
     longest,
 )
-from apps.contrib.schedulers.models import Agreement, Scheduler
+from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.pages.presenters import error_text, frozen_text, lag_text
-from apps.contrib.schedulers.selectors import SchedulerView, difference_of
+from apps.contrib.schedulers.selectors import SchedulerView, difference_of, newest_tau
 from apps.contrib.schedulers.switched_queue import SwitchedQueue, open_switched_queue
 from apps.web.shell import presentation
 from apps.web.shell.presentation import KeyedText
 
 MOST_MOVES = 10
-_AGREEMENT_AGE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class SchedulerOverview:
     n_differing: int | None
     n_compared: int
     last_bad: Any
-    kendall: float | None
+    tau: float | None
 
     @property
     def is_sending(self) -> bool:
@@ -75,7 +74,6 @@ def load_overview(view: SchedulerView, *, at: datetime, actor: Actor) -> Schedul
         switched = open_switched_queue(scheduler, at=at, actor=actor, limit=MOST_MOVES)
         if switched is not None and switched.n_valued:
             n_differing, n_compared = switched.n_differing, switched.n_valued
-    agreements = Agreement.objects.filter(scheduler=scheduler, at__gt=at - _AGREEMENT_AGE)
     return SchedulerOverview(
         view=view,
         lag=current_lag(scheduler, view.last, at),
@@ -84,7 +82,7 @@ def load_overview(view: SchedulerView, *, at: datetime, actor: Actor) -> Schedul
         n_differing=n_differing,
         n_compared=n_compared,
         last_bad=last_bad_pass(scheduler),
-        kendall=agreements.order_by("-at").values_list("kendall", flat=True).first(),
+        tau=newest_tau(scheduler, at),
     )
 
 

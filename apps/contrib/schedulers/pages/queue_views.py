@@ -59,8 +59,8 @@ def why(request: HttpRequest, policy: str, job: str) -> HttpResponse:
 
 
 def _page(request: HttpRequest, policy: Policy, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
-    jobs, n = list_waiting(policy_slug=policy.slug, limit=_SHOWN, at=clock.now(), actor=actor_of(request))
-    whole = {"policy": policy, "jobs": jobs, "n_jobs": n, "crumbs": _crumbs(policy), **context}
+    queue = list_waiting(policy_slug=policy.slug, limit=_SHOWN, at=clock.now(), actor=actor_of(request))
+    whole = {"policy": policy, "queue": queue, "crumbs": _crumbs(policy), **context}
     return render(request, "contrib/schedulers/waiting.html", whole, status=status)
 
 

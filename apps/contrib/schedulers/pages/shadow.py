@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.contrib.schedulers.figures import DAYS, PERIODS_DAYS, agreement_figure
 from apps.contrib.schedulers.orders import orders_of, tag_of
-from apps.contrib.schedulers.selectors import get_shadow, list_agreement, list_partitions
+from apps.contrib.schedulers.selectors import get_shadow, list_agreement, list_partitions, newest_tau
 from apps.contrib.schedulers.shadow_differences import Comparison, Difference
 from apps.contrib.schedulers.switch_on import SchedulerScope
 from apps.contrib.schedulers.switch_on import switch_on as switch_scheduler_on
@@ -74,22 +74,36 @@ def signed(value: float, digits: int = _DIGITS) -> str:
     return f"{presentation.MINUS if value < 0 else '+'}{text}"
 
 
-def headline(comparison: Comparison) -> str:
-    """One sentence on how many users agree, and on the largest difference."""
-    n = len(comparison.differences)
-    if not n:
+def headline(comparison: Comparison, tau: float | None = None) -> str:
+    """One sentence on how many users differ, and by how much. tau: Kendall's, of both orders."""
+    of = len(comparison.differences)
+    if not of:
         return _("None of its users has an entry here.")
-    values = {"n": presentation.count(comparison.n_equal), "of": presentation.count(n)}
-    is_factor = comparison.scale == "factor"
-    values["most"] = (
-        presentation.number(comparison.largest, 3) if is_factor else presentation.percent(comparison.largest)
-    )
+    n = of - comparison.n_equal
+    values = {"n": presentation.count(n), "of": presentation.count(of)}
+    if not n:
+        text = ngettext("%(of)s user agrees with the scheduler", "All %(of)s users agree with the scheduler", of)
+        return text % values
+    if comparison.scale == "factor":
+        text = ngettext(
+            "%(n)s of %(of)s factor differs from the scheduler’s, by %(most)s at most",
+            "%(n)s of %(of)s factors differ from the scheduler’s, by %(most)s at most",
+            of,
+        )
+        return text % {**values, "most": presentation.number(comparison.largest, 3)}
+    if tau is not None:
+        text = ngettext(
+            "%(n)s of %(of)s rank differs from the scheduler’s (Kendall’s tau %(tau)s)",
+            "%(n)s of %(of)s ranks differ from the scheduler’s (Kendall’s tau %(tau)s)",
+            of,
+        )
+        return text % {**values, "tau": presentation.number(tau, 2)}
     text = ngettext(
-        "%(n)s of %(of)s user agrees with the scheduler; the largest difference is %(most)s",
-        "%(n)s of %(of)s users agree with the scheduler; the largest difference is %(most)s",
-        n,
+        "%(n)s of %(of)s rank differs from the scheduler’s, by %(most)s of the order at most",
+        "%(n)s of %(of)s ranks differ from the scheduler’s, by %(most)s of the order at most",
+        of,
     )
-    return text % values
+    return text % {**values, "most": presentation.percent(comparison.largest)}
 
 
 def by_reason(differences: Sequence[Difference]) -> list[tuple[str, str, int]]:
@@ -158,7 +172,7 @@ def _page(request: HttpRequest, name: str, *, refusal: DomainError | None = None
     }
     if compared is not None:
         context |= {
-            "headline": headline(compared),
+            "headline": headline(compared, newest_tau(scheduler, clock.now())),
             "lines": difference_lines(compared),
             "reasons": by_reason(compared.differences),
         }
