@@ -93,7 +93,7 @@ def open_switched_queue(scheduler: Scheduler, *, at: datetime, actor: Any, limit
 def _present_values(table: QueueTable, knob: str) -> F8:
     """What the agent's setting is at each job now; NaN where the scheduler doesn't list it."""
     if knob in _TERM_OF:
-        present: F8 = table.terms[:, TERMS.index(_TERM_OF[knob])]  # type: ignore[arg-type]
+        present: F8 = table.terms[:, TERMS.index(_TERM_OF[knob])]
         return present
     return table.priority if knob == "priority" else np.full(len(table), np.nan)
 

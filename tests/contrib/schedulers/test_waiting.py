@@ -381,9 +381,9 @@ def test_a_number_of_several_schedulers_is_a_question_back(connected: Site, agen
     assert {(one.where, one.message) for one in refusal.value.fields} == {("scheduler", "c1"), ("scheduler", "c2")}
     assert find_waiting(job="101", at=AT, actor=actor, scheduler="c2").job.value == 7
     assert find_waiting(job="7", at=AT, actor=actor).scheduler == "c2"
-    queue = list_waiting(policy_slug="grid", at=AT, actor=actor, limit=2)
-    assert [(one.scheduler, one.job.job) for one in queue.jobs] == [("c1", "101"), ("c2", "7")], "as they start"
-    assert (queue.n_jobs, [name for name, _at in queue.listed], queue.unread) == (3, ["c1", "c2"], [])
+    listed = list_waiting(policy_slug="grid", at=AT, actor=actor, limit=2)
+    assert [(one.scheduler, one.job.job) for one in listed.jobs] == [("c1", "101"), ("c2", "7")], "as they start"
+    assert (listed.n_jobs, [name for name, _at in listed.listed], listed.unread) == (3, ["c1", "c2"], [])
 
 
 @pytest.mark.parametrize(("reason", "key"), [("Priority", "held"), ("Odd", "held"), ("Dependency", "dependency")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -26,6 +27,7 @@ def lag_figure(scheduler: Scheduler, passes: Sequence[PassLag], at: datetime) ->
     empty = "" if known else _("No pass has read a snapshot in the last 24 hours.")
     limit_min = scheduler.snapshot_age_s / 60
     drawn = list(_with_gaps(_thinned(passes), timedelta(seconds=SILENT_INTERVALS * scheduler.every_s)))
+    points: dict[str, Any] = {"mode": "lines+markers", "marker": {"size": 4}} if len(drawn) <= _FEW else {}
     begins_at = at - timedelta(hours=HOURS)
     last = known[-1] if known else None
     top = max([limit_min, *((each.lag_s or 0.0) / 60 for each in known)])
@@ -44,7 +46,7 @@ def lag_figure(scheduler: Scheduler, passes: Sequence[PassLag], at: datetime) ->
                 name=_("Lag"),
                 color=traces.series_color(0),
                 words=[_words(each) for _when, each in drawn],
-                **({"mode": "lines+markers", "marker": {"size": 4}} if len(drawn) <= _FEW else {}),
+                **points,
             ),
         ]
         if known

@@ -154,12 +154,12 @@ TERMS = {
     "site": gettext_lazy("This policy’s fair share"),
     "nice": gettext_lazy("Nice value"),
 }
-SEVERITIES = {
+SEVERITIES: dict[str, tuple[str, str, Any]] = {
     "error": ("bad", "alert-octagon", gettext_lazy("error")),
     "warning": ("warn", "alert-triangle", gettext_lazy("warning")),
     "ok": ("ok", "circle-check", gettext_lazy("in order")),
 }
-CHECKS = {
+CHECKS: dict[str, Any] = {
     "operator": gettext_lazy("Right to set priorities"),
     "operator_right": gettext_lazy("Right to set priorities"),
     "double_counting": gettext_lazy("The scheduler’s own fair share"),
@@ -191,16 +191,14 @@ def check_lines(scheduler: Scheduler) -> list[CheckLine]:
     """Errors first, then warnings."""
     order = list(SEVERITIES)
     checks = sorted(scheduler.checks or (), key=lambda check: order.index(check["severity"]))
-    return [
-        CheckLine(
-            check["code"],
-            str(CHECKS.get(check["code"], check["code"].replace("_", " "))),
-            *(str(part) for part in SEVERITIES[check["severity"]]),
-            check["found"],
-            check["remedy"],
-        )
-        for check in checks
-    ]
+    return [_check_line(check) for check in checks]
+
+
+def _check_line(check: Mapping[str, str]) -> CheckLine:
+    code = check["code"]
+    shade, icon, severity = SEVERITIES[check["severity"]]
+    label = CHECKS.get(code, code.replace("_", " "))
+    return CheckLine(code, str(label), shade, icon, str(severity), check["found"], check["remedy"])
 
 
 @dataclass(frozen=True)
