@@ -30,6 +30,11 @@ class Operation:
     text: str
     parameters: str
 
+    @property
+    def verb(self) -> str:
+        """The method as it is sent: GET, POST, …"""
+        return self.method.upper()
+
     @cached_property
     def summary(self) -> str:
         """The first paragraph in one line."""

@@ -76,7 +76,7 @@ def _call(request: HttpRequest, detail: OperationDetail) -> str:
     required = [field for field in detail.parameters if field.is_required]
     query = "&".join(f"{field.name}={{{field.name}}}" for field in required if field.place == "query")
     url = request.build_absolute_uri("/").rstrip("/") + stated.path + (f"?{query}" if query else "")
-    lines = ["curl -fsS -g" + ("" if stated.method == "get" else f" -X {stated.method.upper()}")]
+    lines = ["curl -fsS -g" + ("" if stated.method == "get" else f" -X {stated.verb}")]
     if not detail.needs_no_token:
         lines.append('-H "Authorization: Bearer $TOKEN"')
     lines += [f"-H '{field.name}: {{{field.name}}}'" for field in required if field.place == "header"]

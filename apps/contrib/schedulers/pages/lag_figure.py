@@ -74,7 +74,7 @@ def lag_figure(scheduler: Scheduler, passes: Sequence[PassLag], at: datetime) ->
 
 
 def _thinned(passes: Sequence[PassLag]) -> list[PassLag]:
-    """At most so many passes as can be told apart: of each stretch the one with the longest lag."""
+    """At most so many passes as the picture has room for: of each stretch the one with the longest lag."""
     step = -(-len(passes) // _MOST_POINTS) or 1
     stretches = (passes[i : i + step] for i in range(0, len(passes), step))
     return [max(stretch, key=lambda each: each.lag_s or 0.0) for stretch in stretches]
