@@ -13,6 +13,9 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 from fairshare_web.joined_files import join_scripts, join_sheets
 
 _OWN_MODULES = "js/*.js"  # also in folders below
+_PLOTLY = "vendor/plotly"
+# Chromium then compiles all of a script while it arrives, beside the page and not in its way; others ignore the line.
+_CALLED_AT_ONCE = "//# allFunctionsCalledOnLoad\n"
 
 
 class _Compressor(Compressor):  # type: ignore[misc]  # whitenoise has no types
@@ -45,7 +48,8 @@ class StaticFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  
         scripts, file_of = join_scripts(_texts(paths, "js/", ".js"))
         for name in file_of.keys() - scripts.keys():
             self.delete(name)
-        written = scripts | join_sheets(_texts(paths, ("css/", "vendor/"), ".css"))
+        at_once = {name: _CALLED_AT_ONCE + text for name, text in _texts(paths, _PLOTLY, ".js").items()}
+        written = scripts | at_once | join_sheets(_texts(paths, ("css/", "vendor/"), ".css"))
         for name, text in written.items():
             self.delete(name)
             self._save(name, ContentFile(text.encode()))

@@ -1,7 +1,12 @@
 // What the page says about its updates: a bar over the foot of the page, and the badge beside figures.
-const time = new Intl.DateTimeFormat(document.documentElement.lang || "en", { hour: "2-digit", minute: "2-digit", hour12: false });
+let form = null;  // when first needed: making it takes as long as all else that a page does at its beginning
 const OWN = ["paused", "failed", "out"];  // states of the page itself; they come before what others did
 const DOTS = { live: "ok", failed: "bad", paused: "off", out: "off" };
+
+function time(at) {
+  form ??= new Intl.DateTimeFormat(document.documentElement.lang || "en", { hour: "2-digit", minute: "2-digit", hour12: false });
+  return form.format(at);
+}
 
 function age(seconds) {
   for (const [size, unit, most] of [[1, "s", 60], [60, "min", 3600], [3600, "h", 172800]]) {
@@ -47,7 +52,7 @@ export class LiveBar {
 
   write(state, from, leftS) {
     for (const one of this.element.querySelectorAll("[data-live-time]")) {
-      one.textContent = from === null ? "" : one.dataset.text.replace("TIME", time.format(from));
+      one.textContent = from === null || !OWN.includes(state) ? "" : one.dataset.text.replace("TIME", time(from));
     }
     const next = this.element.querySelector("[data-live-next]");
     if (state === "failed") next.textContent = next.dataset.text.replace("N", String(leftS));
@@ -73,7 +78,7 @@ export class LiveBar {
     badge.dataset.state = state;
     badge.querySelector(".dot").className = `dot ${DOTS[state]}`;
     const text = { paused: words.paused, failed: words.failed }[state];
-    badge.querySelector("[data-live-text]").textContent = text ? text.replace("TIME", time.format(from))
+    badge.querySelector("[data-live-text]").textContent = text ? text.replace("TIME", time(from))
       : from === null ? words.none : words.updated.replace("AGE", age(Math.max(0, (Date.now() - from) / 1000)));
   }
 }

@@ -4,7 +4,7 @@ const MOST_DECIMALS = 3;
 const LEAST_DIFFERENCE = 10 ** -MOST_DECIMALS / 2; // in points; what is closer is shown as equal
 const ROUNDING = 1e-12; // of fractions: a smaller difference is an error of rounding
 const EXACT_DIGITS = 60; // of what is cut off: enough to tell a tie from its neighbours
-const formats = Array.from({ length: MOST_DECIMALS + 1 }, (_all, decimals) => new Intl.NumberFormat(lang, { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+const formats = [];  // by decimals, made when first needed
 const some = new Intl.NumberFormat(lang, { maximumSignificantDigits: 6, useGrouping: false });
 
 /** The nearest number with so many decimals; of two that are equally near, the even one. */
@@ -15,7 +15,8 @@ export function round(value, decimals) {
   return Number((away - Math.sign(value) * 10 ** -decimals).toFixed(decimals));
 }
 
-export const number = (value, decimals) => formats[decimals].format(round(value, decimals) + 0);
+const formatOf = (decimals) => (formats[decimals] ??= new Intl.NumberFormat(lang, { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+export const number = (value, decimals) => formatOf(decimals).format(round(value, decimals) + 0);
 export const whole = (n) => number(n, 0);
 export const amount = (shares) => some.format(shares);
 export const tenth = (part) => number(part * 100, 1);

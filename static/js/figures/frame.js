@@ -116,7 +116,6 @@ export class Frame {
     const { data, layout } = this.spec();
     this.laidOut = "";
     await Plotly.react(this.box, data, layout, CONFIG);
-    await this.label();
     for (const svg of this.box.querySelectorAll(".main-svg")) svg.setAttribute("aria-hidden", "true");
     if (first) this.handOver();
     this.shown();
@@ -140,24 +139,22 @@ export class Frame {
     if (few) { layout.xaxis.range = few.range; layout.yaxis.ticktext = few.ticktext; }
     this.element.querySelector(".fig-note").textContent = few?.note ?? answer.note;
     const margin = { ...layout.margin, ...(isNarrow && { l: Math.min(layout.margin?.l ?? 0, 96), ...(answer.labels.length && { r: 12 }) }) };
+    const xaxis = { ...layout.xaxis, ...(isNarrow && { nticks: Math.min(layout.xaxis.nticks ?? 4, 4) }), ...(this.chosen && { range: this.chosen.range.slice() }) };
+    const yaxis = { ...layout.yaxis, ...(this.chosen && answer.fits && fitted(answer, this.chosen.range)) };
+    const height = this.plot.clientHeight;
+    this.inner = { top: margin.t, width: width - margin.l - margin.r, height: height - margin.t - margin.b };
     return {
       data: resolve(answer.data),
       layout: {
-        uirevision: this.source, ...layout, margin, width, height: this.plot.clientHeight, template: template(),
-        ...(layout.xaxis && { xaxis: { ...layout.xaxis, ...(isNarrow && { nticks: Math.min(layout.xaxis.nticks ?? 4, 4) }), ...(this.chosen && { range: this.chosen.range.slice() }) } }),
-        ...(this.chosen && answer.fits && { yaxis: { ...layout.yaxis, ...fitted(answer, this.chosen.range) } }),
+        uirevision: this.source, ...layout, margin, width, height, template: template(), xaxis, yaxis,
+        ...this.labels(xaxis.range, yaxis.range),
       },
     };
   }
 
-  async label() {
-    const { xaxis, yaxis } = this.box._fullLayout;
-    if (xaxis) await this.Plotly.relayout(this.box, this.labels(xaxis.range, yaxis.range));
-  }
-
-  /** Labels at the ends and rules, for the size that the picture has got. */
+  /** Labels at the ends and rules, within the margins. */
   labels(x, y) {
-    const { answer, words } = this, { t: top, h: height, w: width } = this.box._fullLayout._size;
+    const { answer, words } = this, { top, width, height } = this.inner;
     const ends = this.width < NARROW || !answer.labels.length ? { annotations: [], shapes: [] } : endLabels(answer.labels, { top, height }, y);
     const named = top >= MARKS_TOP ? answer.marks : answer.marks.map((one) => ({ ...one, label: "" }));
     const marks = markLabels(named, x, width, words.hint), own = resolve(answer.layout);
@@ -194,9 +191,8 @@ export class Frame {
 
   /** The picture for a file, of this size. */
   toSvg(width, height) {
-    const { data, layout } = this.box, own = structuredClone(layout);
-    if (own.xaxis?.rangeslider) own.xaxis.rangeslider.visible = false;
-    return this.Plotly.toImage({ data, layout: own, config: CONFIG }, { format: "svg", width, height, imageDataOnly: true });
+    const { data, layout } = this.box;
+    return this.Plotly.toImage({ data, layout: structuredClone(layout), config: CONFIG }, { format: "svg", width, height, imageDataOnly: true });
   }
 
   /** x is moved by wheel and keys: one drawing with all that follows it. */

@@ -6,11 +6,12 @@ import { pan, zoom } from "./zoom.js";
 const curves = (box) => (box.data ?? []).map((trace, at) => [trace, at]).filter(([trace]) => trace.meta?.read && trace.visible !== false);
 
 const lang = document.documentElement.lang || "en";
-const day = new Intl.DateTimeFormat(lang, { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+let day = null;  // when first needed: making it takes long
+const dayForm = () => (day ??= new Intl.DateTimeFormat(lang, { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" }));
 
 function dayWords(x, form) {
   const [on, at] = String(x).split(/[ T]/);
-  const parts = Object.fromEntries(day.formatToParts(new Date(`${on}T00:00Z`)).map(({ type, value }) => [type, value]));
+  const parts = Object.fromEntries(dayForm().formatToParts(new Date(`${on}T00:00Z`)).map(({ type, value }) => [type, value]));
   const order = [...(form.includes("%a") ? ["weekday"] : []), "day", "month", "year"];  // as Plotly writes them
   return [...order.map((part) => parts[part]), ...(at ? [at.slice(0, 5)] : [])].join(" ");
 }

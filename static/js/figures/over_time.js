@@ -59,8 +59,6 @@ export class OverTime extends Frame {
     };
   }
 
-  async label() {}
-
   listen() {
     this.plot.append(this.cross);
     this.box.on("plotly_relayout", (change) => {

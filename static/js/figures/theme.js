@@ -53,7 +53,6 @@ const TEMPLATE = {
       unifiedhovertitle: {
         text: "%{x|%a %-d %b %Y}"
       },
-      rangeslider: { bgcolor: "$surface-2", bordercolor: "$line", borderwidth: 1, thickness: 0.11 },
       title: {
         font: { size: 11, color: "$ink-3" },
         standoff: 6

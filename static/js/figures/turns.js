@@ -12,7 +12,7 @@ let movedAt = -Infinity;
 for (const kind of ["scroll", "keydown", "input"]) addEventListener(kind, () => { movedAt = performance.now(); }, { passive: true, capture: true });
 
 /** When nothing has moved for a moment and the browser is idle; on a busy machine after two seconds. */
-export async function idle() {
+async function idle() {
   let left;
   while ((left = movedAt + STILL_MS - performance.now()) > 0) await new Promise((done) => setTimeout(done, left));
   const ask = window.requestIdleCallback ?? ((done) => setTimeout(done));  // Safari has none

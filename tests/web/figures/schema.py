@@ -19,6 +19,10 @@ def check_schema(figure: Figure) -> go.Figure:
     """The figure with every token as a colour; raises ValueError for a name or a value that plotly.js doesn't know."""
     answer = json.loads(encode_json(figure_json(figure))[0])
     assert {trace["type"] for trace in answer["data"]} <= {"scatter", "bar"}, "the basic bundle draws nothing else"
+    if answer["data"]:
+        ranges = [answer["layout"][axis]["range"] for axis in ("xaxis", "yaxis")]
+        assert all(None not in ends for ends in ranges), "labels are placed before plotly.js has drawn"
+        assert set(answer["layout"]["margin"]) >= set("lrtb")
     return go.Figure(colored(answer["data"]), colored(answer["layout"]))
 
 
