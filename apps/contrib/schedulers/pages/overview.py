@@ -162,14 +162,14 @@ def kpis(overview: SchedulerOverview, now: datetime) -> list[Kpi]:
     shown = []
     if lag is not None:
         shade = "warn" if view.is_silent else ""
-        shown.append(Kpi("lag", _("Lag now"), presentation.age(lag.total_s), lag_text(lag), shade))
+        shown.append(Kpi("lag", _("Age of its values"), presentation.age(lag.total_s), lag_text(lag), shade))
     else:
-        shown.append(Kpi("lag", _("Lag now"), "–", _("nothing read yet")))
+        shown.append(Kpi("lag", _("Age of its values"), "–", _("nothing read yet")))
     if most is not None and most.lag_s is not None:
         values = {"at": presentation.clock_time(most.ended_at, now), "limit": presentation.duration(limit_s)}
-        note = _("at %(at)s, limit %(limit)s") % values
+        note = _("in 24 h, at %(at)s; limit %(limit)s") % values
         shade = "warn" if most.lag_s > limit_s else ""
-        shown.append(Kpi("longest", _("Longest lag in 24 h"), presentation.age(most.lag_s), note, shade))
+        shown.append(Kpi("longest", _("Longest lag of a pass"), presentation.age(most.lag_s), note, shade))
     if overview.n_differing is not None:
         of = presentation.count(overview.n_compared)
         note = (_("of %(n)s shares") if overview.is_of_shares else _("of %(n)s waiting jobs")) % {"n": of}
