@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Lock
@@ -82,12 +82,17 @@ class _Request:
 
     @property
     def digest(self) -> str:
-        content = [self.change_set.base_number, self.change_set.operations]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return digest_of(self.change_set)
 
     @property
     def key(self) -> tuple[str, int, int, int]:
         return self.digest, self.policy.pk, self.policy.head_number, self.snapshot.snapshot_id
+
+
+def digest_of(change_set: ChangeSet) -> str:
+    """Changes with the operations of a change set and their base."""
+    content = [change_set.base_number, change_set.operations]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 _cache: LRUCache[tuple[str, int, int, int], Projection] = LRUCache(16)
@@ -308,14 +313,19 @@ def _compute(request: _Request) -> Projection:
 
 def _changes_of(policy: Policy, proposed: ProposedChange, inputs: Inputs) -> Changes:
     """Tree, settings, membership rules and adjustments after publishing."""
+    corrections = corrections_after(inputs.corrections, proposed)
+    return Changes(proposed.tree, proposed.settings, load_rule_set(policy, proposed.tree), corrections)
+
+
+def corrections_after(corrections: Sequence[Correction], proposed: ProposedChange) -> tuple[Correction, ...]:
+    """The corrections that count after publishing."""
     gone = {each.uid for each in proposed.adjusting if isinstance(each, RevokedAdjustment)}
     more = [
         Correction(each.uid, each.entry_uid, each.resource, each.amount_s, each.at.timestamp(), each.note)
         for each in proposed.adjusting
         if isinstance(each, AddedAdjustment)
     ]
-    corrections = (*(each for each in inputs.corrections if each.uid not in gone), *more)
-    return Changes(proposed.tree, proposed.settings, load_rule_set(policy, proposed.tree), corrections)
+    return (*(each for each in corrections if each.uid not in gone), *more)
 
 
 def _from_at(settings: PolicySettings, as_of: datetime) -> datetime:

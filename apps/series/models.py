@@ -33,6 +33,27 @@ class Series(models.Model):
         return f"daily series of {self.policy_id} through {self.through_on}"
 
 
+class ChangeSetBackTest(models.Model):
+    """The last computed back-test of an open change set: a packed `back_test.BackTest`.
+
+    It is current while the change set (digest_of: its operations and base), the head and the last day are those it was
+    computed for.
+    """
+
+    change_set = models.OneToOneField(
+        "policies.ChangeSet", on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    digest_of = models.CharField(max_length=64)
+    head_number = models.PositiveIntegerField()
+    through_on = models.DateField()
+    computed_at = models.DateTimeField()
+    data = models.BinaryField()
+    digest = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return f"back-test of change set {self.change_set_id}"
+
+
 class SeriesSlot(models.Model):
     """The column of an entry in the tiles. Siblings first seen together are adjacent. Written by COPY."""
 

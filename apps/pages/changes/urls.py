@@ -41,6 +41,7 @@ rest: list[URLPattern] = [
     path(f"{_CHANGE_SET}/revert", changeset_reviews.RevertView.as_view(), name="changeset-revert"),
     path(f"{_CHANGE_SET}/checks", changeset_reviews.ChangeSetCheckListView.as_view(), name="changeset-checks"),
     path(f"{_CHANGE_SET}/effect", changeset_reviews.ChangeSetEffectView.as_view(), name="changeset-effect"),
+    path(f"{_CHANGE_SET}/back-test", changeset_reviews.ChangeSetBackTestView.as_view(), name="changeset-back-test"),
     path(f"{_CHANGE_SET}/followup", changeset_followup.FollowupView.as_view(), name="changeset-followup"),
     path(f"{_CHANGE_SET}/comments", changeset_reviews.ChangeSetCommentListView.as_view(), name="changeset-comments"),
 ]

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, ClassVar
 
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.core import clock
+from apps.core.errors import NotAllowed
 from apps.pages.changes.api.views import READ_WRITE, ChangeSetDetailSerializer, answer, found_for
+from apps.pages.changes.review.back_test import MovedLeaf, TargetDays, back_test_of
 from apps.pages.changes.review.reviewed_change import LeafLine, ReviewPage, get_review_page
 from apps.policies import services
 from apps.policies.changesets import lifecycle
@@ -22,6 +25,8 @@ from apps.policies.models import ChangeSet, Revision
 from apps.policies.operations.apply import MOST_OPERATIONS
 from apps.policies.publishing import revert
 from apps.priorities import change_effect_runs
+from apps.series.back_test_runs import DAYS as BACK_TEST_DAYS
+from apps.series.back_test_runs import DEFAULT_DAYS, request_back_test
 from apps.web.rest.authentication import Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedListField
 from apps.web.rest.if_match import if_match_header, read_version
@@ -60,6 +65,46 @@ class AheadSerializer(serializers.Serializer[Any]):
     horizons_days = serializers.ListField(child=serializers.IntegerField())
     n_moving = serializers.IntegerField(help_text="Number of visible leaves that move at any horizon")
     leaves = LeafEffectSerializer(many=True, help_text="The 1,000 leaves that move furthest")
+
+
+TargetDaysSerializer = record_serializer(
+    TargetDays,
+    component="TargetDays",
+    only="uid path off off_was n_days days_on days_on_was",
+    texts={
+        "off": "Mean distance of the actual share from the target, in points",
+        "off_was": "The same by the revisions in force",
+        "n_days": "Days with an actual share",
+        "days_on": "Of these, on target",
+        "days_on_was": "The same by the revisions in force",
+    },
+)
+MovedLeafSerializer = record_serializer(
+    MovedLeaf,
+    component="MovedLeaf",
+    only="uid path rank rank_was",
+    texts={"rank": "Mean rank of these days", "rank_was": "The same by the revisions in force"},
+)
+
+
+class BackTestSerializer(serializers.Serializer[Any]):
+    """Past days with the change, beside the revisions in force on them. Usage is as it was."""
+
+    state = serializers.ChoiceField(
+        ("ready", "stale", "asked", "failed", "absent", "no_days", "hidden", "decided"),
+        help_text="absent: not computed; request it by POST. hidden: for readers of all numbers only",
+    )
+    problem = serializers.CharField()
+    computed_at = UtcTimeField(allow_null=True)
+    head_revision = serializers.IntegerField(allow_null=True)
+    days = serializers.ListField(child=serializers.DateField())
+    n_ranked = serializers.IntegerField(help_text="Leaves with a rank on one of the days")
+    entries = TargetDaysSerializer(many=True, help_text="The 100 entries whose targets change most")
+    leaves = MovedLeafSerializer(many=True, help_text="The 1,000 leaves whose mean rank moves furthest")
+
+
+class BackTestDaysSerializer(serializers.Serializer[Any]):
+    days = serializers.ChoiceField(BACK_TEST_DAYS, default=DEFAULT_DAYS, help_text="The last days that have ended")
 
 
 class CommentSerializer(serializers.Serializer[Any]):
@@ -114,6 +159,46 @@ class ChangeSetEffectView(APIView):
         """Compute the effect in the background, as necessary for large policies."""
         row = found_for(request, policy, change_set)
         run = change_effect_runs.request_effect(change_set_id=row.pk, at=clock.now(), actor=actor_of(request))
+        return Response({"run": run.pk}, status=202)
+
+
+class ChangeSetBackTestView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="get_back_test_of_change_set", responses=BackTestSerializer)
+    def get(self, request: Request, policy: str, change_set: int) -> Response:
+        """Targets and ranks of the past days with the change, by the usage that there was."""
+        tested = back_test_of(_page(request, policy, change_set))
+        days = [] if tested.result is None else tested.result.days
+        return Response(
+            BackTestSerializer(
+                {
+                    "state": tested.state,
+                    "problem": tested.stored.problem if tested.state == "failed" else "",
+                    "computed_at": None if tested.result is None else tested.stored.computed_at,
+                    "head_revision": tested.stored.head_number or None if tested.result is not None else None,
+                    "days": days,
+                    "n_ranked": tested.n_ranked,
+                    "entries": tested.targets,
+                    "leaves": tested.furthest(MOST_LEAVES),
+                }
+            ).data
+        )
+
+    @extend_schema(
+        operation_id="compute_back_test_of_change_set",
+        request=BackTestDaysSerializer,
+        responses={202: AskedRunSerializer},
+    )
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """Compute the past days in the background."""
+        page = _page(request, policy, change_set)
+        if not page.sees_all_numbers:
+            raise NotAllowed(_("A back-test ranks all users of the policy: it is for readers of all numbers."))
+        n_days = read_body(BackTestDaysSerializer, request)["days"]
+        run = request_back_test(
+            change_set_id=page.review.change_set.pk, n_days=n_days, at=clock.now(), actor=actor_of(request)
+        )
         return Response({"run": run.pk}, status=202)
 
 

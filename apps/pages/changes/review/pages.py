@@ -17,6 +17,7 @@ from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.pages.changes.review import followup
 from apps.pages.changes.review import text as review_text
+from apps.pages.changes.review.back_test import back_test_context
 from apps.pages.changes.review.reviewed_change import (
     LeafLine,
     ReviewPage,
@@ -32,7 +33,7 @@ from apps.web.shell import lines, presentation
 from apps.web.shell.requests import actor_of
 from apps.web.svg import moves
 
-TABS = ("diff", "effect", "checks", "discussion")
+TABS = ("diff", "effect", "back-test", "checks", "discussion")
 SHOWN = 20
 MOST = 200
 State = ChangeSet.State
@@ -163,11 +164,23 @@ def page_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str 
 
 def tab_context(page: ReviewPage, tab: str, *, show_all: bool, on: str) -> dict[str, Any]:
     """Context of one tab and of the row of tabs above it."""
-    build = {"diff": _diff, "effect": _effect, "checks": _checks, "discussion": _discussion}[tab]
+    build = {
+        "diff": _diff,
+        "effect": _effect,
+        "back-test": _back_test,
+        "checks": _checks,
+        "discussion": _discussion,
+    }[tab]
     change_set = page.review.change_set
     n_marked = sum(check.state != "ok" for check in page.checks)
     counts = {"diff": page.n_edits, "checks": n_marked, "discussion": change_set.comments.count()}
-    names = {"diff": _("Changes"), "effect": _("Effect"), "checks": _("Checks"), "discussion": _("Discussion")}
+    names = {
+        "diff": _("Changes"),
+        "effect": _("Effect"),
+        "back-test": _("Back-test"),
+        "checks": _("Checks"),
+        "discussion": _("Discussion"),
+    }
     tabs = [
         {
             "key": key,
@@ -303,6 +316,10 @@ def _effect(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
         "outside": page.outside if page.outside.n_entries else None,
         "outside_points": presentation.change(0.0, page.outside.points),
     }
+
+
+def _back_test(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
+    return back_test_context(page, show_all=show_all)
 
 
 def _checks(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:

@@ -286,10 +286,16 @@ class ReviewPage:
         total = sum(n for _step, n in self.histogram)
         return (total - dict(self.histogram)[0], total) if total else None
 
+    @cached_property
+    def sees_all_numbers(self) -> bool:
+        """Whether the reader sees the numbers of every entry of the policy."""
+        visibility = self._visibility_before
+        return bool((visibility.outright | ~visibility.mask).all()) and visibility.all_visible
+
     def _ranks_visible(self, projection: Projection) -> Mask:
         """Mask of leaves of the projection whose ranks are visible. A leaf added by the change has no usage."""
         visibility = self._visibility_before
-        if (visibility.outright | ~visibility.mask).all() and visibility.all_visible:
+        if self.sees_all_numbers:
             return np.ones(len(projection.uid), dtype=np.bool_)
         before, after = indexes_of(projection.uid, self.review.before), indexes_of(projection.uid, self.review.after)
         added = (before < 0) & (after >= 0) & self.sees[after]

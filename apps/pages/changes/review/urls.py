@@ -30,6 +30,7 @@ urlpatterns = [
     path(f"{_CHANGE}/conflicts/", changes.conflicts, name="change-conflicts"),
     path(f"{_CHANGE}/comment/", changes.comment, name="change-comment"),
     path(f"{_CHANGE}/compute/", changes.compute, name="change-compute"),
+    path(f"{_CHANGE}/back-test/compute/", changes.compute_back_test, name="change-back-test-compute"),
     path(f"{_CHANGE}/_followup", followup.followup, name="change-followup"),
     path(f"{_CHANGE}/undo/", followup.undo, name="change-undo"),
     path(f"{_CHANGE}/_instant", changes.instant, name="change-instant"),

@@ -33,6 +33,7 @@ from apps.policies.changesets.review import WHICH, Which, list_of_change_sets
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_policy
 from apps.priorities import change_effect_runs
+from apps.series.back_test_runs import request_back_test
 from apps.web import value_texts
 from apps.web.shell import field_labels, presentation
 from apps.web.shell.forms import read_action
@@ -262,6 +263,22 @@ def compute(request: HttpRequest, change_set: int) -> HttpResponse:
             request, "pages/changes/review/_tab.html", _tab(request, open_page(request, change_set), "effect")
         )
     return SeeOther(page_url(change_set, "effect"))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def compute_back_test(request: HttpRequest, change_set: int) -> HttpResponse:
+    """Start to compute the past days under a change set."""
+    if request.method != "POST":
+        return SeeOther(page_url(change_set, "back-test"))
+    page = open_page(request, change_set)
+    if not page.sees_all_numbers:
+        raise NotAllowed(_("A back-test ranks all users of the policy: it is for readers of all numbers."))
+    n_days = read_whole(request.POST.get("days", ""))
+    request_back_test(change_set_id=change_set, n_days=n_days or 0, at=page.now, actor=page.actor)
+    if is_htmx(request):
+        again = open_page(request, change_set)
+        return render(request, "pages/changes/review/_tab.html", _tab(request, again, "back-test"))
+    return SeeOther(page_url(change_set, "back-test"))
 
 
 def _tab(request: HttpRequest, page: ReviewPage, tab: str, on: str | None = None) -> dict[str, Any]:

@@ -1,0 +1,38 @@
+"""A draft's back-test: 90 days of a policy of 100,000 entries under other shares, as its run computes them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import timedelta
+
+from bench.report import BenchLine
+from bench.series import AT, SLUG, build
+
+N_ENTRIES, N_RECORDS, N_DAYS = 100_000, 500_000, 90
+GOAL_S = 10.0
+
+
+def measure_large() -> BenchLine:
+    from apps.policies.changesets.change_sets import settings_of
+    from apps.policies.models import Policy
+    from apps.policies.tree.stored import load_tree
+    from apps.series.back_test import back_test
+    from apps.series.daily_series import days_of, last_complete_day, site_zone
+    from apps.series.inputs import PolicyState
+
+    policy = Policy.objects.filter(slug=SLUG).first() or build(N_ENTRIES, N_RECORDS)[0]
+    tree, zone = load_tree(policy), site_zone()
+    shares = tree.shares.copy()
+    shares[tree.children(0).start] *= 2
+    state = PolicyState(0, replace(tree, shares=shares, digest=""), settings_of(policy, policy.head_number), ())
+    last_on = last_complete_day(AT, zone)
+    days = days_of(last_on - timedelta(days=N_DAYS - 1), last_on, zone)
+    began = time.perf_counter()
+    result = back_test(policy, state, days)
+    took_s = time.perf_counter() - began
+    if not len(result.daily) or not (result.n_days > 0).any():
+        raise RuntimeError("The back-test has no days with targets that differ.")
+    return BenchLine(
+        f"back-test of {N_DAYS} days, {len(tree):,} entries / {GOAL_S:g} s", took_s / GOAL_S, 1.0, f"{took_s:.1f} s"
+    )

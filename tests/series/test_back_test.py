@@ -1,0 +1,263 @@
+"""Past days under a draft: the revisions in force give the stored series, and other shares change what they concern."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from django.test import Client
+
+from apps.accounts.models import User
+from apps.policies.changesets.change_sets import settings_of
+from apps.policies.models import Policy
+from apps.policies.tree.stored import load_tree
+from apps.runs.models import Run
+from apps.runs.services import work_due_runs
+from apps.series.back_test import BackTest, back_test
+from apps.series.builder import Builder
+from apps.series.convergence.query import ShareMethod, actual_share
+from apps.series.daily_series import Day, days_of, site_zone
+from apps.series.inputs import PolicyState
+from apps.series.stored_series import load_series
+from tests.grants import make_grant
+from tests.pages.changes.api.test_changesets import PATH, draft
+from tests.priority_site import AS_OF, PROJECTS, WINDOW, Site, children
+from tests.priority_site import build_series as build
+from tests.rest_site import Caller
+from tests.series.test_series import DAY, TODAY, uid
+
+pytestmark = pytest.mark.django_db
+N_DAYS = 6
+MORE_PHYSICS = children(physics={"": 80, "alice": 1, "bob": 1}, biology={"": 20, "carol": 3, "dan": 1})
+
+
+@pytest.fixture
+def past(make_site: Callable[..., Site]) -> Site:
+    """Six days of usage under three revisions: physics has 60, 80 and 60 shares of 100."""
+    made = make_site(at=AS_OF - 9 * DAY)
+    made.publish(PROJECTS, WINDOW, at=AS_OF - 8 * DAY)
+    made.publish(MORE_PHYSICS, WINDOW, at=AS_OF - 4 * DAY)
+    made.publish(PROJECTS, WINDOW, at=AS_OF - 2 * DAY)
+    made.map(at=AS_OF - 8 * DAY)
+    for ago_d in range(1, N_DAYS + 1):
+        made.job("alice", "physics", 4 + ago_d, ago_h=24 * ago_d)
+        made.job("carol", "biology", 3 + ago_d % 3, ago_h=24 * ago_d + 3)
+        made.job("bob", "physics", 1 + ago_d % 2, ago_h=24 * ago_d + 5)
+    build(made)
+    return made
+
+
+def _days() -> list[Day]:
+    return days_of(TODAY - N_DAYS * DAY, TODAY - DAY, site_zone())
+
+
+def _head(site: Site) -> PolicyState:
+    return PolicyState.of_revision(
+        site.policy, site.policy.head_number, settings_of(site.policy, site.policy.head_number)
+    )
+
+
+def _draft(site: Site, **shares: float) -> PolicyState:
+    """The head with other shares of entries by name."""
+    head = _head(site)
+    values = head.tree.shares.copy()
+    for name, amount in shares.items():
+        values[list(head.tree.name).index(name)] = amount
+    return replace(head, number=0, tree=replace(head.tree, shares=values, digest=""))
+
+
+def _tested(site: Site, **shares: float) -> BackTest:
+    return back_test(site.policy, _draft(site, **shares), _days())
+
+
+def test_the_revisions_in_force_give_the_stored_series(past: Site) -> None:
+    tree = load_tree(past.policy)
+    stored = load_series(
+        past.policy, [tree.uuid(i) for i in range(len(tree))], from_on=_days()[0].on, to_on=_days()[-1].on
+    )
+    built = list(Builder(past.policy, _days(), with_priorities=True).build(_days()))
+    assert [day.day.on for day in built] == list(stored.days.on)
+    for at, day in enumerate(built):
+        for name in (
+            "used",
+            "peers_used",
+            "decayed",
+            "peers_decayed",
+            "target",
+            "target_global",
+            "largest",
+            "n_active",
+        ):
+            assert day.values.columns[name].tolist() == getattr(stored, name)[:, at].tolist(), (name, at)
+    result = _tested(past, physics=30)
+    rows = result.daily.tolist()
+    np.testing.assert_array_equal(result.target_was, np.where(stored.competes, stored.target, np.nan)[rows])
+    np.testing.assert_array_equal(result.actual_was, actual_share(stored, ShareMethod())[rows])
+
+
+def test_without_a_change_only_days_of_other_revisions_differ(past: Site) -> None:
+    result, tree = _tested(past), load_tree(past.policy)
+    assert [tree.path(i) for i in result.daily.tolist()] == ["/biology", "/physics"]
+    differs = result.target != result.target_was
+    assert differs.any(axis=0).tolist() == [False, False, True, True, False, False]  # the two days of the second one
+    np.testing.assert_array_equal(result.actual, result.actual_was)
+
+
+def test_a_state_compared_with_itself_differs_nowhere(past: Site) -> None:
+    last = _days()[-2:]
+    result = back_test(past.policy, replace(_head(past), number=0), last)
+    assert len(result.daily) == 0
+    np.testing.assert_array_equal(result.rank, result.rank_was)
+    np.testing.assert_array_equal(result.off, result.off_was)
+    np.testing.assert_array_equal(result.days_on, result.days_on_was)
+    assert result.n_days[1:].tolist() == [2] * (len(result.uid) - 1)
+
+
+def test_another_share_changes_the_targets_of_its_group_alone(past: Site) -> None:
+    result, tree = _tested(past, physics=400), load_tree(past.policy)
+    assert [tree.path(i) for i in result.daily.tolist()] == ["/biology", "/physics"]
+    assert result.target[1].tolist() == pytest.approx([400 / 440] * N_DAYS)
+    assert result.target_was[1].tolist() == pytest.approx([0.6, 0.6, 0.8, 0.8, 0.6, 0.6])
+    alice, carol = (tree.index_of_path(path) for path in ("/physics/alice", "/biology/carol"))
+    assert result.rank[alice] <= result.rank_was[alice]
+    assert result.rank[carol] >= result.rank_was[carol]
+
+
+def test_means_are_those_of_the_single_days(past: Site) -> None:
+    result, tree = _tested(past, physics=400), load_tree(past.policy)
+    physics = tree.index_of_path("/physics")
+    at = result.daily.tolist().index(physics)
+    assert result.off[physics] == pytest.approx(np.abs(result.actual[at] - result.target[at]).mean())
+    assert result.off_was[physics] == pytest.approx(np.abs(result.actual_was[at] - result.target_was[at]).mean())
+    single = [back_test(past.policy, _draft(past, physics=400), [day]) for day in _days()]
+    alice = tree.index_of_path("/physics/alice")
+    assert result.rank[alice] == pytest.approx(np.mean([day.rank[alice] for day in single]))
+    assert result.days_on[physics] == sum(int(day.days_on[physics]) for day in single)
+
+
+def test_entries_that_only_one_of_the_trees_has_are_left_out(past: Site) -> None:
+    smaller = children(physics={"": 60, "alice": 1, "zoe": 1}, biology={"": 40, "carol": 3, "dan": 1})
+    head = load_tree(past.policy)
+    past.publish(smaller, WINDOW, at=AS_OF)
+    draft = _head(past)
+    past.policy.head_number -= 1
+    result = back_test(past.policy, draft, _days())
+    zoe = draft.tree.index_of_path("/physics/zoe")
+    assert head.index_of_path("/physics/zoe") is None
+    assert result.n_days[zoe] == 0
+    assert np.isnan([result.rank[zoe], result.rank_was[zoe], result.off[zoe]]).all()
+
+
+def test_a_packed_back_test_is_read_as_it_was(past: Site) -> None:
+    result = _tested(past, physics=400)
+    again = BackTest.unpack(*result.pack())
+    for name, value in vars(result).items():
+        np.testing.assert_array_equal(getattr(again, name), value)
+
+
+@pytest.fixture
+def root(past: Site) -> Caller:
+    return Caller(user=User.objects.create_superuser("root", password="x"))
+
+
+def _drafted(site: Site, caller: Caller) -> str:
+    operation = {"op": "set_shares", "entry": str(uid(site, "/physics")), "shares": 400}
+    number = draft(caller, operation, base=site.policy.head_number).json()["id"]
+    return f"{PATH}/{number}"
+
+
+def _finish_runs() -> None:
+    work_due_runs(clock=lambda: AS_OF + timedelta(seconds=2))
+
+
+def test_it_is_asked_for_computed_in_a_run_and_read_by_rest(past: Site, root: Caller) -> None:
+    path = _drafted(past, root)
+    assert root.get(f"{path}/back-test").json()["state"] == "absent"
+    asked = root.post(f"{path}/back-test", {"days": 7})
+    assert asked.status_code == 202
+    assert root.get(f"{path}/back-test").json()["state"] == "asked"
+    _finish_runs()
+    run = Run.objects.get(pk=asked.json()["run"])
+    assert (run.state, run.progress_done) == ("succeeded", 7)
+    answer = root.get(f"{path}/back-test").json()
+    assert (answer["state"], answer["n_ranked"], len(answer["days"])) == ("ready", 4, 7)
+    expected = back_test(past.policy, _draft(past, physics=400), days_of(TODAY - 7 * DAY, TODAY - DAY, site_zone()))
+    physics = load_tree(past.policy).index_of_path("/physics")
+    entry = next(each for each in answer["entries"] if each["path"] == "/physics")
+    assert (entry["n_days"], entry["days_on"], entry["days_on_was"]) == (
+        expected.n_days[physics],
+        expected.days_on[physics],
+        expected.days_on_was[physics],
+    )
+    assert entry["off"] == pytest.approx(expected.off[physics] * 100)
+    assert {leaf["path"] for leaf in answer["leaves"]} <= {
+        "/physics/alice",
+        "/physics/bob",
+        "/biology/carol",
+        "/biology/dan",
+    }
+
+
+def test_an_edit_makes_it_absent_and_a_new_head_makes_it_stale(past: Site, root: Caller) -> None:
+    path = _drafted(past, root)
+    root.post(f"{path}/back-test", {"days": 7})
+    _finish_runs()
+    past.publish(MORE_PHYSICS, WINDOW, at=AS_OF)
+    assert root.get(f"{path}/back-test").json()["state"] == "stale"
+    tag = root.get(path).headers["ETag"]
+    operation = {"op": "set_shares", "entry": str(uid(past, "/physics")), "shares": 500}
+    changed = root.patch(path, {"operations": [operation]}, If_Match=tag)
+    assert changed.status_code == 200
+    assert root.get(f"{path}/back-test").json()["state"] == "absent"
+
+
+def test_a_decided_change_has_none_and_other_numbers_of_days_are_refused(past: Site, root: Caller) -> None:
+    path = _drafted(past, root)
+    assert root.post(f"{path}/back-test", {"days": 8}).status_code == 400
+    assert root.post(f"{path}/withdraw").status_code == 200
+    assert root.post(f"{path}/back-test", {"days": 7}).json()["code"] == "decided"
+    assert root.get(f"{path}/back-test").json()["state"] == "decided"
+
+
+def test_a_new_policy_has_no_days(make_site: Callable[..., Site]) -> None:
+    made = make_site()
+    made.publish(PROJECTS, WINDOW)
+    caller = Caller(user=User.objects.create_superuser("root", password="x"))
+    path = _drafted(made, caller)
+    assert caller.get(f"{path}/back-test").json()["state"] == "no_days"
+    run = caller.post(f"{path}/back-test").json()["run"]
+    _finish_runs()
+    assert Run.objects.get(pk=run).error_code == "no_days"
+
+
+def test_a_reader_of_a_part_sees_none(past: Site, root: Caller) -> None:
+    Policy.objects.filter(pk=past.policy.pk).update(visibility=Policy.Visibility.PATH)
+    pia = User.objects.create_user("pia")
+    make_grant(pia, uid(past, "/physics"), policy=past.policy)
+    manager = Caller(user=pia)
+    operation = {"op": "set_shares", "entry": str(uid(past, "/physics/alice")), "shares": 3}
+    number = draft(manager, operation, base=past.policy.head_number).json()["id"]
+    root.post(f"{PATH}/{number}/back-test", {"days": 7})
+    _finish_runs()
+    answer = manager.get(f"{PATH}/{number}/back-test").json()
+    assert (answer["state"], answer["entries"], answer["leaves"], answer["n_ranked"]) == ("hidden", [], [], 0)
+    assert manager.post(f"{PATH}/{number}/back-test", {"days": 7}).status_code == 403
+    assert root.get(f"{PATH}/{number}/back-test").json()["state"] == "ready"
+
+
+def test_the_tab_of_the_review_says_who_gains(past: Site, root: Caller, client: Client) -> None:
+    number = _drafted(past, root).rpartition("/")[2]
+    client.force_login(User.objects.get(username="root"))
+    page = client.get(f"/changes/{number}/back-test/").content.decode()
+    assert "Compute these days" in page
+    sent = client.post(f"/changes/{number}/back-test/compute/", {"days": "7"})
+    assert (sent.status_code, sent.headers["Location"]) == (303, f"/changes/{number}/back-test/")
+    assert "are being computed" in client.get(f"/changes/{number}/back-test/").content.decode()
+    _finish_runs()
+    page = client.get(f"/changes/{number}/back-test/").content.decode()
+    assert "The last 7 days under this draft" in page
+    assert "two-targets" in page
+    assert "Usage is as it was." in page
