@@ -62,6 +62,7 @@ ABOUT = {
     r"(POST|PATCH|DELETE) policies/{policy}/capacities(/.+)?": "policy",
     r"(GET|POST) policies/{policy}/mappings/versions/{version}(/restore)?": "policy",
     r"GET policies/{policy}/allocations/table": "policy",
+    r"POST policies/{policy}/changesets/{change_set}/back-test": "policy",  # it ranks all users
     r"POST schedulers": "policy",
     r"POST notices/rules|\w+ notices/rules/{rule}": "policy",
     r"\w+ schedulers/{scheduler}(/(on|orders|passes|differences|shares.*))?": "policy",
@@ -269,7 +270,7 @@ def test_a_token_of_a_subtree_neither_reads_nor_touches_own_change_sets_about_ot
     listed = json.loads(call(world, text, "get", "policies/grid/changesets").content)["results"]
     assert {row["id"] for row in listed} & set(made.values()) == {made["inside"]}
     assert "/physics/bob" not in answer_text(call(world, text, "get", "search?q=for"))
-    steps = (("get", ""), ("post", "/withdraw"), ("get", "/comments"), ("post", "/comments"), ("get", "/effect"))
+    steps = (("get", ""), ("post", "/withdraw"), ("get", "/comments"), ("post", "/comments"), ("get", "/effect"), ("get", "/back-test"))
     for method, step in steps:
         path = f"policies/grid/changesets/{made['outside']}{step}"
         assert call(world, text, method, path, {"text": "x"}).status_code == 404, step

@@ -35,7 +35,7 @@ NO_PAGES = {
     *("my-figure", "claim-account", "withdraw-claim", "operators-figure", "algorithm-operator", "decay-figure"),
     *("policy-download", "member-detach", "member-claim", "terminal", "coverage", "source-pause", "source-resume"),
     *("source-collect", "data-quality-changed", "import-rejected-csv", "import-cancel", "import-confirm"),
-    *("change-operations", "change-comment", "change-compute", "audit-lines", "audit-table"),
+    *("change-operations", "change-comment", "change-compute", "change-back-test-compute", "audit-lines", "audit-table"),
     *("allocations-csv", "allocations-figure", "charges-table", "convergence-days", "convergence-figure"),
     *("entry-convergence-figure", "entry-convergence-days", "live", "tree-figure", "pack-file", "shared-pack-file"),
     *("federation-mount-act", "federation-grid-flow", "federation-grid-csv", "federation-subscription-act", "keys"),
