@@ -270,7 +270,14 @@ def test_a_token_of_a_subtree_neither_reads_nor_touches_own_change_sets_about_ot
     listed = json.loads(call(world, text, "get", "policies/grid/changesets").content)["results"]
     assert {row["id"] for row in listed} & set(made.values()) == {made["inside"]}
     assert "/physics/bob" not in answer_text(call(world, text, "get", "search?q=for"))
-    steps = (("get", ""), ("post", "/withdraw"), ("get", "/comments"), ("post", "/comments"), ("get", "/effect"), ("get", "/back-test"))
+    steps = (
+        ("get", ""),
+        ("post", "/withdraw"),
+        ("get", "/comments"),
+        ("post", "/comments"),
+        ("get", "/effect"),
+        ("get", "/back-test"),
+    )
     for method, step in steps:
         path = f"policies/grid/changesets/{made['outside']}{step}"
         assert call(world, text, method, path, {"text": "x"}).status_code == 404, step
