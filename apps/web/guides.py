@@ -90,8 +90,8 @@ _OF_THE_CORE = (
     ),
     Guide(
         "Changes and history, review",
-        "changes change change-effect change-back-test change-checks change-discussion change-conflicts change-decide change-undo"
-        " undo-publish",
+        "changes change change-effect change-back-test change-checks change-discussion change-conflicts change-decide"
+        " change-undo undo-publish",
         (("review a change", "review.md#review-a-change"), ("after publishing", "review.md#after-publishing")),
         ("GET policies/{policy}/changesets/{change_set}",),
     ),

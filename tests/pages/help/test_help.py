@@ -46,7 +46,16 @@ NO_PAGES = {
     *("allocations-csv", "allocations-figure", "charges-table", "convergence-days", "convergence-figure"),
     *("entry-convergence-figure", "entry-convergence-days", "live", "tree-figure", "pack-file", "shared-pack-file"),
     *("federation-mount-act", "federation-grid-flow", "federation-grid-csv", "federation-subscription-act", "keys"),
-    *("scheduler-switch", "scheduler-switch-on", "scheduler-agreement", "agent", "callout", "help", "help-page"),
+    *(
+        "scheduler-switch",
+        "scheduler-switch-on",
+        "scheduler-agreement",
+        "scheduler-lag",
+        "agent",
+        "callout",
+        "help",
+        "help-page",
+    ),
     *("signed-in", "overview-decide", "draft-shares"),
     *("policy-csv", "setup-here", "source-figure", "tree-csv"),
 }
