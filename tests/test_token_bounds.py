@@ -30,7 +30,8 @@ BOUND = (*INSIDE, *OUTSIDE)
 # What an operation is about, if it isn't an entry of a policy. The first pattern that fits counts.
 ABOUT = {
     # no object at all, or what the person is anyhow
-    r"GET (schema|docs(/{name})?|algorithms|operators|decay-functions|usage/formats|notices/kinds|federation/keys)": "nothing",
+    r"GET (schema|docs(/{name})?|algorithms|operators|decay-functions)": "nothing",
+    r"GET (usage/formats|notices/kinds|federation/keys)": "nothing",
     r"POST (slurm-config|jobs/explain)": "nothing",
     r"GET publications/{name}": "open",
     # the whole site
