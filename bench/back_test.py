@@ -14,22 +14,21 @@ GOAL_S = 10.0
 
 
 def measure_large() -> BenchLine:
-    from apps.policies.changesets.change_sets import settings_of
     from apps.policies.models import Policy
-    from apps.policies.tree.stored import load_tree
     from apps.series.back_test import back_test
+    from apps.series.back_test_runs import state_in_force
     from apps.series.daily_series import days_of, last_complete_day, site_zone
-    from apps.series.inputs import PolicyState
 
     policy = Policy.objects.filter(slug=SLUG).first() or build(N_ENTRIES, N_RECORDS)[0]
-    tree, zone = load_tree(policy), site_zone()
+    in_force, zone = state_in_force(policy), site_zone()
+    tree = in_force.tree
     shares = tree.shares.copy()
     shares[tree.children(0).start] *= 2
-    state = PolicyState(0, replace(tree, shares=shares, digest=""), settings_of(policy, policy.head_number), ())
+    draft = replace(in_force, number=0, tree=replace(tree, shares=shares, digest=""))
     last_on = last_complete_day(AT, zone)
     days = days_of(last_on - timedelta(days=N_DAYS - 1), last_on, zone)
     began = time.perf_counter()
-    result = back_test(policy, state, days)
+    result = back_test(policy, in_force, draft, days)
     took_s = time.perf_counter() - began
     if not len(result.daily) or not (result.n_days > 0).any():
         raise RuntimeError("The back-test has no days with targets that differ.")

@@ -1,7 +1,8 @@
 """The past days under a draft: what the daily series and the ranks would have been with its shares and settings.
 
 Usage is as it was. With other shares, jobs would have run in another order and left other usage: that is not computed.
-Each day is compared with the draft, and with the revision that was in force at its end, as in the daily series.
+All days are compared with the draft, and with the policy in force. On the days since its revision was published, the
+latter are the stored daily series; days before it are those of *Compare with the current policy*.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.core import blobs
+from apps.engine import sweep
 from apps.engine.convergence import actual_share as share_of
-from apps.engine.convergence import is_inside
+from apps.engine.convergence import is_inside, mean_deviation
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import indexes_of
@@ -26,25 +28,30 @@ from apps.series.inputs import PolicyState
 
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]
+I8 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 MOST_DAILY = 100  # entries whose targets change, with values of each day
 _DAYS_AT_ONCE = 10  # of both states in memory
+_LEAST_CHANGE = 1e-9  # of a target: a smaller one is an error of rounding
 
 
 @dataclass(frozen=True, eq=False)
 class BackTest:
-    """Entries (n,) of the draft's tree, in its order, over d days. `was`: by the revision in force on each day.
+    """Entries (n,) of the draft's tree, in its order, over d days. `was`: by the policy in force.
 
     uid: (n, 16). n_days: on which the entry has an actual and a target share in both. The following are over these
     days. days_on, days_on_was: on target. off, off_was: mean distance of the actual share from the target, 0..1; NaN
     without such a day. rank, rank_was: mean rank of a ranked leaf over the days on which it has one in both; NaN
     without one.
 
-    daily: (k,) places of the entries whose targets the draft changes most, at most MOST_DAILY. Of these, (k, d), NaN
-    where unknown: target, target_was, actual, actual_was. on: (d,) ordinals of the days.
+    daily: (k,) places of the entries whose targets the draft changes most, at most MOST_DAILY, in the order of the
+    tree. Of these, (k, d), NaN where unknown: target, target_was, actual, actual_was; and leaf_rank, leaf_rank_was: the
+    mean rank of the leaves below it (of itself, if it is one) that have one in both. on: (d,) ordinals of the days.
+    is_idle: (d,) days on which nothing ran.
     """
 
-    on: npt.NDArray[np.int64]
+    on: I8
+    is_idle: Mask
     uid: npt.NDArray[np.uint8]
     n_days: I4
     days_on: I4
@@ -53,15 +60,29 @@ class BackTest:
     off_was: F8
     rank: F8
     rank_was: F8
-    daily: npt.NDArray[np.int64]
+    daily: I8
     target: F8
     target_was: F8
     actual: F8
     actual_was: F8
+    leaf_rank: F8
+    leaf_rank_was: F8
 
     @property
     def days(self) -> list[date]:
         return [date.fromordinal(day) for day in self.on.tolist()]
+
+    @property
+    def deviation(self) -> tuple[F8, F8]:
+        """(with the draft, with the policy in force): distance from the target on each day, (d,), 0..1, the mean of
+        the `daily` entries weighted by their targets; NaN where none of them is known in both.
+        """
+        counts = np.isfinite(self.actual - self.target + self.actual_was - self.target_was)
+        sides = ((self.actual, self.target), (self.actual_was, self.target_was))
+        known = [[np.where(counts, values, 0.0) for values in side] for side in sides]
+        means = [mean_deviation(actual, target, counts) for actual, target in known]
+        with_draft, in_force = (np.where(is_known, mean, np.nan) for mean, is_known in means)
+        return with_draft, in_force
 
     def pack(self) -> tuple[bytes, str]:
         return blobs.pack({each.name: getattr(self, each.name) for each in fields(self)})
@@ -73,17 +94,19 @@ class BackTest:
 
 
 def back_test(
-    policy: Policy, draft: PolicyState, days: Sequence[Day], *, done: Callable[[int], object] = lambda n_days: None
+    policy: Policy,
+    in_force: PolicyState,
+    draft: PolicyState,
+    days: Sequence[Day],
+    *,
+    done: Callable[[int], object] = lambda n_days: None,
 ) -> BackTest:
     """Compare these consecutive days, oldest first, with a draft. done: is called with the number of finished days.
 
     Raises BadTree, BadParameter and Invalid as `RevisionContext.priorities`.
     """
-    sums = _Sums(draft.tree, len(days))
-    past, drafted = (
-        Builder(policy, days, with_priorities=True),
-        Builder(policy, days, state=draft, with_priorities=True),
-    )
+    sums = _Sums(in_force.tree, draft.tree)
+    past, drafted = (Builder(policy, days, state=state, with_priorities=True) for state in (in_force, draft))
     for first in range(0, len(days), _DAYS_AT_ONCE):
         chunk = days[first : first + _DAYS_AT_ONCE]
         was = [_DayShares.of(built) for built in past.build(chunk)]
@@ -95,15 +118,15 @@ def back_test(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _DayShares:
-    """One day of the entries of one tree. actual, target: fractions among siblings, NaN where unknown; rank: 0 without
-    one.
+    """One day of the entries of one tree. actual, target: fractions among siblings, NaN where unknown; rank: of ranked
+    leaves, 0 without one.
     """
 
-    tree: TreeColumns
     actual: F8
     target: F8
     is_on: Mask
     rank: I4
+    is_idle: bool
 
     @classmethod
     def of(cls, built: BuiltDay) -> _DayShares:
@@ -117,34 +140,36 @@ class _DayShares:
         target = np.where(competes, columns["target"].astype(np.float64), np.nan)
         slack = half_band(np.nan_to_num(target), built.context.settings.tolerance, tree.n_children == 0)
         is_on = is_known & is_inside(np.nan_to_num(actual), np.nan_to_num(target), slack)
-        return cls(tree, actual, target, is_on, np.where(result.is_ranked, result.rank, 0).astype(np.int32))
+        rank = np.where(result.is_ranked, result.rank, 0).astype(np.int32)
+        return cls(actual, target, is_on, rank, is_idle=not built.values.root_used)
 
-    def at(self, places: npt.NDArray[np.int64]) -> _DayShares:
+    def at(self, places: I8) -> _DayShares:
         """The same of the entries at these places, −1 for those that this tree doesn't have."""
         is_here = places >= 0
         return _DayShares(
-            self.tree,
             np.where(is_here, self.actual[places], np.nan),
             np.where(is_here, self.target[places], np.nan),
             is_here & self.is_on[places],
             np.where(is_here, self.rank[places], 0).astype(np.int32),
+            self.is_idle,
         )
 
 
 class _Sums:
     """Sums over days, by entry of the draft."""
 
-    def __init__(self, tree: TreeColumns, n_days: int) -> None:
-        n = len(tree)
-        self._tree = tree
-        self._places: tuple[TreeColumns, npt.NDArray[np.int64]] | None = None
+    def __init__(self, in_force: TreeColumns, draft: TreeColumns) -> None:
+        n = len(draft)
+        self._uid, self._tree = draft.uid, draft.engine_tree()
+        self._places = indexes_of(draft.uid, in_force)
         self._n_days, self._n_ranked = np.zeros(n, np.int32), np.zeros(n, np.int32)
         self._days_on, self._off, self._rank = (np.zeros((2, n)) for _ in range(3))
-        self._changed = np.zeros(n)  # the largest change of a target on one day
-        self._shares: list[tuple[F8, F8, F8, F8]] = []
+        self._is_idle: list[bool] = []
+        self._daily: I8 | None = None  # known from the first day: targets are the same on all days
+        self._shares: list[tuple[F8, ...]] = []
 
     def add(self, was: _DayShares, now: _DayShares) -> None:
-        was = was.at(self._places_in(was.tree))
+        was = was.at(self._places)
         both = np.isfinite(was.actual - was.target + now.actual - now.target)
         ranked = (was.rank > 0) & (now.rank > 0)
         self._n_days += both
@@ -153,23 +178,29 @@ class _Sums:
             self._days_on[side] += both & day.is_on
             self._off[side] += np.where(both, np.abs(day.actual - day.target), 0.0)
             self._rank[side] += np.where(ranked, day.rank, 0)
-        np.fmax(self._changed, np.abs(now.target - was.target), out=self._changed)
-        self._shares.append((now.target, was.target, now.actual, was.actual))
+        self._is_idle.append(was.is_idle)
+        if self._daily is None:
+            self._daily = _changed_most(now.target, was.target)
+        shown = self._daily
+        ranks = self._mean_below(ranked, now.rank, was.rank) if len(shown) else (now.target, was.target)
+        rows = (now.target, was.target, now.actual, was.actual, *ranks)
+        self._shares.append(tuple(values[shown] for values in rows))
 
-    def _places_in(self, tree: TreeColumns) -> npt.NDArray[np.int64]:
-        if self._places is None or self._places[0] is not tree:
-            self._places = tree, indexes_of(self._tree.uid, tree)
-        return self._places[1]
+    def _mean_below(self, ranked: Mask, *ranks: I4) -> list[F8]:
+        """The mean rank of the ranked leaves below each entry; NaN where there are none."""
+        n_below = sweep.sum_up(self._tree, ranked.astype(np.int64))[0]
+        return [
+            sweep.sum_up(self._tree, np.where(ranked, rank, 0).astype(np.int64))[0] / _or_nan(n_below) for rank in ranks
+        ]
 
     def result(self, days: Sequence[Day]) -> BackTest:
-        order = np.lexsort((np.arange(len(self._changed)), -self._changed))
-        daily = np.sort(order[self._changed[order] > _LEAST_CHANGE][:MOST_DAILY])
-        shares = [np.column_stack([day[column][daily] for day in self._shares]) for column in range(4)]
+        shares = [np.column_stack(columns) for columns in zip(*self._shares, strict=True)]
         with np.errstate(invalid="ignore"):
             off, rank = self._off / _or_nan(self._n_days), self._rank / _or_nan(self._n_ranked)
         return BackTest(
             np.array([day.on.toordinal() for day in days], np.int64),
-            self._tree.uid,
+            np.array(self._is_idle, np.bool_),
+            self._uid,
             self._n_days,
             self._days_on[1].astype(np.int32),
             self._days_on[0].astype(np.int32),
@@ -177,13 +208,17 @@ class _Sums:
             off[0],
             rank[1],
             rank[0],
-            daily,
+            np.zeros(0, np.int64) if self._daily is None else self._daily,
             *shares,
         )
 
 
-_LEAST_CHANGE = 1e-9  # of a target: a smaller one is an error of rounding
+def _changed_most(target: F8, target_was: F8) -> I8:
+    """Places of the entries whose targets differ most, an unknown target counted as 0, in their order."""
+    change = np.abs(np.nan_to_num(target) - np.nan_to_num(target_was))
+    order = np.argsort(-change, kind="stable")[:MOST_DAILY]
+    return np.sort(order[change[order] > _LEAST_CHANGE])
 
 
-def _or_nan(n_days: I4) -> F8:
-    return np.where(n_days > 0, n_days, np.nan)
+def _or_nan(n: npt.NDArray[np.integer]) -> F8:
+    return np.where(n > 0, n, np.nan)

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.engine.errors import BadParameter, BadTree
-from apps.policies.changesets.change_sets import outcome_on_head
+from apps.policies.changesets.change_sets import outcome_on_head, settings_of
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.size_guard import ProposedChange
 from apps.policies.selectors import get_change_set
@@ -108,7 +108,7 @@ def run_back_test(run: Run, lease: Lease) -> dict[str, Any]:
         raise Invalid(_("No day has ended since the first shares and the first usage."), code="no_days")
     lease.report(0, len(days))
     try:
-        result = back_test(policy, draft_state(change_set, policy), days, done=lease.report)
+        result = back_test(policy, state_in_force(policy), draft_state(change_set, policy), days, done=lease.report)
     except (BadTree, BadParameter) as error:
         raise Invalid(f"{error.message}.", code="bad_settings") from None
     data, digest = result.pack()
@@ -127,6 +127,11 @@ def run_back_test(run: Run, lease: Lease) -> dict[str, Any]:
         summary = {"change_set": change_set.pk, "n_days": len(days), "n_entries": len(result.uid)}
         lease.finish(summary, lease.clock())
     return summary
+
+
+def state_in_force(policy: Policy) -> PolicyState:
+    """The head: its tree, settings and corrections."""
+    return PolicyState.of_revision(policy, policy.head_number, settings_of(policy, policy.head_number))
 
 
 def draft_state(change_set: ChangeSet, policy: Policy) -> PolicyState:

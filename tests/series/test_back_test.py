@@ -11,14 +11,13 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.runs.services import work_due_runs
 from apps.series.back_test import BackTest, back_test
+from apps.series.back_test_runs import state_in_force
 from apps.series.builder import Builder
-from apps.series.convergence.query import ShareMethod, actual_share
 from apps.series.daily_series import Day, days_of, site_zone
 from apps.series.inputs import PolicyState
 from apps.series.stored_series import load_series
@@ -54,15 +53,9 @@ def _days() -> list[Day]:
     return days_of(TODAY - N_DAYS * DAY, TODAY - DAY, site_zone())
 
 
-def _head(site: Site) -> PolicyState:
-    return PolicyState.of_revision(
-        site.policy, site.policy.head_number, settings_of(site.policy, site.policy.head_number)
-    )
-
-
 def _draft(site: Site, **shares: float) -> PolicyState:
     """The head with other shares of entries by name."""
-    head = _head(site)
+    head = state_in_force(site.policy)
     values = head.tree.shares.copy()
     for name, amount in shares.items():
         values[list(head.tree.name).index(name)] = amount
@@ -70,7 +63,7 @@ def _draft(site: Site, **shares: float) -> PolicyState:
 
 
 def _tested(site: Site, **shares: float) -> BackTest:
-    return back_test(site.policy, _draft(site, **shares), _days())
+    return back_test(site.policy, state_in_force(site.policy), _draft(site, **shares), _days())
 
 
 def test_the_revisions_in_force_give_the_stored_series(past: Site) -> None:
@@ -92,35 +85,23 @@ def test_the_revisions_in_force_give_the_stored_series(past: Site) -> None:
             "n_active",
         ):
             assert day.values.columns[name].tolist() == getattr(stored, name)[:, at].tolist(), (name, at)
-    result = _tested(past, physics=30)
-    rows = result.daily.tolist()
-    np.testing.assert_array_equal(result.target_was, np.where(stored.competes, stored.target, np.nan)[rows])
-    np.testing.assert_array_equal(result.actual_was, actual_share(stored, ShareMethod())[rows])
 
 
-def test_without_a_change_only_days_of_other_revisions_differ(past: Site) -> None:
-    result, tree = _tested(past), load_tree(past.policy)
-    assert [tree.path(i) for i in result.daily.tolist()] == ["/biology", "/physics"]
-    differs = result.target != result.target_was
-    assert differs.any(axis=0).tolist() == [False, False, True, True, False, False]  # the two days of the second one
-    np.testing.assert_array_equal(result.actual, result.actual_was)
-
-
-def test_a_state_compared_with_itself_differs_nowhere(past: Site) -> None:
-    last = _days()[-2:]
-    result = back_test(past.policy, replace(_head(past), number=0), last)
-    assert len(result.daily) == 0
-    np.testing.assert_array_equal(result.rank, result.rank_was)
-    np.testing.assert_array_equal(result.off, result.off_was)
-    np.testing.assert_array_equal(result.days_on, result.days_on_was)
-    assert result.n_days[1:].tolist() == [2] * (len(result.uid) - 1)
+def test_a_draft_without_a_change_differs_nowhere(past: Site) -> None:
+    """Not on the days of earlier revisions either: a draft is compared with the policy in force."""
+    result = _tested(past)
+    assert result.daily.tolist() == []
+    for name in ("rank", "off", "days_on"):
+        np.testing.assert_array_equal(getattr(result, name), getattr(result, f"{name}_was"))
+    assert result.n_days[1:].tolist() == [N_DAYS] * (len(result.uid) - 1)
+    assert not result.is_idle.any()
 
 
 def test_another_share_changes_the_targets_of_its_group_alone(past: Site) -> None:
     result, tree = _tested(past, physics=400), load_tree(past.policy)
     assert [tree.path(i) for i in result.daily.tolist()] == ["/biology", "/physics"]
     assert result.target[1].tolist() == pytest.approx([400 / 440] * N_DAYS)
-    assert result.target_was[1].tolist() == pytest.approx([0.6, 0.6, 0.8, 0.8, 0.6, 0.6])
+    assert result.target_was[1].tolist() == pytest.approx([0.6] * N_DAYS)
     alice, carol = (tree.index_of_path(path) for path in ("/physics/alice", "/biology/carol"))
     assert result.rank[alice] <= result.rank_was[alice]
     assert result.rank[carol] >= result.rank_was[carol]
@@ -132,7 +113,7 @@ def test_means_are_those_of_the_single_days(past: Site) -> None:
     at = result.daily.tolist().index(physics)
     assert result.off[physics] == pytest.approx(np.abs(result.actual[at] - result.target[at]).mean())
     assert result.off_was[physics] == pytest.approx(np.abs(result.actual_was[at] - result.target_was[at]).mean())
-    single = [back_test(past.policy, _draft(past, physics=400), [day]) for day in _days()]
+    single = [back_test(past.policy, state_in_force(past.policy), _draft(past, physics=400), [day]) for day in _days()]
     alice = tree.index_of_path("/physics/alice")
     assert result.rank[alice] == pytest.approx(np.mean([day.rank[alice] for day in single]))
     assert result.days_on[physics] == sum(int(day.days_on[physics]) for day in single)
@@ -141,10 +122,11 @@ def test_means_are_those_of_the_single_days(past: Site) -> None:
 def test_entries_that_only_one_of_the_trees_has_are_left_out(past: Site) -> None:
     smaller = children(physics={"": 60, "alice": 1, "zoe": 1}, biology={"": 40, "carol": 3, "dan": 1})
     head = load_tree(past.policy)
+    in_force = state_in_force(past.policy)
     past.publish(smaller, WINDOW, at=AS_OF)
-    draft = _head(past)
+    draft = state_in_force(past.policy)
     past.policy.head_number -= 1
-    result = back_test(past.policy, draft, _days())
+    result = back_test(past.policy, in_force, draft, _days())
     zoe = draft.tree.index_of_path("/physics/zoe")
     assert head.index_of_path("/physics/zoe") is None
     assert result.n_days[zoe] == 0
@@ -184,7 +166,8 @@ def test_it_is_asked_for_computed_in_a_run_and_read_by_rest(past: Site, root: Ca
     assert (run.state, run.progress_done) == ("succeeded", 7)
     answer = root.get(f"{path}/back-test").json()
     assert (answer["state"], answer["n_ranked"], len(answer["days"])) == ("ready", 4, 7)
-    expected = back_test(past.policy, _draft(past, physics=400), days_of(TODAY - 7 * DAY, TODAY - DAY, site_zone()))
+    days = days_of(TODAY - 7 * DAY, TODAY - DAY, site_zone())
+    expected = back_test(past.policy, state_in_force(past.policy), _draft(past, physics=400), days)
     physics = load_tree(past.policy).index_of_path("/physics")
     entry = next(each for each in answer["entries"] if each["path"] == "/physics")
     assert (entry["n_days"], entry["days_on"], entry["days_on_was"]) == (

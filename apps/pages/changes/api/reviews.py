@@ -67,28 +67,34 @@ class AheadSerializer(serializers.Serializer[Any]):
     leaves = LeafEffectSerializer(many=True, help_text="The 1,000 leaves that move furthest")
 
 
+_IN_FORCE = "The same by the policy in force"
 TargetDaysSerializer = record_serializer(
     TargetDays,
     component="TargetDays",
-    only="uid path off off_was n_days days_on days_on_was",
+    only="entry path off off_was n_days days_on days_on_was target target_was actual actual_was"
+    " mean_rank mean_rank_was",
+    renamed={"entry": "uid"},
     texts={
         "off": "Mean distance of the actual share from the target, in points",
-        "off_was": "The same by the revisions in force",
+        "off_was": _IN_FORCE,
         "n_days": "Days with an actual share",
         "days_on": "Of these, on target",
-        "days_on_was": "The same by the revisions in force",
+        "days_on_was": _IN_FORCE,
+        "target": "By day, as all that follow; null where unknown",
+        "mean_rank": "Of the leaves below the entry, or of the leaf itself",
     },
 )
 MovedLeafSerializer = record_serializer(
     MovedLeaf,
     component="MovedLeaf",
-    only="uid path rank rank_was",
-    texts={"rank": "Mean rank of these days", "rank_was": "The same by the revisions in force"},
+    only="entry path rank rank_was",
+    renamed={"entry": "uid"},
+    texts={"rank": "Mean rank of these days", "rank_was": _IN_FORCE},
 )
 
 
 class BackTestSerializer(serializers.Serializer[Any]):
-    """Past days with the change, beside the revisions in force on them. Usage is as it was."""
+    """Past days with the change, beside the policy in force. Usage is as it was."""
 
     state = serializers.ChoiceField(
         ("ready", "stale", "asked", "failed", "absent", "no_days", "hidden", "decided"),
@@ -96,8 +102,13 @@ class BackTestSerializer(serializers.Serializer[Any]):
     )
     problem = serializers.CharField()
     computed_at = UtcTimeField(allow_null=True)
-    head_revision = serializers.IntegerField(allow_null=True)
+    head_revision = serializers.IntegerField(allow_null=True, help_text="The policy in force")
     days = serializers.ListField(child=serializers.DateField())
+    deviation = serializers.ListField(
+        child=serializers.FloatField(allow_null=True),
+        help_text="By day: mean distance of `entries` from their targets, weighted by these, in points",
+    )
+    deviation_was = serializers.ListField(child=serializers.FloatField(allow_null=True), help_text=_IN_FORCE)
     n_ranked = serializers.IntegerField(help_text="Leaves with a rank on one of the days")
     entries = TargetDaysSerializer(many=True, help_text="The 100 entries whose targets change most")
     leaves = MovedLeafSerializer(many=True, help_text="The 1,000 leaves whose mean rank moves furthest")
@@ -178,6 +189,8 @@ class ChangeSetBackTestView(APIView):
                     "computed_at": None if tested.result is None else tested.stored.computed_at,
                     "head_revision": tested.stored.head_number or None if tested.result is not None else None,
                     "days": days,
+                    "deviation": tested.deviation[0],
+                    "deviation_was": tested.deviation[1],
                     "n_ranked": tested.n_ranked,
                     "entries": tested.targets,
                     "leaves": tested.furthest(MOST_LEAVES),

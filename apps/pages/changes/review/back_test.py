@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import nan
 from typing import Any
 from uuid import UUID
 
@@ -15,30 +16,40 @@ from django.utils.translation import ngettext
 from apps.pages.changes.review.reviewed_change import ReviewPage
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import indexes_of
-from apps.priorities.sentences.numbers import ChangedShares, change_shares, count, number
-from apps.series.back_test import BackTest
+from apps.priorities.sentences.numbers import UNKNOWN, change_shares, count, number, points, points_phrase
+from apps.series.back_test import F8, I8, BackTest
 from apps.series.back_test_runs import DAYS, DEFAULT_DAYS, StoredBackTest, get_back_test
-from apps.web.svg.two_targets import draw_two_targets
+from apps.web.svg.under_draft import draw_deviation, draw_ranks, draw_share
 
-SHOWN = 10
+SHOWN, MOST = 8, 200  # rows of a list, and of one that is shown whole
 _DECIMALS = 1  # of mean ranks and distances
+
+
+Daily = tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TargetDays:
-    """An entry whose target the draft changes. target: on the last day. off, off_was: mean distance in points."""
+    """An entry whose target the draft changes; `was`: by the policy in force. off, off_was: mean distance in points.
+
+    By day, None where unknown: target, actual, 0..1; mean_rank, of the leaves below it (of itself, if it is one).
+    """
 
     uid: UUID
     path: str
     name: str
     above: str
-    target: ChangedShares
     off: float | None
     off_was: float | None
     n_days: int
     days_on: int
     days_on_was: int
-    picture: SafeString
+    target: Daily
+    target_was: Daily
+    actual: Daily
+    actual_was: Daily
+    mean_rank: Daily
+    mean_rank_was: Daily
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,35 +86,50 @@ class BackTestOfReview:
         result = None if self.is_hidden else self.stored.result
         return result if result is not None and (self._places(result) >= 0).any() else None
 
-    def _places(self, result: BackTest) -> Any:
+    def _places(self, result: BackTest) -> I8:
         return indexes_of(result.uid, self.tree)
 
     @cached_property
     def targets(self) -> list[TargetDays]:
-        """Entries whose targets the draft changes, the largest change of the last day first."""
+        """Entries whose targets the draft changes, the largest change first."""
         result = self.result
         if result is None:
             return []
         at = self._places(result)
         rows = [row for row, place in enumerate(result.daily.tolist()) if at[place] >= 0]
-        change = np.nan_to_num(np.abs(result.target[:, -1] - result.target_was[:, -1]))
+        change = np.abs(np.nan_to_num(result.target[:, -1]) - np.nan_to_num(result.target_was[:, -1]))
         rows.sort(key=lambda row: (-change[row], row))
         return [self._target(result, row, int(at[result.daily[row]])) for row in rows]
 
     def _target(self, result: BackTest, row: int, i: int) -> TargetDays:
         entry = int(result.daily[row])
         off, off_was = (_or_none(side[entry] * 100) for side in (result.off, result.off_was))
+        daily = (
+            result.target,
+            result.target_was,
+            result.actual,
+            result.actual_was,
+            result.leaf_rank,
+            result.leaf_rank_was,
+        )
         return TargetDays(
             self.tree.uuid(i),
             *self._names(i),
-            change_shares(_or_none(result.target_was[row, -1]), _or_none(result.target[row, -1])),
             off,
             off_was,
             int(result.n_days[entry]),
             int(result.days_on[entry]),
             int(result.days_on_was[entry]),
-            draw_two_targets(*(side[row].tolist() for side in (result.actual, result.target, result.target_was))),
+            *(_daily(side[row]) for side in daily),
         )
+
+    @cached_property
+    def deviation(self) -> tuple[Daily, Daily]:
+        """(with the draft, in force): mean distance of these entries from their targets by day, in points."""
+        if self.result is None:
+            return (), ()
+        with_draft, in_force = self.result.deviation
+        return _daily(with_draft * 100), _daily(in_force * 100)
 
     def _names(self, i: int) -> tuple[str, str, str]:
         """Path, name, and the path above."""
@@ -111,40 +137,76 @@ class BackTestOfReview:
         return path, self.tree.name[i], path.rpartition("/")[0] or "/"
 
     @cached_property
-    def moved(self) -> list[MovedLeaf]:
-        """Leaves whose mean rank differs as it is shown, those that gain most first."""
+    def _moves(self) -> tuple[I8, F8, F8]:
+        """(indices in the tree, ranks, ranks in force) of leaves whose mean rank differs as it is
+        shown, those that gain most first.
+        """
         result = self.result
         if result is None:
-            return []
+            return np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
         at = self._places(result)
         rank, rank_was = (np.round(side, _DECIMALS) for side in (result.rank, result.rank_was))
         places = np.flatnonzero(np.isfinite(rank - rank_was) & (rank != rank_was) & (at >= 0))
         places = places[np.argsort(rank[places] - rank_was[places], kind="stable")]
-        return [
-            MovedLeaf(self.tree.uuid(i), *self._names(i), float(rank[place]), float(rank_was[place]))
-            for place, i in zip(places.tolist(), at[places].tolist(), strict=True)
-        ]
+        return at[places], rank[places], rank_was[places]
+
+    @property
+    def n_gained(self) -> int:
+        _at, rank, rank_was = self._moves
+        return int((rank < rank_was).sum())
+
+    @property
+    def n_lost(self) -> int:
+        return len(self._moves[0]) - self.n_gained
+
+    def gained(self, most: int) -> list[MovedLeaf]:
+        """Those that gain most, first."""
+        return self._leaves(np.arange(min(self.n_gained, most)))
+
+    def lost(self, most: int) -> list[MovedLeaf]:
+        """Those that lose most, first."""
+        n = len(self._moves[0])
+        return self._leaves(np.arange(n - 1, n - 1 - min(self.n_lost, most), -1))
 
     def furthest(self, most: int) -> list[MovedLeaf]:
-        return sorted(self.moved, key=lambda leaf: -abs(leaf.places))[:most]
+        """Those that gain or lose most, first."""
+        _at, rank, rank_was = self._moves
+        return self._leaves(np.argsort(-np.abs(rank - rank_was), kind="stable")[:most])
 
-    @property
-    def gained(self) -> list[MovedLeaf]:
-        return [leaf for leaf in self.moved if leaf.places > 0]
-
-    @property
-    def lost(self) -> list[MovedLeaf]:
-        """Those that lose most first."""
-        return [leaf for leaf in reversed(self.moved) if leaf.places < 0]
+    def _leaves(self, rows: I8) -> list[MovedLeaf]:
+        at, rank, rank_was = (column[rows].tolist() for column in self._moves)
+        return [
+            MovedLeaf(self.tree.uuid(i), *self._names(i), now, was)
+            for i, now, was in zip(at, rank, rank_was, strict=True)
+        ]
 
     @property
     def n_ranked(self) -> int:
         return 0 if self.result is None else int(np.isfinite(self.result.rank).sum())
 
     @property
-    def sentence(self) -> str:
-        """How many users would have had a better or a worse mean rank."""
-        n_better, n_worse = len(self.gained), len(self.lost)
+    def sentences(self) -> list[str]:
+        """How far from their targets these entries would have been, and how many users would have had another rank."""
+        return [each for each in (self._deviation_sentence, self._rank_sentence) if each]
+
+    @property
+    def _deviation_sentence(self) -> str:
+        means = [[day for day in side if day is not None] for side in self.deviation]
+        if not all(means):
+            return ""
+        with_draft, in_force = (sum(side) / len(side) / 100 for side in means)
+        if points(with_draft) == points(in_force):
+            return _("On average %(n)s from the targets a day, with the draft as without it.") % {
+                "n": points_phrase(with_draft)
+            }
+        return _("On average %(n)s from the targets a day, instead of %(was)s.") % {
+            "n": points_phrase(with_draft),
+            "was": points(in_force),
+        }
+
+    @property
+    def _rank_sentence(self) -> str:
+        n_better, n_worse = self.n_gained, self.n_lost
         if not n_better and not n_worse:
             return _("No user would have had another mean rank.")
         better = ngettext(
@@ -166,28 +228,41 @@ def back_test_of(page: ReviewPage) -> BackTestOfReview:
 def back_test_context(page: ReviewPage, *, show_all: bool) -> dict[str, Any]:
     """For the tab of the review."""
     tested = back_test_of(page)
-    most = None if show_all else SHOWN
+    most = MOST if show_all else SHOWN
     result = tested.result
-    n_days = len(result.on) if result is not None else DEFAULT_DAYS
+    targets = tested.targets if result is not None else []
     return {
         "tested": tested,
-        "n_days": n_days,
+        "n_days": DEFAULT_DAYS if result is None else len(result.on),
         "day_choices": DAYS,
-        "through_on": result.days[-1] if result is not None else None,
-        "target_rows": [_target_row(each) for each in tested.targets[:most]],
-        "n_more_targets": max(0, len(tested.targets) - SHOWN) if most else 0,
-        "gained": [_leaf_row(each) for each in tested.gained[:SHOWN]],
-        "lost": [_leaf_row(each) for each in tested.lost[:SHOWN]],
-        "n_more_gained": max(0, len(tested.gained) - SHOWN),
-        "n_more_lost": max(0, len(tested.lost) - SHOWN),
+        "chosen_days": DEFAULT_DAYS if result is None else next(each for each in DAYS if each >= len(result.on)),
+        "through_on": None if result is None else result.days[-1],
+        "n_idle": 0 if result is None else int(result.is_idle.sum()),
+        "picture": _picture(result) if result is not None and targets else "",
+        "day_rows": list(zip(result.days, *map(_texts, tested.deviation), strict=True)) if result and targets else [],
+        "target_rows": [_target_row(each) for each in targets[:most]],
+        "n_more_targets": max(0, len(targets) - most),
+        "gained": [_leaf_row(each) for each in tested.gained(most)],
+        "lost": [_leaf_row(each) for each in tested.lost(most)],
+        "n_more_gained": max(0, tested.n_gained - most),
+        "n_more_lost": max(0, tested.n_lost - most),
     }
+
+
+def _picture(result: BackTest) -> SafeString:
+    return draw_deviation(result.days, *(side.tolist() for side in result.deviation))
 
 
 def _target_row(each: TargetDays) -> dict[str, Any]:
     return {
         "each": each,
-        "off": "\u2013" if each.off is None else number(each.off, _DECIMALS),
-        "off_was": "\u2013" if each.off_was is None else number(each.off_was, _DECIMALS),
+        "target": change_shares(each.target_was[-1], each.target[-1]),
+        "share_picture": draw_share(*map(_floats, (each.actual, each.target, each.target_was))),
+        "rank_picture": draw_ranks(*map(_floats, (each.mean_rank, each.mean_rank_was))),
+        "rank": _text(_mean(each.mean_rank)),
+        "rank_was": _text(_mean(each.mean_rank_was)),
+        "off": _text(each.off),
+        "off_was": _text(each.off_was),
     }
 
 
@@ -204,3 +279,24 @@ def _leaf_row(leaf: MovedLeaf) -> dict[str, Any]:
 
 def _or_none(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
+
+
+def _daily(values: F8) -> Daily:
+    return tuple(_or_none(value) for value in values.tolist())
+
+
+def _floats(values: Daily) -> list[float]:
+    return [nan if value is None else value for value in values]
+
+
+def _mean(values: Daily) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _texts(values: Daily) -> list[str]:
+    return [_text(value) for value in values]
+
+
+def _text(value: float | None) -> str:
+    return UNKNOWN if value is None else number(value, _DECIMALS)
