@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.policies.models import Policy
+from apps.policies.models import ChangeSet, Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.runs.services import work_due_runs
 from apps.series.back_test import BackTest, back_test
-from apps.series.back_test_runs import state_in_force
+from apps.series.back_test_runs import draft_state, state_in_force
 from apps.series.builder import Builder
 from apps.series.daily_series import Day, days_of, site_zone
 from apps.series.inputs import PolicyState
@@ -242,5 +243,109 @@ def test_the_tab_of_the_review_says_who_gains(past: Site, root: Caller, client: 
     _finish_runs()
     page = client.get(f"/changes/{number}/back-test/").content.decode()
     assert "The last 7 days under this draft" in page
-    assert "two-targets" in page
-    assert "Usage is as it was." in page
+    assert "under-draft" in page
+    assert "Usage is as it was" in page
+
+
+OTHER = {
+    "shares": [{"op": "set_shares", "entry": "/physics", "shares": 7}],
+    "tree": [
+        {"op": "add", "parent": "/physics", "name": "zoe", "kind": "user", "shares": 2},
+        {"op": "move", "entry": "/physics/bob", "parent": "/biology"},
+        {"op": "archive", "entry": "/biology/dan"},
+    ],
+    "window": [{"op": "set_policy", "settings": {"window": {"length_s": None, "aging": "none"}}}],
+    "algorithm": [{"op": "set_policy", "settings": {"algorithm": {"name": "slurm-fair-tree"}}}],
+    "correction": [
+        {
+            "op": "adjust_usage",
+            "entry": "/physics",
+            "resource": "cpu_s",
+            "amount_s": -7200.0,
+            "at": (AS_OF - 3 * DAY).isoformat(),
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("operations", OTHER.values(), ids=OTHER)
+def test_days_under_a_draft_are_those_of_the_policy_in_force_once_it_is_published(
+    past: Site, root: Caller, operations: list[dict[str, Any]]
+) -> None:
+    number = draft(root, *operations, base=past.policy.head_number).json()["id"]
+    change_set = ChangeSet.objects.get(pk=number)
+    drafted = draft_state(change_set, past.policy)
+    under_draft = list(Builder(past.policy, _days(), state=drafted, with_priorities=True).build(_days()))
+    result = back_test(past.policy, state_in_force(past.policy), drafted, _days())
+    assert root.post(f"{PATH}/{number}/publish", {"reason": "So be it."}).status_code == 200
+    past.policy.refresh_from_db()
+    in_force = state_in_force(past.policy)
+    published = Builder(past.policy, _days(), state=in_force, with_priorities=True).build(_days())
+    for day, after in zip(under_draft, published, strict=True):
+        for name, values in day.values.columns.items():
+            np.testing.assert_array_equal(values, after.values.columns[name])
+        assert day.priorities is not None
+        assert after.priorities is not None
+        np.testing.assert_array_equal(day.priorities.rank, after.priorities.rank)
+    assert result.uid.tobytes() == in_force.tree.uid.tobytes()
+
+
+def test_ranks_of_a_group_are_the_mean_of_its_leaves(past: Site) -> None:
+    result, tree = _tested(past, physics=400), load_tree(past.policy)
+    row = result.daily.tolist().index(tree.index_of_path("/physics"))
+    leaves = [tree.index_of_path(path) for path in ("/physics/alice", "/physics/bob")]
+    assert result.leaf_rank[row].mean() == pytest.approx(np.mean([result.rank[leaf] for leaf in leaves]))
+    assert result.leaf_rank_was[row].mean() == pytest.approx(np.mean([result.rank_was[leaf] for leaf in leaves]))
+
+
+def test_the_deviation_of_a_day_is_weighted_by_targets(past: Site) -> None:
+    result = _tested(past, physics=400)
+    with_draft, in_force = result.deviation
+    for at in range(N_DAYS):
+        for deviation, target, actual in (
+            (with_draft, result.target, result.actual),
+            (in_force, result.target_was, result.actual_was),
+        ):
+            expected = np.average(np.abs(actual[:, at] - target[:, at]), weights=target[:, at])
+            assert deviation[at] == pytest.approx(expected)
+
+
+def test_days_without_usage_are_counted(make_site: Callable[..., Site]) -> None:
+    made = make_site(at=AS_OF - 9 * DAY)
+    made.publish(PROJECTS, {"window": {"length_s": 86_400, "aging": "none"}}, at=AS_OF - 8 * DAY)
+    made.map(at=AS_OF - 8 * DAY)
+    made.job("alice", "physics", 4, ago_h=24 * 5)
+    made.job("alice", "physics", 4, ago_h=24)
+    result = _tested(made, physics=400)
+    assert result.is_idle.tolist() == [True, True, False, True, True, True, False][-N_DAYS:]
+    assert np.isnan(result.actual[:, 3]).all()  # the window has no usage on that day either
+    assert np.isnan(result.deviation[0][3])
+
+
+def test_daily_values_are_read_by_rest(past: Site, root: Caller) -> None:
+    path = _drafted(past, root)
+    root.post(f"{path}/back-test", {"days": 7})
+    _finish_runs()
+    answer = root.get(f"{path}/back-test").json()
+    assert [len(answer[name]) for name in ("days", "deviation", "deviation_was")] == [7] * 3
+    assert [entry["path"] for entry in answer["entries"]] == ["/biology", "/physics"]
+    for entry in answer["entries"]:
+        for name in ("target", "target_was", "actual", "actual_was", "mean_rank", "mean_rank_was"):
+            assert len(entry[name]) == 7
+    physics = answer["entries"][1]
+    assert physics["target"] == pytest.approx([400 / 440] * 7)
+    assert physics["actual"][0] is None  # nobody had used anything by then
+    assert answer["deviation"][0] is None
+
+
+def test_a_draft_that_no_longer_applies_says_so(past: Site, root: Caller, client: Client) -> None:
+    path = _drafted(past, root)
+    past.publish(MORE_PHYSICS, WINDOW, at=AS_OF)
+    root.post(f"{path}/back-test", {"days": 7})
+    _finish_runs()
+    answer = root.get(f"{path}/back-test").json()
+    assert (answer["state"], answer["entries"]) == ("failed", [])
+    assert "physics" in answer["problem"]
+    client.force_login(User.objects.get(username="root"))
+    page = client.get(f"/changes/{path.rpartition('/')[2]}/back-test/").content.decode()
+    assert "The days could not be computed." in page
