@@ -39,6 +39,8 @@ def test_a_selection_is_in_the_address_and_undone_by_back(grid: Grid, visit: Ope
     window.sign_in()
     page = window.go(DECAY)
     drawn(page)
+    expect(page.locator(f"{FIGURE} th")).to_have_count(0)  # a closed table is not in the page
+    page.click(f"{FIGURE} .fig-more summary")
     page.click(f"{FIGURE} [data-choice='function-pbs']")
     drawn(page, "?function=slurm&function=gridengine&function=lsf&function=pbs")
     assert "function=pbs" in page.url

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
+from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Any
 
 from django.http import QueryDict
@@ -16,14 +18,26 @@ from django.utils.translation import ngettext
 
 from apps.usage.quality.coverage import Coverage, Day, SourceDays
 from apps.web.figures import axes
-from apps.web.figures.figure import Column, Control, EndLabel, Figure, Size, Swatch, Table, period_choices, read_days
+from apps.web.figures.figure import (
+    Column,
+    Control,
+    EndLabel,
+    Figure,
+    Size,
+    Swatch,
+    Table,
+    Trace,
+    period_choices,
+    read_days,
+)
+from apps.web.figures.traces import NO_HOVER
 
 DAYS = "coverage_days"  # query parameter of the page
 PERIODS_DAYS = (60, 28, 180)
 MOST_ROWS = 25  # sources in the picture; table and CSV have all
-_DAY_MS = 86_400_000
 _WIDTH, _HEIGHT = 0.84, 0.72  # of a cell, in days and rows
 _NAME = 14
+_NONE = "rgba(0,0,0,0)"
 _WITH_GAPS = (Coverage.HOLE, Coverage.PART)
 
 
@@ -63,45 +77,49 @@ def _row(drawn: Sequence[SourceDays], at: int) -> int:
     return len(drawn) - 1 - at
 
 
-def _cells(drawn: Sequence[SourceDays]) -> list[dict[str, Any]]:
-    """Draw cells as bars, because plotly.js draws heat maps as images, which the page's content policy blocks.
-    Invisible lines above them carry the hover texts.
+def _cells(drawn: Sequence[SourceDays]) -> list[Trace]:
+    """Draw days of one state as one area, so that thousands of days are a few elements: runs of equal days, then the
+    gaps between days over them. Invisible lines carry the hover texts.
     """
-    boxes: list[tuple[str, float, float, str]] = []
+    areas: dict[str, Trace] = {}
+    outlines = _area(fillcolor=_NONE, line={"width": 1.5, "color": "$bad"})
     for at, source in enumerate(drawn):
-        for day in source.days:
-            boxes += [(axes.moment(day.on), *box) for box in _boxes(day, _row(drawn, at))]
-    no_outline = "rgba(0,0,0,0)"
-    cells: dict[str, Any] = {
-        "type": "bar",
-        "x": [x for x, *_rest in boxes],
-        "base": [low for _x, low, _high, _color in boxes],
-        "y": [high for _x, _low, high, _color in boxes],
-        "width": _WIDTH * _DAY_MS,
-        "hoverinfo": "skip",
-        "marker": {
-            "color": [no_outline if color == "$bad" else color for *_box, color in boxes],
-            "line": {
-                "width": [1.5 if color == "$bad" else 0 for *_box, color in boxes],
-                "color": [color if color == "$bad" else no_outline for *_box, color in boxes],
-            },
-        },
-    }
-    return [cells, *(_hover_line(source, _row(drawn, at)) for at, source in enumerate(drawn))]
+        for state, run in groupby(source.days, key=attrgetter("state")):
+            days = list(run)
+            if state is Coverage.HOLE:
+                for day in days:
+                    _add_box(outlines, day, day, _row(drawn, at) - _HEIGHT / 2, _HEIGHT)
+            for low, height, color in _boxes(state, _row(drawn, at)):
+                area = areas.setdefault(color, _area(fillcolor=color, line={"width": 0}))
+                _add_box(area, days[0], days[-1], low, height)
+    gaps = _area(fillcolor="$surface", line={"width": 0})
+    for before, after in pairwise(drawn[0].days):
+        begins, ends = _instant(before.on, _WIDTH / 2), _instant(after.on, -_WIDTH / 2)
+        gaps["x"] += [begins, begins, ends, ends, begins, None]
+        gaps["y"] += [-0.5, len(drawn) - 0.5, len(drawn) - 0.5, -0.5, -0.5, None]
+    over = [area for area in (areas.pop("$line-strong", None), outlines) if area and area["x"]]
+    return [*areas.values(), gaps, *over, *(_hover_line(source, _row(drawn, at)) for at, source in enumerate(drawn))]
 
 
-def _boxes(day: Day, row: int) -> list[tuple[float, float, str]]:
-    """Return (base, height, colour): a half box for an incomplete day, a thin line if nothing is due."""
+def _area(**pen: Any) -> Trace:
+    return {"type": "scatter", "mode": "lines", "fill": "toself", "x": [], "y": [], **pen, **NO_HOVER}
+
+
+def _add_box(area: Trace, first: Day, last: Day, low: float, height: float) -> None:
+    begins, ends = _instant(first.on, -_WIDTH / 2), _instant(last.on, _WIDTH / 2)
+    area["x"] += [begins, begins, ends, ends, begins, None]
+    area["y"] += [low, low + height, low + height, low, low, None]
+
+
+def _boxes(state: Coverage, row: int) -> list[tuple[float, float, str]]:
+    """Return (base, height, colour): a half box for incomplete days, a thin line if nothing is due."""
     low = row - _HEIGHT / 2
-    match day.state:
-        case Coverage.FULL:
-            return [(low, _HEIGHT, "$level-mark")]
-        case Coverage.PART:
-            return [(low, _HEIGHT / 2, "$warn-mark"), (row, _HEIGHT / 2, "$surface-3")]
-        case Coverage.HOLE:
-            return [(low, _HEIGHT, "$bad")]
-        case Coverage.OFF:
-            return [(row - 0.03, 0.06, "$line-strong")]
+    return {
+        Coverage.FULL: [(low, _HEIGHT, "$level-mark")],
+        Coverage.PART: [(low, _HEIGHT / 2, "$warn-mark"), (row, _HEIGHT / 2, "$surface-3")],
+        Coverage.HOLE: [],
+        Coverage.OFF: [(row - 0.03, 0.06, "$line-strong")],
+    }[state]
 
 
 def _hover_line(source: SourceDays, row: int) -> dict[str, Any]:
@@ -134,12 +152,10 @@ def _layout(drawn: Sequence[SourceDays]) -> dict[str, Any]:
     days = [day.on for day in drawn[0].days] if drawn else []
     x: dict[str, Any] = {"range": [0, 1]}
     if days:
-        half_s = _DAY_MS / 2000
-        edges = [_instant(days[0], -half_s), _instant(days[-1], half_s)]
+        edges = [_instant(days[0], -0.5), _instant(days[-1], 0.5)]
         x = axes.day_axis(days[0], days[-1]) | {"range": edges, "showspikes": False}
     return {
         "margin": axes.margin(96, 96, 4, 24),
-        "barmode": "overlay",
         "xaxis": x,
         "yaxis": {
             "range": [-0.5, n - 0.5],
@@ -150,8 +166,8 @@ def _layout(drawn: Sequence[SourceDays]) -> dict[str, Any]:
     }
 
 
-def _instant(day: date, seconds: float) -> str:
-    return axes.moment(datetime.combine(day, time()) + timedelta(seconds=seconds))
+def _instant(day: date, days: float) -> str:
+    return axes.moment(datetime.combine(day, time()) + timedelta(days=days))
 
 
 def _short(name: str) -> str:

@@ -29,6 +29,9 @@ export class Frame {
     this.served = location.search;  // what the controls of the page were made for
     this.chosen = null;  // the stretch of x that somebody zoomed to
     this.laidOut = "";  // the stretch of x for which labels and y were laid out last
+    this.more = element.querySelector(".fig-more");
+    this.served = this.takeTable();
+    this.more?.addEventListener("toggle", () => this.writeTable());
     this.plot.tabIndex = 0;  // before it is drawn, so that Tab doesn't pass it by
     element.addEventListener("click", (event) => this.clicked(event));
     for (const kind of ["input", "change", "submit"]) element.addEventListener(kind, (event) => slide(this, event));
@@ -78,6 +81,7 @@ export class Frame {
     say.textContent = answer.sentence;
     say.hidden = answer.empty === answer.sentence;  // it is in the picture's place
     this.plot.setAttribute("aria-label", answer.sentence);
+    element.toggleAttribute("data-bare", !answer.table.rows.length);
     const csv = element.querySelector("[data-figure-csv]");
     if (csv) {
       const [path, query] = this.source.split("?");
@@ -88,8 +92,22 @@ export class Frame {
     this.writeTable();
   }
 
+  /** What the server wrote for browsers without scripts. */
+  takeTable() {
+    const unread = this.more?.querySelector("noscript"), html = unread?.innerHTML ?? "";
+    unread?.remove();
+    return html;
+  }
+
+  /** A closed table has no rows: they are as many nodes as all the rest of a page. */
   writeTable() {
-    writeTable(this.element.querySelector(".fig-table table"), this.answer.table);
+    const place = this.more?.querySelector(".fig-table");
+    if (!place) return;
+    const hadFocus = place.contains(document.activeElement);
+    if (!this.more.open) place.replaceChildren();
+    else if (this.answer) place.replaceChildren(tableOf(this.answer.table));
+    else place.innerHTML = this.served;
+    if (hadFocus) place.querySelector("a")?.focus();
   }
 
   async draw() {
@@ -262,8 +280,7 @@ export class Frame {
   fail() {
     this.element.dataset.state = "error";
     this.message(this.words.failed, retryButton(this.words.retry, () => this.load()));
-    const more = this.element.querySelector(".fig-more");
-    if (more?.querySelector("tbody tr")) more.open = true;
+    if (this.more && !this.element.matches("[data-bare]")) this.more.open = true;
     announce(this.words.failed);
   }
 
@@ -318,9 +335,8 @@ function rowLink(text, query) {
   return link;
 }
 
-function writeTable(table, { columns, rows, queries }) {
-  if (!table) return;
-  const body = document.createElement("tbody");
+function tableOf({ columns, rows, queries }) {
+  const table = document.createElement("table"), body = document.createElement("tbody");
   for (const [number, row] of rows.entries()) {
     const line = body.insertRow();
     row.forEach((text, at) => {
@@ -336,7 +352,6 @@ function writeTable(table, { columns, rows, queries }) {
     if (column.is_number) cell.className = "num";
     line.append(cell);
   }
-  const hadFocus = table.contains(document.activeElement);
-  table.replaceChildren(head, body);
-  if (hadFocus) table.querySelector("a")?.focus();
+  table.append(head, body);
+  return table;
 }

@@ -16,14 +16,6 @@ export class OverTime extends Frame {
     this.cross = crossLayer();
     this.plot.append(this.cross);
     join(this);
-    this.more = element.querySelector(".fig-more");
-    this.more?.addEventListener("toggle", () => this.answer && this.writeTable());
-  }
-
-  /** A closed table has no rows: they are as many nodes as all the rest. */
-  writeTable() {
-    if (this.more?.open) super.writeTable();
-    else this.more?.querySelector("tbody")?.replaceChildren();
   }
 
   write() {

@@ -30,12 +30,16 @@ def figure(*sources: SourceDays, query: str = "") -> Figure:
 GAPS = (source("east", "ffff"), source("north", "phof"))
 
 
-def test_the_figure_is_valid_for_plotly_with_a_cell_for_each_day() -> None:
+def test_the_figure_is_valid_for_plotly_with_an_area_for_each_state() -> None:
     found = figure(*GAPS)
     check_schema(found)
-    (cells,) = [trace for trace in found.traces if trace["type"] == "bar"]
-    assert len(cells["x"]) == 9, "one cell for each of eight days, and two for the day in part"
-    assert cells["marker"]["line"]["color"].count("$bad") == 1, "an outline"
+    areas = {trace["fillcolor"]: trace for trace in found.traces if "fillcolor" in trace}
+    assert set(areas) == {"$level-mark", "$warn-mark", "$surface-3", "$line-strong", "$surface", "rgba(0,0,0,0)"}
+    n_boxes = {color: area["x"].count(None) for color, area in areas.items()}
+    assert n_boxes["$level-mark"] == 2, "a run of four days, and one day"
+    assert n_boxes["$surface"] == 3, "between four days"
+    assert areas["rgba(0,0,0,0)"]["line"]["color"] == "$bad", "an outline"
+    assert areas["$warn-mark"]["x"][:3] == ["2026-10-31 13:55", "2026-10-31 13:55", "2026-11-01 10:04"]
 
 
 def test_the_source_with_most_gaps_is_first_and_named() -> None:
@@ -52,7 +56,7 @@ def test_every_day_is_in_the_csv_with_a_label() -> None:
     found = figure(*GAPS)
     assert found.table.raw[:2] == [["north", "2026-11-01", 17, 7, "part"], ["north", "2026-11-02", 0, 24, "hole"]]
     assert len(found.table.raw) == 8
-    assert found.traces[1]["customdata"] == [
+    assert next(trace for trace in found.traces if "customdata" in trace)["customdata"] == [
         "7 hours missing",
         "no usage all day",
         "Not due",
