@@ -81,6 +81,9 @@ ROWS = [
         "302 200 200 200 200 200 302 302 302 302 302", word="/physics/bob", readers="pia admin dora", headers=HTMX),
     Row(CORE_HOURS + "shares/", "/policy/grid/allocations/shares/?of={physics}",
         "302 404 403 200 404 200 302 302 302 302 302", word="bob", readers="pia admin", besides="vera 403 dora 403"),
+    # The tab of the place names no group: each reader's own is converted.
+    Row(CORE_HOURS + "shares/", "/policy/grid/allocations/shares/", "302 404 403 200 200 200 302 302 302 302 302",
+        besides="vera 200 dora 200"),
     Row(CORE_HOURS + "shares/", "/policy/grid/allocations/shares/?of={physics}",
         "302 404 403 303 404 303 302 302 302 302 302", "post", {"reason": "try"}, besides="vera 403 dora 403"),
     Row(CORE_HOURS + "capacity/", "/policy/grid/allocations/capacity/", "302 404 200 200 200 200 302 302 302 302 302",

@@ -48,6 +48,7 @@ from apps.contrib.allocations.terms import may_decide
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, Stale
 from apps.mapping.permissions import load_visibility
+from apps.policies.access.scope import list_own_levels
 from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
@@ -162,7 +163,7 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
             return SeeOther(draft_url(draft.pk))
     conversion, problem = _conversion(whole)
     tree = load_tree(policy_row)
-    group = f"&of={parent}" if parent != tree.uuid(0) else ""
+    group = f"&of={parent}"
     context = {
         "policy": policy,
         "policy_name": policy_row.name,
@@ -176,7 +177,7 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
         "period": queried.period,
         "period_problem": queried.problem,
         "rest": rest,
-        "of": parent if group else "",
+        "of": parent,
         "query": f"{query_of(queried.period)}{group}&rest={rest}",
         "page_query": query_of(queried.period) + group,
         "years": [{**year, "query": f"{year['query']}{group}&rest={rest}"} for year in neighbours(queried.period, now)],
@@ -196,13 +197,19 @@ def _conversion(whole: dict[str, Any]) -> tuple[Conversion | None, Invalid | Non
 
 
 def _group(request: HttpRequest, policy: Policy) -> UUID:
-    """UID of the entry whose children are converted: the root, or the visible entry in `?of=`."""
-    tree, text = load_tree(policy), request.GET.get("of", "")
-    try:
-        i = tree.index_of_uid(UUID(text)) if text else 0
-    except ValueError:
-        i = None
-    sees = load_visibility(policy=policy, tree=tree, at=clock.now(), actor=actor_of(request))
+    """UID of the entry whose children are converted: the visible entry in `?of=`, else the first that the reader
+    divides, because the others of the policy's top level may be hidden from them.
+    """
+    tree, text, now, actor = load_tree(policy), request.GET.get("of", ""), clock.now(), actor_of(request)
+    i: int | None
+    if not text:
+        i = next(iter(list_own_levels(policy=policy, tree=tree, actor=actor, at=now)), 0)
+    else:
+        try:
+            i = tree.index_of_uid(UUID(text))
+        except ValueError:
+            i = None
+    sees = load_visibility(policy=policy, tree=tree, at=now, actor=actor)
     return tree.uuid(sees.require(i))
 
 
