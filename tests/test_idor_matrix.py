@@ -404,8 +404,8 @@ ROWS = [
     Row(API + "tokens/<int:token>/revoke", "/api/v1/tokens/{token}/revoke",
         "401 404 404 204 404 204 403 403 403 401 401", "post", remakes="token"),
     # --- Pages: a token opens none of them
-    # Without a policy to see it says so; a user without a role is sent to their own priority.
-    Row("", "/", "302 200 302 200 200 200 302 302 302 302 302", besides="rex 302"),  # the own role has ended
+    # A user without a role is sent to their own priority.
+    Row("", "/", "302 302 302 200 200 200 302 302 302 302 302", besides="vera 200 dora 200"),
     *(
         Row(f"_{card}", f"/_{card}", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX)
         for card in ("mine", "verdict", "attention", "recent")

@@ -118,12 +118,16 @@ def grid(request: HttpRequest) -> HttpResponse:
     """Grid view of `?policy=&entry=&levels=`; without an entry, of the first mount, else of the first publication."""
     choices = list_grid_entries(actor=actor_of(request), at=clock.now())
     shown_grid = _asked(request, choices)
+    has_tabs = may_federate(at=clock.now(), actor=actor_of(request))
     context: dict[str, Any] = {
         "choices": [(f"{choice.policy_slug}:{choice.path}", choice) for choice in choices],
         "many_policies": len({choice.policy_slug for choice in choices}) > 1,
         "is_admin": actor_of(request).is_admin,
-        "has_tabs": may_federate(at=clock.now(), actor=actor_of(request)),
-        "crumbs": [{"label": _("Federation"), "url": reverse("dashboard:federation")}, {"label": _("Grid")}],
+        "has_tabs": has_tabs,
+        "crumbs": [
+            {"label": _("Federation"), "url": reverse("dashboard:federation") if has_tabs else ""},
+            {"label": _("Grid")},
+        ],
     }
     return render(request, "pages/federation/grid.html", context | (_shown(request, shown_grid) if shown_grid else {}))
 

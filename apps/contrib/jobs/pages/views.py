@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.accounts.actor import Actor
 from apps.contrib.jobs.algorithms import all_job_algorithms, get_job_algorithm
 from apps.contrib.jobs.algorithms.gridengine.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
 from apps.contrib.jobs.algorithms.listing_check import TERMS
@@ -38,8 +40,9 @@ from apps.contrib.jobs.pages.pasted_jobs import read_table
 from apps.contrib.jobs.pages.tables import grid_engine_table, short
 from apps.contrib.jobs.sam_cases import sam_case
 from apps.core import clock
-from apps.core.errors import Invalid, TooLarge
+from apps.core.errors import DomainError, Invalid, TooLarge
 from apps.core.typed_numbers import read_number
+from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.web.shell.requests import actor_of, fragment
 
@@ -184,11 +187,21 @@ def jobs(request: HttpRequest) -> HttpResponse:
         **outcome,
         "form": form,
         "examples": EXAMPLES,
-        "policies": list_policies(actor=actor_of(request))[:_MOST_POLICIES],
+        "policies": _policies_with_a_case(actor_of(request)),
         "algorithms": all_job_algorithms().values(),
         "crumbs": [{"label": _("Explain a job")}],
     }
     return render(request, "contrib/jobs/jobs.html", context, status=_status(outcome))
+
+
+def _policies_with_a_case(actor: Actor) -> list[Policy]:
+    """Of the first policies, those of which SAM's ledger may be shown to the reader."""
+    found = []
+    for policy in list_policies(actor=actor)[:_MOST_POLICIES]:
+        with suppress(DomainError):
+            sam_case(policy_slug=policy.slug, path="/", actor=actor, at=clock.now())
+            found.append(policy)
+    return found
 
 
 def _example_form(request: HttpRequest) -> JobsForm:
