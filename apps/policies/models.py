@@ -354,7 +354,7 @@ class Grant(models.Model):
         MAP_ACCOUNTS = "map_accounts", "Map accounts"
         PUBLISH = "publish", "Publish changes"
         APPROVE = "approve", "Approve other people’s changes"
-        DELEGATE = "delegate", "Assign roles within own rights"
+        DELEGATE = "delegate", "Assign roles (up to their own)"
         MOUNT = "mount", "Mount remote policies"
         MANAGE_USAGE = "manage_usage", "Correct usage and manage its sources"
 

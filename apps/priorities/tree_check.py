@@ -95,13 +95,6 @@ def _job_sentence(check: TreeCheck) -> str:
         else _("A job of %(job)s %(unit)s is visible on every level from %(bits)s bits.") % job
     ]
     n_too_fine = check.n_unseen - check.n_fixed
-    if check.n_fixed:
-        text = ngettext(
-            "No job of this size is visible for %(n)s entry: it has no shares, or all the usage.",
-            "No job of this size is visible for %(n)s entries: they have no shares, or all the usage.",
-            check.n_fixed,
-        )
-        texts.append(text % {"n": count(check.n_fixed)})
     if n_too_fine:
         text = ngettext(
             "For %(n)s entry with shares the operator changes the priority too little for any resolution.",

@@ -118,14 +118,15 @@ def roles_table() -> list[tuple[str, str, list[bool]]]:
     return [(verb.value, str(verb.label), [verb in VERBS_OF_ROLE[role] for role in Grant.Role]) for verb in Verb]
 
 
-def draw_why(access: Access, now: datetime) -> Why:
+def draw_why(access: Access, now: datetime, *, is_reader: bool) -> Why:
+    """is_reader: the person is who reads the page."""
     name = str(access.person)
     verbs = [
         VerbLine(answer.verb, answer.label, _is_held(answer, access), _source(answer, access))
         for answer in access.verbs
     ]
     steps = [_step_line(access, step, now) for step in access.steps]
-    return Why(name, access.entry_name, *_verdict(access, name), *_own_share(access), steps, verbs)
+    return Why(name, access.entry_name, *_verdict(access, name), *_own_share(access, is_reader=is_reader), steps, verbs)
 
 
 def _verdict(access: Access, name: str) -> tuple[str, str]:
@@ -145,15 +146,19 @@ def _verdict(access: Access, name: str) -> tuple[str, str]:
     return "sees_only", _("%(person)s can see %(entry)s but change nothing.") % words
 
 
-def _own_share(access: Access) -> tuple[str, str]:
-    """Key and sentence on who may set the entry's own share; empty if it does not apply."""
+def _own_share(access: Access, *, is_reader: bool) -> tuple[str, str]:
+    """Key and sentence on who may set the entry's own share; empty if it doesn't apply."""
     if len(access.steps) < 2:
         return "", ""
-    words = {"entry": access.entry_name, "parent": access.steps[-2].name}
+    words = {"person": str(access.person), "entry": access.entry_name, "parent": access.steps[-2].name}
     if access.may_change_own:
-        return "own", _("They can also change the share of %(entry)s itself.") % words
+        return "own", (
+            _("You can also change %(entry)s’s own share.")
+            if is_reader
+            else _("%(person)s can also change %(entry)s’s own share.")
+        ) % words
     if access.may_divide:
-        return "of_parent", _("The share of %(entry)s itself is set by the managers of %(parent)s.") % words
+        return "of_parent", _("The managers of %(parent)s set %(entry)s’s own share.") % words
     return "", ""
 
 

@@ -140,7 +140,7 @@ def _entry_context(request: HttpRequest, policy: str, uid: UUID) -> dict[str, An
     return {
         "policy": policy,
         "uid": uid,
-        "why": access_lines.draw_why(own, now),
+        "why": access_lines.draw_why(own, now, is_reader=True),
         "path": own.path,
         "rows": [access_lines.grant_row(policy, line, now) for line in wanted],
         "may_grant": access.may_grant(policy_slug=policy, at=now, actor=actor),
@@ -176,7 +176,7 @@ def _why_context(request: HttpRequest, policy: Policy, now: datetime, default: s
         explanation = access.explain_access(
             policy_slug=policy.slug, entry_uid=uid, username=person, at=now, actor=actor, visibility=load_visibility
         )
-        context["why"] = access_lines.draw_why(explanation, now)
+        context["why"] = access_lines.draw_why(explanation, now, is_reader=explanation.person == actor.user)
         context["path"] = explanation.path
     except (Invalid, NotAllowed, NotFound) as refusal:
         context["why_problem"], context["why_code"] = refusal.message, refusal.code

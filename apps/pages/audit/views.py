@@ -310,7 +310,11 @@ def _before_and_after(request: HttpRequest, event: AuditEvent) -> dict[str, Any]
 def _check(check: AuditCheck | None, *, shows_all: bool) -> dict[str, Any]:
     """Result of the last check of the whole chain: intact, broken, or overdue."""
     if check is None:
-        return {"state": "warn", "key": "unchecked", "words": _("hash chain not checked yet")}
+        return {
+            "state": "warn",
+            "key": "unchecked",
+            "words": _("integrity: first check within an hour"),
+        }
     now = clock.now()
     values = {"n": presentation.count(check.n_rows), "time": presentation.clock_time(check.checked_at, now)}
     n_rows = ngettext("%(n)s row", "%(n)s rows", check.n_rows) % values
@@ -321,10 +325,13 @@ def _check(check: AuditCheck | None, *, shows_all: bool) -> dict[str, Any]:
         **values,
     }
     if check.broken_id is not None:
-        words = _("chain broken at row %(n)s, %(time)s") % {**values, "n": presentation.count(check.broken_id)}
+        words = _("integrity: chain broken at row %(n)s, %(time)s") % {
+            **values,
+            "n": presentation.count(check.broken_id),
+        }
         problem = check.problem if shows_all else ""
         return {**common, "state": "bad", "key": "broken", "row": check.broken_id, "words": words, "problem": problem}
-    words = _("chain unbroken up to row %(n)s, %(time)s") % values
+    words = _("integrity: chain unbroken up to row %(n)s, %(time)s") % values
     is_overdue = now - check.checked_at > _OVERDUE
     state, key = ("warn", "overdue") if is_overdue else ("ok", "unbroken")
     return {**common, "state": state, "key": key, "row": check.n_rows, "words": words, "is_overdue": is_overdue}

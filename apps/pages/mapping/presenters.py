@@ -125,8 +125,13 @@ def suffix_text(rule: Rule) -> str:
     return ", ".join(words)
 
 
+def priority_of(page: MappingPage, line: RuleRow) -> int:
+    """The row at which the rule is tried: after manual mappings, and unless it is exact after membership rules."""
+    return line.at + 1 + bool(page.n_attached) + (bool(page.n_by_members) and line.tier > 0)
+
+
 def rule_line(page: MappingPage, line: RuleRow, sources: Mapping[str, str]) -> dict[str, Any]:
-    common: dict[str, Any] = {"at": line.at, "n": line.at + 1, "is_read": line.rule is not None}
+    common: dict[str, Any] = {"at": line.at, "priority": priority_of(page, line), "is_read": line.rule is not None}
     if line.rule is None:
         return common
     place = EntryLabel(_("an archived entry: skipped"), is_none=True)

@@ -139,10 +139,12 @@ def _unmapped_context(page: MappingPage) -> dict[str, Any]:
 
 def _rules_context(request: HttpRequest, page: MappingPage) -> dict[str, Any]:
     sources = source_names(request)
+    n_exact = sum(line.tier == 0 for line in page.rules)
     return {
         **_base(page),
         "rules": [mapping_lines.rule_line(page, line, sources) for line in page.rules],
-        "n_exact": sum(line.tier == 0 for line in page.rules),
+        "n_exact": n_exact,
+        "members_priority": n_exact + 1 + bool(page.n_attached),
         "by_members": presentation.count(page.n_by_members) if page.n_by_members else "",
         "members_core_h": presentation.core_hours(page.members_core_s),
         "attached_accounts": presentation.count(page.n_attached) if page.n_attached else "",
@@ -174,7 +176,7 @@ def rule(request: HttpRequest, policy: str) -> HttpResponse:
     sources = sorted(source_names(request).items(), key=lambda item: item[1])
     initial = {"shares": "1"} if old is None or at is None else initial_of(old, rights.tree, at)
     form = RuleForm(request.POST or None, initial=initial, tree=rights.tree, sources=sources)
-    context: dict[str, Any] = {"rule": which, "n": None if at is None else at + 1, "form": form}
+    context: dict[str, Any] = {"rule": which, "form": form}
     if request.method != "POST":
         return _show_rule(request, rights, context)
     if not form.is_valid():
@@ -200,9 +202,9 @@ def order(request: HttpRequest, policy: str) -> HttpResponse:
         return SeeOther(page_url(policy) + "#rules")
     at, way = _number(request.POST.get("rule", "")), read_action(request, "way").step
     edits: dict[str, tuple[Edit, str]] = {
-        "up": (MoveRule(at, at - 1), _("Move rule %(n)s up")),
-        "down": (MoveRule(at, at + 1), _("Move rule %(n)s down")),
-        "remove": (RemoveRule(at), _("Remove rule %(n)s")),
+        "up": (MoveRule(at, at - 1), _("Move the rule up?")),
+        "down": (MoveRule(at, at + 1), _("Move the rule down?")),
+        "remove": (RemoveRule(at), _("Remove the rule?")),
     }
     if way not in edits:
         raise NotFound(_("Reload the page and try again."))
@@ -211,7 +213,7 @@ def order(request: HttpRequest, policy: str) -> HttpResponse:
     rule = get_rule_at(rights, current_mapping(rights.policy).rules, at)
     words = mapping_lines.rule_text(rule, source_names(request))
     fields = [("rule", str(at)), ("way", way)]
-    return _confirm(request, policy, edit, question % {"n": at + 1}, words, fields)
+    return _confirm(request, policy, edit, question, words, fields)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -379,7 +381,7 @@ def _previewed(form: RuleForm) -> str:
 
 
 def _show_rule(request: HttpRequest, rights: MapRights, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
-    title = _("New rule") if context["n"] is None else _("Rule %(n)s") % {"n": context["n"]}
+    title = _("New rule") if context["rule"] == "new" else _("Change rule")
     shown = {
         "policy": rights.policy.slug,
         "policy_name": rights.policy.name,

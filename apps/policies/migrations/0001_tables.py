@@ -379,7 +379,7 @@ class Migration(migrations.Migration):
                                 ("map_accounts", "Map accounts"),
                                 ("publish", "Publish changes"),
                                 ("approve", "Approve other people’s changes"),
-                                ("delegate", "Assign roles within own rights"),
+                                ("delegate", "Assign roles (up to their own)"),
                                 ("mount", "Mount remote policies"),
                                 ("manage_usage", "Correct usage and manage its sources"),
                             ],

@@ -53,12 +53,12 @@ def _shown(value: Any) -> str:
 
 _TEXTS: Mapping[str, Callable[[int], str]] = {
     "all_at_target_or_idle": lambda n: ngettext(
-        "It is on target or idle.", "All %(n)s entries are on target or idle.", n
+        "It is on target or has no demand.", "All %(n)s entries are on target or have no demand.", n
     ),
     "at_target_or_idle": lambda n: ngettext(
-        "%(n)s of %(of)s is on target or idle.", "%(n)s of %(of)s are on target or idle.", n
+        "%(n)s of %(of)s is on target or has no demand.", "%(n)s of %(of)s are on target or have no demand.", n
     ),
-    "none_at_target": lambda _n: _("None of %(of)s is on target or idle."),
+    "none_at_target": lambda _n: _("None of %(of)s is on target or without demand."),
     "moves_away": lambda _n: _(
         "%(name)s has been diverging from its target since %(since)s, now %(points)s points %(side)s."
     ),

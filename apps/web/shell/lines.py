@@ -14,6 +14,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors import EntryRow, MoreRow, PolicyView
@@ -53,11 +54,11 @@ def badge_of(entry: EntryRow) -> ScopeBadge | None:
 
 
 def phrase(scope: str, sources: Sequence[str]) -> str:
-    """Text of a scope, such as "global usage" and "local usage, only of cluster"."""
+    """A scope as a value: global; local, only of cluster."""
     if sources:
-        text = _("global usage, only of %(sources)s") if scope == "global" else _("local usage, only of %(sources)s")
+        text = _("global, only of %(sources)s") if scope == "global" else _("local, only of %(sources)s")
         return text % {"sources": ", ".join(sources)}
-    return _("global usage") if scope == "global" else _("local usage")
+    return pgettext("a scope", "global") if scope == "global" else pgettext("a scope", "local")
 
 
 def _short(scope: str, sources: Sequence[str]) -> str:

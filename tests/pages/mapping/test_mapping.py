@@ -214,7 +214,7 @@ def test_rules_are_changed_moved_and_removed_after_a_preview(admin: Client, grid
     answer = admin.post(order, {"rule": "2", "way": "up", "step": "preview"})
     shown, page = answer.content.decode(), read(answer)
     assert (hidden(shown)["rule"], hidden(shown)["way"]) == (["2"], ["up"])
-    assert "3" in page.text("h1"), "the third rule, as people count"
+    assert "user g*" in page.text(".page-head p"), "the rule by its conditions"
     assert stake_of(page) == (1, 50)
     assert page.texts("#plan .flows tbody tr > :not(.num)") == ["/cms", "/biomed"]
     assert admin.post(order, {**hidden(shown), "reason": "r"}).status_code == 303

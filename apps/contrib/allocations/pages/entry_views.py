@@ -236,7 +236,7 @@ def _dates_text(core_hours: EntryCoreHours) -> str:
     """Sentences on the dates of the entry's shares, and on what happens after the last day."""
     dates, now = core_hours.dates, clock.now()
     if dates is None:
-        return _("Shares don’t expire.")
+        return _("No end date")
     sentences = []
     if dates.starts_on is not None:
         sentences.append(_("From %(day)s.") % {"day": day_text(dates.starts_on, now)})

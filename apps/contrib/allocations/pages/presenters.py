@@ -95,7 +95,7 @@ def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
         unallocated=core_h(row.kept_core_h) if row.kept_core_h is not None and row.has_sub_allocations else "",
         over=_("%(n)s over-allocated") % {"n": core_h(row.over_committed_core_h)} if row.over_committed_core_h else "",
         expected=core_h(due) if due is not None else "",
-        basis="" if due is None else _("from its allocation") if has_allocation(row) else _("from its shares"),
+        basis="" if due is None else _("basis: allocation") if has_allocation(row) else _("basis: shares"),
         delivered=core_h(row.delivered_core_h),
         bar=_bar(row),
         remaining=remaining_text(row),
