@@ -22,7 +22,7 @@ from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.selectors.trials import simulate_view
 
 MOST_ALGORITHMS = 4
-MOST_LEAVES = 100
+MOST_LEAVES = 50
 I8 = npt.NDArray[np.int64]
 
 
