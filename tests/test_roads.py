@@ -55,7 +55,7 @@ BUDGETS = {
     "overview": Road(90, 1192, 27, 22),  # a file of schedulers says whether one is connected
     "convergence": Road(65, 710, 26, 11),  # 80 calls draw what scripts drew before, in places that fit every width
     "set_shares": Road(60, 803, 27, 13),
-    "usage record": Road(47, 476, 23, 16),
+    "usage record": Road(47, 482, 24, 16),  # the rules of a group are found once for all of its users
     "look-up": Road(17, 71, 14, 4),
 }
 

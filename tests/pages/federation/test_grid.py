@@ -104,7 +104,7 @@ def test_the_figure_has_the_amounts_of_the_table(world: Site, client: Client) ->
     drawn = list(csv.DictReader(StringIO(client.get(f"/federation/grid/figures/flow.csv{query}").getvalue().decode())))
     wanted = {row["entry"].rpartition("/")[2]: float(row["delivered_core_h"]) for row in grid[1:]}
     assert {row["entry"]: float(row["core_h all"]) for row in drawn} == pytest.approx(wanted)
-    assert sum(figure["data"][0]["link"]["value"]) == pytest.approx(sum(wanted.values()), abs=0.01)
+    assert sum(link["amount"] for link in figure["flow"]["links"]) == pytest.approx(sum(wanted.values()), abs=0.01)
     assert client.get(f"/federation/grid/figures/flow{query}", headers={"If-None-Match": "x"}).status_code == 200
 
 
