@@ -2,7 +2,7 @@
 import { draggable } from "./editor_drag.js";
 import { fromTo, put } from "./editor_dom.js";
 import { drawBalance, Effect } from "./editor_effect.js";
-import { drawReason, restoreTyped, wireReason, wireViews } from "./editor_page.js";
+import { drawReason, followBackTest, restoreTyped, wireReason, wireViews } from "./editor_page.js";
 import { Queue } from "./editor_queue.js";
 import { say as sentence } from "./editor_words.js";
 import { attach } from "./far_rows.js";
@@ -493,6 +493,7 @@ draggable(table, {
   announce,
 });
 wireReason();
+followBackTest();
 wireViews({ chosen: () => document.getElementById("picked")?.dataset.uid, drained: () => queue.drained() });
 queue.restore();
 restoreTyped();

@@ -59,6 +59,19 @@ export function restoreTyped() {
   }
 }
 
+/** The past days are those of the last version: once they are shown, they come anew after an edit. */
+export function followBackTest() {
+  const frame = $("back-test-frame");
+  if (!frame) return;
+  new MutationObserver(() => { if ($("back-test-part")) window.htmx.trigger(frame, "edited"); })
+    .observe($("draftbar"), { attributeFilter: ["data-version"] });
+  let hadFocus = false; // the button goes with the answer to it
+  document.addEventListener("htmx:beforeSwap", () => { hadFocus = document.activeElement.closest("#back-test-part") !== null; });
+  document.addEventListener("htmx:afterSwap", () => {
+    if (hadFocus && document.activeElement === document.body) $("back-test")?.focus();
+  });
+}
+
 let reasonProblem = "";
 
 /** What is wrong with the reason stays below its field, also where the panel came anew. */

@@ -59,6 +59,6 @@ let hadFocus = false;
 document.addEventListener("htmx:beforeSwap", () => { hadFocus = document.activeElement !== document.body; });
 document.addEventListener("htmx:afterSwap", () => {
   if (!hadFocus || document.activeElement !== document.body) return;
-  (document.getElementById("pause") ?? document.getElementById("ranks"))?.focus();
+  ["pause", "ranks", "back-test"].map((id) => document.getElementById(id)).find(Boolean)?.focus();
 });
 document.getElementById("refusal")?.focus();

@@ -2,7 +2,7 @@
 // targets are computed here and never wait, dates of the prediction come from the server.
 import { el, put } from "./editor_dom.js";
 import { Effect } from "./editor_effect.js";
-import { addressOf, drawReason, remember, restoreTyped, wireReason, wireViews } from "./editor_page.js";
+import { addressOf, drawReason, followBackTest, remember, restoreTyped, wireReason, wireViews } from "./editor_page.js";
 import { say, shares as sharesText } from "./editor_words.js";
 import { amount, decimalsBeside, percent } from "./numbers.js";
 import { wireFields, wireForms } from "./shares_fields.js";
@@ -344,6 +344,7 @@ const shared = {
 if (table) wireFields($("members"), shared);
 wireForms(shared, root.dataset.log);
 wireReason();
+followBackTest();
 wireViews({
   chosen: () => page.picked,
   drained: () => {
