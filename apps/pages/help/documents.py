@@ -27,6 +27,7 @@ from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 
 from apps.core.errors import NotFound
+from apps.web.glossary import anchor_of, terms
 from apps.web.guides import HOME, MOVED, PLACE, address_of, rest_of
 
 DOCS = Path(settings.BASE_DIR, "docs")
@@ -139,6 +140,10 @@ def _scrolled(table: Element) -> Element:
     wrap.set("aria-label", ", ".join(("".join(head.itertext())) for head in table.iter("th")) or "-")
     wrap.tail, table.tail = table.tail, None
     wrap.append(table)
+    for cells in (list(row) for row in table.iter("tr")):
+        name = "".join(cells[0].itertext())
+        if len(cells) == 2 and name in terms():  # so that a page which uses the word can link to its meaning
+            cells[0].set("id", anchor_of(name))
     for head in table.iter("th"):
         head.set("scope", "col")
         if not "".join(head.itertext()).strip():

@@ -6,6 +6,7 @@
     {% empty "calendar" testid="no-events" %}<h3>…</h3><p>…</p>{% endempty %}
     {% disclosure _("More") is_open=form.errors %}…{% enddisclosure %}
     {% scroll_table labelledby="jobs-title" %}<thead>…{% endscroll_table %}
+    {% term "target" %}, {% term "points" _("Change") %}: a word that the glossary explains
 
 Each takes `classes`, and further keywords as attributes of its element: hyphens in place of underscores, `testid` and
 `key` as data-testid and data-key. None, False and "" leave an attribute out, True writes it without a value.
@@ -22,7 +23,9 @@ from django.template.context import Context
 from django.template.exceptions import TemplateSyntaxError
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
+from apps.web.glossary import Term, terms
 from apps.web.templatetags.marks import icon
 
 register = template.Library()
@@ -65,6 +68,47 @@ def scroll_table(content: str, *, labelledby: str = "", label: str = "", classes
     frame = attributes({"role": "region", "aria_labelledby": labelledby, "aria_label": label, "tabindex": "0"})
     table = attributes({"class": classes, **named})
     return format_html('<div class="table-wrap"{}><table{}>{}</table></div>', frame, table, content)
+
+
+@register.simple_tag(takes_context=True)
+def term(context: Context, name: str, text: str = "") -> SafeString | str:
+    """A word of the glossary: at its first use on a page a button that shows the meaning, then the word alone.
+
+    text: the word as the page has it, with a capital for example. The meanings are at the end of the page, each once,
+    wherever the word is: a column's heading stays one word for those who read it aloud or copy it. A fragment brings
+    its own.
+    """
+    explained, meant = _explained_terms(context), terms()[name]
+    text = text or name
+    if name in explained:
+        return text
+    explained[name] = meant
+    is_fragment = "HX-Request" in context["request"].headers
+    anchor = f"{meant.anchor}-part" if is_fragment else meant.anchor
+    button = format_html('<button class="term" type="button" popovertarget="{}">{}</button>', anchor, text)
+    return format_html("{}{}", button, _meaning(meant, anchor)) if is_fragment else button
+
+
+@register.simple_tag(takes_context=True)
+def term_meanings(context: Context) -> SafeString:
+    """The meanings of the terms that this page has used so far, which their buttons show."""
+    used = _explained_terms(context).values()
+    return format_html_join("\n", "{}", ((_meaning(each, each.anchor),) for each in used))
+
+
+def _meaning(each: Term, anchor: str) -> SafeString:
+    return format_html(
+        '<span class="pop pop-term" id="{}" popover role="note"><span lang="en"><b>{}</b>: {}</span> '
+        '<a href="{}">{}</a></span>',
+        *(anchor, each.name, each.meaning, each.url, _("Glossary")),
+    )
+
+
+def _explained_terms(context: Context) -> dict[str, Term]:
+    """By name, in the order of their use. The request keeps them: an included template has a context of its own."""
+    request = context["request"]
+    explained: dict[str, Term] = request.__dict__.setdefault("explained_terms", {})
+    return explained
 
 
 Markup = Callable[..., SafeString]
