@@ -1,11 +1,11 @@
 // The editor: numbers are typed over in the tree, everything is saved as it is done, and focus stays where it is.
 import { draggable } from "./editor_drag.js";
-import { fromTo, put } from "./editor_dom.js";
+import { fragmentOf, fromTo, noteOf, put } from "./editor_dom.js";
 import { drawBalance, Effect } from "./editor_effect.js";
-import { drawReason, followBackTest, restoreTyped, wireReason, wireViews } from "./editor_page.js";
-import { Queue } from "./editor_queue.js";
+import { drawReason, followBackTest, queueOf, restoreTyped, showRefusal, wireReason, wireViews } from "./editor_page.js";
 import { say as sentence } from "./editor_words.js";
 import { attach } from "./far_rows.js";
+import { hasEnded, signInAgain } from "./session.js";
 import { announce } from "./shell.js";
 
 const PAUSE_MS = 200;
@@ -19,11 +19,6 @@ const dialog = document.getElementById("action-dialog");
 const problem = document.getElementById("problem");
 
 const rowOf = (uid) => attach(document.getElementById(`e-${uid}`));
-const fragmentOf = (html) => {
-  const holder = document.createElement("template");
-  holder.innerHTML = html;
-  return holder.content;
-};
 const morph = (old, fresh) => window.Idiomorph.morph(old, fresh, {
   morphStyle: "outerHTML",
   ignoreActiveValue: true,
@@ -33,23 +28,7 @@ const morph = (old, fresh) => window.Idiomorph.morph(old, fresh, {
 });
 
 // --- The queue -----------------------------------------------------------------------------------------------------
-const queue = new Queue(`draft-${editor.dataset.editor}`, {
-  version: document.getElementById("draftbar").dataset.version,
-  show: showState,
-  answer: receive,
-  around: surroundings,
-});
-
-function showState(state, n) {
-  const saved = document.getElementById("saved");
-  saved.classList.toggle("waiting", state === "waiting");
-  const text = saved.querySelector("span");
-  if (state === "saving") text.textContent = sentence("saving");
-  if (state === "waiting") {
-    text.textContent = sentence("waiting", { n });
-    announce(text.textContent);
-  }
-}
+const queue = queueOf({ answer: receive, around: surroundings });
 
 /** What the page shows, so that the answer brings what looks different there. */
 function surroundings(item) {
@@ -77,7 +56,7 @@ function receive(item, response, html) {
   } else if (item.failed && [403, 404, 409, 413, 422].includes(response.status)) {
     item.failed(fragmentOf(html).querySelector(".words")?.textContent ?? fragmentOf(html).textContent.trim());
   } else {
-    problem.replaceChildren(fragmentOf(html));
+    showRefusal(html);
     if (response.status === 412) problem.querySelector("button")?.focus();
   }
 }
@@ -157,11 +136,7 @@ function commit(input) {
   });
 }
 
-function say(words) {
-  const note = document.getElementById("refused-template").content.cloneNode(true);
-  note.querySelector(".words").textContent = words;
-  problem.replaceChildren(note);
-}
+const say = (words) => problem.replaceChildren(noteOf(words));
 
 function nextCell(input, step, { beside = false } = {}) {
   const rows = [...table.querySelectorAll("tbody tr:not([hidden])")], row = input.closest("tr");
@@ -288,11 +263,14 @@ document.addEventListener("keydown", (event) => {
 });
 
 let chosen = 0;
+let entered = ""; // the entry of the field that got the focus just now
 table.addEventListener("focusin", (event) => {
   if (!event.target.matches("input.cell")) return;
   const row = event.target.closest("tr");
   clearTimeout(chosen);
+  entered = row.dataset.uid;
   chosen = setTimeout(() => {
+    entered = "";
     if (row.contains(document.activeElement) && row.getAttribute("aria-selected") !== "true") {
       table.dispatchEvent(new CustomEvent("treegrid:select", { detail: row }));
     }
@@ -353,7 +331,8 @@ document.addEventListener("keydown", async (event) => {
 // --- Dialogs -------------------------------------------------------------------------------------------------------
 async function loadAction(query) {
   const answer = await fetch(`${editor.dataset.action}?${query}`, { headers: { "HX-Request": "true" } });
-  return fragmentOf(await answer.text());
+  if (!hasEnded(answer)) return fragmentOf(await answer.text());
+  return (await signInAgain()) ? loadAction(query) : null;
 }
 
 /** `data-do` of a button is the query of its form. */
@@ -366,6 +345,7 @@ async function openAction(button) {
     document.dispatchEvent(new CustomEvent("htmx:sendError"));
     return;
   }
+  if (!fresh) return;
   dialog.replaceChildren(fresh);
   if (!dialog.open) dialog.showModal();
   dialog.querySelectorAll("input[data-version]").forEach((field) => { field.value = queue.version; });
@@ -396,7 +376,7 @@ dialog.addEventListener("input", (event) => {
 });
 
 async function findGoals(form) {
-  const fresh = (await loadAction(new URLSearchParams(new FormData(form)))).getElementById("goals");
+  const fresh = (await loadAction(new URLSearchParams(new FormData(form))))?.getElementById("goals");
   const old = document.getElementById("goals");
   if (fresh && old) morph(old, fresh);
   announce(`${fresh?.querySelectorAll("input:not([disabled])").length ?? 0}`);
@@ -434,9 +414,7 @@ function sendForm(form, submitter) {
     failed: (words) => {
       const place = form.querySelector(".problem");
       if (!place) return say(words);
-      const note = document.getElementById("refused-template").content.cloneNode(true);
-      note.querySelector(".words").textContent = words;
-      place.replaceChildren(note);
+      place.replaceChildren(noteOf(words));
       place.hidden = false;
       return undefined;
     },
@@ -494,7 +472,7 @@ draggable(table, {
 });
 wireReason();
 followBackTest();
-wireViews({ chosen: () => document.getElementById("picked")?.dataset.uid, drained: () => queue.drained() });
+wireViews({ chosen: () => entered || document.getElementById("picked")?.dataset.uid, drained: () => queue.drained() });
 queue.restore();
 restoreTyped();
 askEffect();

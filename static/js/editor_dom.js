@@ -24,6 +24,19 @@ export function put(node, text) {
 
 export const icon = (name, classes = "") => el("svg", { class: `i ${classes}`.trim(), "aria-hidden": "true" }, el("use", { href: `${sprite}#${name}` }));
 
+export function fragmentOf(html) {
+  const holder = document.createElement("template");
+  holder.innerHTML = html;
+  return holder.content;
+}
+
+/** Says that something isn't saved, and why. */
+export function noteOf(words) {
+  const note = document.getElementById("refused-template").content.cloneNode(true);
+  note.querySelector(".words").textContent = words;
+  return note;
+}
+
 /** "10.6 → 11.8 %", or the number alone where both read the same. */
 export function fromTo(host, before, now, to) {
   const key = `${before}|${now}`;

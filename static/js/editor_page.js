@@ -1,10 +1,29 @@
 // What the views of a draft share: going from one to another with what is typed, and publishing with a reason.
-import { put } from "./editor_dom.js";
+import { fragmentOf, noteOf, put } from "./editor_dom.js";
+import { Queue } from "./editor_queue.js";
 import { say } from "./editor_words.js";
+import { announce } from "./shell.js";
 
 const $ = (id) => document.getElementById(id);
 const root = $("editor");
 const KEPT = `draft-${root.dataset.editor}-typed`;
+
+/** The edits of this draft on their way to the server, the same ones in each view. */
+export const queueOf = (handlers) => new Queue(`draft-${root.dataset.editor}`, { version: $("draftbar").dataset.version, show: showSaved, ...handlers });
+
+function showSaved(state, n) {
+  const saved = $("saved");
+  saved.classList.toggle("waiting", state === "waiting");
+  if (state === "saved") return; // the bar comes with what was saved
+  put(saved.querySelector("span"), say(state, { n }));
+  if (state === "waiting") announce(saved.textContent.trim());
+}
+
+/** What the server says of an edit that it didn't take; a gateway that answers in its place says nothing of it. */
+export function showRefusal(html) {
+  const fragment = fragmentOf(html);
+  $("problem").replaceChildren(fragment.querySelector(".note") ? fragment : noteOf(say("server")));
+}
 
 /** The address of another state of this page; null removes a parameter. */
 export function addressOf(changed) {
@@ -34,10 +53,10 @@ export function wireViews({ chosen, drained, inPlace = () => false }) {
       remember({ view });
       return;
     }
-    const isSaved = await drained();
+    const entry = chosen(), isSaved = await drained();
     if (!isSaved && !document.querySelector('input[aria-invalid="true"]')) return; // the page says what isn't saved
     keepTyped();
-    location.assign(addressOf({ view, entry: chosen() || null, group: null }));
+    location.assign(addressOf({ view, entry: entry || null, group: null }));
   });
 }
 

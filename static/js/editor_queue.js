@@ -1,11 +1,14 @@
 // Edits on their way to the server: one after the other, each for the version that the one before it made.
 // What can't be delivered waits and is kept across a reload of the tab; nothing is lost without a word.
+import { hasEnded, signInAgain } from "./session.js";
+
 const FIRST_WAIT_MS = 2000;
 const LONGEST_WAIT_MS = 30000;
 
 export class Queue {
-  /** `show(state, n)`: saved, saving or waiting. `answer(item, response, html)` is asked what becomes of an edit. */
-  constructor(key, { version, show, answer, around }) {
+  /** `show(state, n)`: saved, saving or waiting. `answer(item, response, html)` is asked what becomes of an edit;
+   *  `around(item)`: fields of the page as it is when the edit is sent. */
+  constructor(key, { version, show, answer, around = () => [] }) {
     this.key = key;
     this.version = version;
     this.show = show;
@@ -14,9 +17,14 @@ export class Queue {
     this.items = [];
     this.busy = false;
     this.paused = false;
+    this.isOut = false; // the session ended, and its user has not signed in again
     this.waitMs = FIRST_WAIT_MS;
     this.idle = [];
-    window.addEventListener("online", () => this.run());
+    window.addEventListener("online", () => { if (!this.isOut) this.run(); });
+    document.addEventListener("session:resumed", () => {
+      this.isOut = false;
+      this.run();
+    });
     window.addEventListener("beforeunload", (event) => {
       if (this.items.length) event.preventDefault();
     });
@@ -45,7 +53,7 @@ export class Queue {
   keep() {
     if (!this.items.length) sessionStorage.removeItem(this.key);
     else {
-      const items = this.items.map(({ url, fields }) => ({ url, fields }));
+      const items = this.items.map(({ url, fields, edits }) => ({ url, fields, edits }));
       sessionStorage.setItem(this.key, JSON.stringify({ version: this.version, items }));
     }
   }
@@ -54,7 +62,9 @@ export class Queue {
   drained() {
     if (!this.items.length) return Promise.resolve(true);
     if (this.paused) return Promise.resolve(false);
-    return new Promise((resolve) => { this.idle.push(resolve); });
+    const ends = new Promise((resolve) => { this.idle.push(resolve); });
+    if (this.isOut) this.run();
+    return ends;
   }
 
   settle(well) {
@@ -66,8 +76,8 @@ export class Queue {
     this.busy = true;
     clearTimeout(this.timer);
     while (this.items.length && !this.paused) {
-      this.show("saving", this.items.length);
-      if (!(await this.send(this.items[0]))) break;
+      this.show(this.isOut ? "waiting" : "saving", this.items.length);
+      if (!(await (this.isOut ? this.signIn() : this.send(this.items[0])))) break;
     }
     this.busy = false;
     this.show(this.items.length ? "waiting" : "saved", this.items.length);
@@ -89,7 +99,11 @@ export class Queue {
     } catch {
       return this.later();
     }
-    if (response.status >= 500 || response.status === 401) {
+    if (hasEnded(response)) {
+      this.isOut = true;
+      return true;
+    }
+    if (response.status >= 500) {
       this.answer(item, response, html);
       return this.later();
     }
@@ -105,6 +119,16 @@ export class Queue {
     this.keep();
     this.answer(item, response, html);
     return true;
+  }
+
+  /** Over the open page; without a session the edits wait for one of the same user. */
+  async signIn() {
+    try {
+      this.isOut = (await signInAgain()) === null;
+    } catch {
+      return this.later();
+    }
+    return !this.isOut;
   }
 
   later() {

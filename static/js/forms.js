@@ -1,10 +1,10 @@
 // Forms in place: a refused form stays where it is, with what was typed and the focus in its first field in error.
 // Without this module a form is sent as usual, and its page says the same.
 import { announce } from "./shell.js";
-import { signInAgain } from "./session.js";
+import { hasEnded, signInAgain } from "./session.js";
 
 const FIELDS = "input:not([type=hidden], [type=submit], [type=button], [type=file], [type=password]), select, textarea";
-const REFUSED = 400, SIGNED_OUT = 401;
+const REFUSED = 400;
 const sending = new WeakSet();
 
 // Attributes, because a field named `action` or `target` hides the form's property of that name.
@@ -60,7 +60,7 @@ function mark(form, submitter, isSending) {
 // --- answers ----------------------------------------------------------------------------------------------------------
 async function answered(response, asked) {
   const place = response.headers.get("X-Location");
-  if (response.status === SIGNED_OUT || response.headers.has("X-Form-Expired")) return again(asked);
+  if (hasEnded(response)) return again(asked);
   if (place) {
     const isLeft = asked.form.dispatchEvent(new CustomEvent("form:done", { bubbles: true, cancelable: true, detail: place }));
     return isLeft ? go(place) : undefined;
@@ -201,7 +201,7 @@ function showNote(form, note) {
 
 // --- requests of htmx --------------------------------------------------------------------------------------------------
 const wasPressed = (event) => ["submit", "click"].includes(event.detail.requestConfig?.triggeringEvent?.type);
-const hasEnded = (xhr) => xhr?.status === SIGNED_OUT || xhr?.getResponseHeader("X-Form-Expired");
+const answerOf = (xhr) => ({ status: xhr?.status, headers: { has: (name) => Boolean(xhr?.getResponseHeader(name)) } });
 
 document.addEventListener("htmx:afterSettle", (event) => {
   if (event.detail.xhr?.status >= REFUSED && wasPressed(event)) focusOn(event.detail.target);
@@ -209,7 +209,7 @@ document.addEventListener("htmx:afterSettle", (event) => {
 
 // What was pressed goes on after the sign-in; of what a page asks for by itself only the bar at its foot speaks.
 document.addEventListener("htmx:beforeSwap", async (event) => {
-  if (!hasEnded(event.detail.xhr)) return;
+  if (!hasEnded(answerOf(event.detail.xhr))) return;
   event.detail.isError = false;
   const { elt, triggeringEvent } = event.detail.requestConfig;
   document.dispatchEvent(new CustomEvent("session:ended"));

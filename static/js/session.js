@@ -2,7 +2,11 @@
 // never as another person than the one who opened the page.
 const { user, signInState, signInAgain: dialogUrl } = document.body.dataset;
 const NEEDS_NO_SESSION = "/sign-in/";
+const SIGNED_OUT = 401;
 let asking = null; // the promise of the open dialog: one for all that wait
+
+/** Whether this answer of the server says that the session has ended. */
+export const hasEnded = ({ status, headers }) => status === SIGNED_OUT || headers.has("X-Form-Expired");
 
 /** The form token of the session of this page's user; null where nobody, or somebody else, signed in. */
 export function signInAgain({ form = null } = {}) {

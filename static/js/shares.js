@@ -1,15 +1,14 @@
 // Shares of one group of a draft: a border is another way of typing a number. Each drop is one operation of the draft;
 // targets are computed here and never wait, dates of the prediction come from the server.
-import { el, put } from "./editor_dom.js";
+import { el, fragmentOf, noteOf, put } from "./editor_dom.js";
 import { Effect } from "./editor_effect.js";
-import { addressOf, drawReason, followBackTest, remember, restoreTyped, wireReason, wireViews } from "./editor_page.js";
+import { addressOf, drawReason, followBackTest, queueOf, remember, restoreTyped, showRefusal, wireReason, wireViews } from "./editor_page.js";
 import { say, shares as sharesText } from "./editor_words.js";
 import { amount, decimalsBeside, percent } from "./numbers.js";
 import { wireFields, wireForms } from "./shares_fields.js";
 import { Group, isWhole, snap, stepOf } from "./shares_model.js";
 import { Picture } from "./shares_picture.js";
 import { Puller } from "./shares_pull.js";
-import { Saver } from "./shares_server.js";
 import { balanceText, Table } from "./shares_table.js";
 import { announce } from "./shell.js";
 
@@ -20,11 +19,6 @@ const giverField = $("giver");
 const wholeField = $("whole");
 const problem = $("problem");
 const back = () => new URLSearchParams({ view: addressOf({}).searchParams.get("view") ?? root.dataset.view, group: root.dataset.parent, entry: page.picked }).toString();
-const fragmentOf = (html) => {
-  const holder = document.createElement("template");
-  holder.innerHTML = html;
-  return holder.content;
-};
 const numbersIn = (where) => JSON.parse(where.querySelector("#group-numbers").textContent);
 
 let group = new Group(numbersIn(document));
@@ -96,27 +90,46 @@ function keep(uid) {
 const pairs = (uids) => uids.filter((uid) => uid && edits.has(uid)).map((uid) => [uid, edits.get(uid)]);
 
 function save(url, fields, more = {}) {
-  saver.add({ url, fields: [...fields, ["back", back()]], edits: [], ...more });
+  queue.add({ url, fields: [...fields, ["back", back()]], edits: [], ...more });
 }
 
-const saver = new Saver({
-  version: $("draftbar").dataset.version,
-  show: (isSaving) => { if (isSaving) put($("saved").querySelector("span"), say("saving")); },
-  saved: (html, item) => {
+const queue = queueOf({ answer });
+
+function answer(item, response, html) {
+  if (response.ok) {
     receive(html);
     if (item.input) forgetTyped(item.input);
     problem.replaceChildren();
     const news = fragmentOf(html).getElementById("announcement")?.textContent;
     if (news) announce(news);
-  },
-  failed: (why, html, items) => {
-    puller.cancel();
-    edits = new Map();
-    refuse(why, html, items);
-    rebuild();
-    predict(page.picked);
-  },
-});
+    return;
+  }
+  showRefusal(html);
+  if (response.status >= 500) return; // it is sent again
+  puller.cancel();
+  if (item.input) keepRefused(item, (problem.querySelector(".words") ?? problem).textContent.trim());
+  showWaiting();
+  if (response.status !== 412) return;
+  problem.querySelector("button")?.focus();
+  refresh();
+}
+
+/** What was typed stays until it is right. */
+function keepRefused({ input, text }, words) {
+  input.setAttribute("aria-invalid", "true");
+  input.value = text;
+  input.dataset.typed = "1";
+  if (input.id === "picked-shares") effect.refusal = words;
+}
+
+/** Edits on their way, which the draft doesn't have yet; none while it is asked whose are to stay. */
+const waiting = () => (queue.paused ? [] : queue.items.flatMap((item) => item.edits));
+
+function showWaiting() {
+  edits = new Map(waiting());
+  rebuild();
+  predict(page.picked);
+}
 
 /** The draft as the server has it now; what is still under way stays on top of it. */
 function receive(html) {
@@ -129,52 +142,20 @@ function receive(html) {
     const part = fresh.getElementById(id);
     if (part) window.Idiomorph.morph($(id), part, { morphStyle: "outerHTML", ignoreActiveValue: true });
   }
-  document.querySelectorAll("input[data-version]").forEach((field) => { field.value = saver.version; });
-  const waiting = saver.items.flatMap((item) => item.edits);
+  document.querySelectorAll("input[data-version]").forEach((field) => { field.value = queue.version; });
   putChosen(page.picked);
   const pulled = puller.isActive ? pairs([page.picked, giver(page.picked)]) : [];
-  edits = new Map([...waiting, ...pulled]);
+  edits = new Map([...waiting(), ...pulled]);
   if (!puller.isActive) rebuild();
   predict(page.picked);
   return undefined;
-}
-
-async function refuse(why, html, items) {
-  if (why === "stale") {
-    problem.replaceChildren(fragmentOf(html));
-    problem.querySelector("button")?.focus();
-    await refresh();
-    return;
-  }
-  const note = $("refused-template").content.cloneNode(true);
-  const reason = why === "refused" && fragmentOf(html).querySelector(".words")?.textContent;
-  note.querySelector(".words").textContent = reason || say(why === "refused" ? "server" : why);
-  const again = note.querySelector("[data-again]");
-  again.hidden = why === "refused";
-  again.addEventListener("click", () => {
-    problem.replaceChildren();
-    picture?.focus(page.picked);
-    for (const item of items) {
-      item.edits.forEach(([uid, value]) => edits.set(uid, value));
-      saver.add(item);
-    }
-    draw();
-  });
-  problem.replaceChildren(note);
-  for (const { input, text } of items) {
-    if (!input) continue;
-    input.setAttribute("aria-invalid", "true");
-    input.value = text; // what was typed stays until it is right
-    input.dataset.typed = "1";
-    if (input.id === "picked-shares") effect.refusal = reason || "";
-  }
 }
 
 async function refresh() {
   try {
     const response = await fetch(`${root.dataset.group}?${back()}`, { headers: { "HX-Request": "true" } });
     if (!response.ok) return;
-    saver.version = /"(\d+)"/.exec(response.headers.get("ETag"))[1];
+    queue.version = /"(\d+)"/.exec(response.headers.get("ETag"))[1];
     receive(await response.text());
   } catch { /* the next edit says that there is no connection */ }
 }
@@ -182,7 +163,7 @@ async function refresh() {
 /** Asked for with the operation that the present edits would become. */
 function predict(uid) {
   const operation = uid && edits.has(uid) ? group.operation(uid, giver(uid), edits) : null;
-  effect.about({ version: saver.version, group: root.dataset.parent, operation });
+  effect.about({ version: queue.version, group: root.dataset.parent, operation });
 }
 
 // --- Drawing -------------------------------------------------------------------------------------------------------
@@ -263,7 +244,7 @@ function drawField(row) {
 
 function rebuild() {
   if (picture) {
-    const rows = rowsAt(new Map(saver.items.flatMap((item) => item.edits)));
+    const rows = rowsAt(new Map(waiting()));
     const [pool, poolBefore] = [group.pool(edits), group.rows.reduce((sum, row) => sum + (row.shares_before ?? 0), group.numbers.rest_before)];
     picture.rest = pool > 0 ? group.numbers.rest / pool : 0;
     picture.restBefore = poolBefore > 0 ? group.numbers.rest_before / poolBefore : 0;
@@ -314,14 +295,22 @@ function forgetTyped(input) {
 }
 
 const shared = {
-  pick, forgetTyped, save, saver, giver,
+  pick, forgetTyped, save, queue, giver,
   settle: () => puller.settle(),
   group: () => group,
   edits: () => edits,
   isPicked: (uid) => uid === page.picked,
-  focusPicture: () => picture?.focus(page.picked),
-  clearProblem: () => {
+  /** The answer to whose edits stay: ours, for this version of the draft, or those of the draft. */
+  keepOurs: (version) => {
     problem.replaceChildren();
+    queue.resume(version);
+    showWaiting();
+    picture?.focus(page.picked);
+  },
+  keepTheirs: () => {
+    problem.replaceChildren();
+    queue.forget();
+    refresh();
     picture?.focus(page.picked);
   },
   tell: (words, input) => {
@@ -330,9 +319,7 @@ const shared = {
       draw();
       return;
     }
-    const note = $("refused-template").content.cloneNode(true);
-    note.querySelector(".words").textContent = words;
-    problem.replaceChildren(note);
+    problem.replaceChildren(noteOf(words));
   },
   /** Numbers from a field: shown at once, saved as one operation. */
   type: (found, fields, input) => {
@@ -349,7 +336,7 @@ wireViews({
   chosen: () => page.picked,
   drained: () => {
     puller.settle();
-    return saver.drained();
+    return queue.drained();
   },
   inPlace: (view) => {
     if (view === "tree" || !picture) return false;
@@ -431,6 +418,8 @@ if (table?.nodes.size) {
   putChosen(page.picked);
   rebuild();
   predict(page.picked);
+  queue.restore();
+  if (queue.items.length) showWaiting();
   restoreTyped();
   let width = stage?.clientWidth;
   if (stage) new ResizeObserver(() => {

@@ -75,28 +75,27 @@ export function wireForms(page, log) {
   document.addEventListener("click", (event) => {
     if (!event.target.closest("a[data-theirs]")) return;
     event.preventDefault();
-    page.clearProblem();
+    page.keepTheirs();
   });
   document.addEventListener("keydown", (event) => undoKeys(event, page));
 }
 
 async function submit(event, page) {
   const form = event.target;
-  if (form.matches("[data-op], [data-mine]")) {
+  if (form.matches("[data-mine]")) {
+    event.preventDefault();
+    page.keepOurs(form.elements.version.value);
+  } else if (form.matches("[data-op]")) {
     event.preventDefault();
     if (event.submitter?.getAttribute("aria-disabled") === "true") return;
     page.settle();
-    if (form.matches("[data-mine]")) {
-      page.saver.version = form.elements.version.value;
-      page.focusPicture();
-    }
     page.save(form.action, [...new FormData(form, event.submitter)].filter(([key]) => !OWN_FIELDS.includes(key)));
   } else if (form.matches("[data-flush]")) {
     page.settle();
-    if (!page.saver.items.length) return;
+    if (!page.queue.items.length) return;
     event.preventDefault();
     const name = event.submitter?.value;
-    if (!(await page.saver.drained())) return;
+    if (!(await page.queue.drained())) return;
     const again = document.getElementById(form.id) ?? form;
     again.requestSubmit(again.querySelector(`button[value="${name}"]`) ?? undefined);
   }

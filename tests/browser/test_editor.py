@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from django.conf import settings
 from playwright.sync_api import Page, Route, expect
 
 from apps.accounts.actor import COMMAND, Actor
@@ -14,7 +15,7 @@ from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet, Policy, Revision
 from tests.browser.conftest import Open, Visit, in_windows_of_all
-from tests.pages.grid import SLUG, Grid
+from tests.pages.grid import PASSWORD, SLUG, Grid
 
 FOCUS = "document.activeElement.id || document.activeElement.closest('tr')?.id || document.activeElement.tagName"
 
@@ -482,4 +483,52 @@ def test_an_immediate_undo_reverts_the_pending_edit(grid: Grid, page: Page, draf
     expect(cell(page, grid, "/atlas/alice")).to_have_value("1")
     page.keyboard.press("Enter")
     saved(page, 0)
+    assert stored(draft) == []
+
+
+def test_after_the_session_ended_an_edit_is_saved_when_its_user_signs_in_again(
+    grid: Grid, page: Page, draft: ChangeSet
+) -> None:
+    page.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+    cell(page, grid, "/atlas").fill("45")
+    cell(page, grid, "/atlas").press("Enter")
+    expect(page.locator("#again-password")).to_be_focused()
+    assert stored(draft) == []
+    page.click("#sign-in-again [data-again-close]")
+    expect(page.locator("#saved.waiting")).to_contain_text("1")
+    expect(cell(page, grid, "/atlas")).to_have_value("45")
+    cell(page, grid, "/biomed").fill("20")
+    cell(page, grid, "/biomed").press("Enter")
+    page.fill("#again-password", PASSWORD)
+    page.keyboard.press("Enter")
+    saved(page, 2)
+    expect(page.locator("#sign-in-again")).to_have_count(0)
+    assert [each["shares"] for each in stored(draft)] == [45.0, 20.0]
+
+
+def test_after_the_session_ended_the_actions_of_a_row_open_once_signed_in(
+    grid: Grid, page: Page, draft: ChangeSet
+) -> None:
+    page.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+    row(page, grid, "/atlas").locator(".c-menu button").click()
+    page.fill("#again-password", PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.locator("#action-dialog")).to_be_visible()
+    page.click("#action-dialog [data-do$='do=archive']")
+    page.click("#action-dialog form:has([name=op][value=archive]) button[type=submit]")
+    saved(page, 1)
+
+
+def test_edits_of_one_user_are_never_sent_as_another(grid: Grid, page: Page, draft: ChangeSet) -> None:
+    page.context.clear_cookies()
+    cell(page, grid, "/atlas").fill("45")
+    cell(page, grid, "/atlas").press("Enter")
+    page.fill("#again-username", "alice")
+    page.fill("#again-password", PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.locator("#sign-in-again")).to_contain_text("Alice Berg")
+    page.click("text=Back to the page")
+    expect(page.locator("#saved.waiting")).to_contain_text("1")
+    page.evaluate("window.dispatchEvent(new Event('online'))")
+    expect(cell(page, grid, "/atlas")).to_have_value("45")
     assert stored(draft) == []

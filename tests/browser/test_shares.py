@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from playwright.sync_api import Locator, Page, expect
 
 from apps.accounts.actor import COMMAND, Actor
@@ -24,7 +25,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, Visit, in_windows_of_all
 from tests.grants import make_grant
-from tests.pages.grid import SLUG, Grid
+from tests.pages.grid import PASSWORD, SLUG, Grid
 
 
 @pytest.fixture
@@ -330,21 +331,53 @@ def test_an_edit_of_another_user_is_shown_and_the_bar_is_reset(grid: Grid, windo
     assert f"{stored(draft)[1]['shares']:g}" in mine
 
 
-def test_without_a_connection_the_bar_is_reset_and_a_retry_offered(grid: Grid, window: Visit, draft: ChangeSet) -> None:
+def test_a_border_dragged_without_a_connection_stays_and_is_saved_with_it(
+    grid: Grid, window: Visit, draft: ChangeSet
+) -> None:
     page = window.page
     page.context.set_offline(True)
     pull(page, grip(page, grid, "/atlas"), -100)
-    again = page.locator("#problem [data-again]")
-    expect(again).to_be_visible()
-    expect(field(page, grid, "/atlas")).to_have_value("60")
-    assert edge(page, grid, "/atlas") == pytest.approx(0.6, abs=0.002)
+    expect(page.locator("#saved.waiting")).to_contain_text("1")
+    dragged = edge(page, grid, "/atlas")
+    assert dragged < 0.55, "what was dragged stays where it is"
     page.context.set_offline(False)
-    again.click()
+    page.evaluate("window.dispatchEvent(new Event('online'))")
+    saved(page, 1)
+    shares = stored(draft)[0]["shares"]
+    expect(field(page, grid, "/atlas")).to_have_value(f"{shares:g}")
+    assert edge(page, grid, "/atlas") == pytest.approx(dragged, abs=0.002)
+    expect(page.locator("#problem")).to_be_empty()
+    window.complaints[:] = [each for each in window.complaints if "ERR_INTERNET_DISCONNECTED" not in each]
+
+
+def test_an_edit_that_waits_outlives_a_reload(grid: Grid, window: Visit, draft: ChangeSet) -> None:
+    page = window.page
+    page.route("**/edit/_operation", lambda route: route.fulfill(status=502, body="<h1>Bad gateway</h1>"))
+    pull(page, grip(page, grid, "/atlas"), -100)
+    expect(page.locator("#problem #cell-problem")).to_contain_text("sent again")
+    page.unroute("**/edit/_operation")
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.reload()
+    saved(page, 1)
+    shares = stored(draft)[0]["shares"]
+    expect(field(page, grid, "/atlas")).to_have_value(f"{shares:g}")
+    window.complaints[:] = [each for each in window.complaints if "status of 502" not in each]
+
+
+def test_after_the_session_ended_a_drag_is_saved_when_its_user_signs_in_again(
+    grid: Grid, window: Visit, draft: ChangeSet
+) -> None:
+    page = window.page
+    page.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+    pull(page, grip(page, grid, "/atlas"), -100)
+    expect(page.locator("#again-password")).to_be_focused()
+    assert stored(draft) == []
+    page.fill("#again-password", PASSWORD)
+    page.keyboard.press("Enter")
     saved(page, 1)
     shares = stored(draft)[0]["shares"]
     expect(field(page, grid, "/atlas")).to_have_value(f"{shares:g}")
     expect(page.locator("#problem")).to_be_empty()
-    window.complaints[:] = [each for each in window.complaints if "ERR_INTERNET_DISCONNECTED" not in each]
 
 
 def test_fields_accept_numbers_and_percentages_and_errors_are_shown_in_place(
