@@ -94,6 +94,21 @@ def test_a_refused_change_stays_in_place_with_the_focus_in_the_field(grid: Grid,
     assert head() == 3
 
 
+def test_a_publication_is_undone_on_the_page_of_the_entry(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = opened(window, grid)
+    page.fill("#shares", "25 %")
+    page.fill("#reason", "Too early")
+    page.click("#publish")
+    message = page.locator("#problem .success")
+    message.get_by_role("button", name="Undo").click()
+    expect(message).to_have_text("Revision 3 is undone, as revision 4.")
+    expect(page.locator("h1")).to_contain_text("biomed")
+    node = grid.tree.node(grid.tree.index_of_path("/biomed") or 0)
+    assert (head(), node.shares) == (4, 30.0)
+
+
 def test_a_conflict_stands_on_top_of_the_panel_with_the_focus(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()

@@ -373,7 +373,7 @@ def _publish(request: HttpRequest, typed_group: TypedGroup) -> HttpResponse:
     if done.revision is None:
         messages.warning(request, _("Submitted. %(why)s") % {"why": done.why})
     else:
-        add_published_message(request, done.revision)
+        add_published_message(request, done.revision, has_undo=False)
     return SeeOther(group_url(policy, uid))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import get_token
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
@@ -18,16 +19,31 @@ from apps.policies.publishing.direct import publish_operations
 from apps.web.shell.requests import SeeOther, actor_of
 
 
-def add_published_message(request: HttpRequest, revision: Revision, *, has_link: bool = True) -> None:
+def add_published_message(
+    request: HttpRequest, revision: Revision, *, has_link: bool = True, has_undo: bool = True
+) -> None:
     """Add the message that a revision was published; its CSS class names the revision.
 
-    has_link: false on the page of the change set itself.
+    has_link, has_undo: false where the page that shows it leads to the change set, and undoes it, by itself.
     """
     text = _("Published as revision %(n)s.") % {"n": revision.number}
     if has_link:
         followed = reverse("dashboard:change", kwargs={"change_set": revision.change_set_id})
         text = format_html('{} <a href="{}">{}</a>', text, followed, _("See who moves"))
+    if has_undo:
+        text = format_html("{}{}", text, _undo_form(request, revision))
     messages.success(request, text, extra_tags=f"published-{revision.number}")
+
+
+def _undo_form(request: HttpRequest, revision: Revision) -> str:
+    return format_html(
+        '<form method="post" action="{}"><input type="hidden" name="csrfmiddlewaretoken" value="{}"><input'
+        ' type="hidden" name="number" value="{}"><button class="btn sm" type="submit">{}</button></form>',
+        reverse("dashboard:undo-publish", kwargs={"policy": revision.policy.slug}),
+        get_token(request),
+        revision.number,
+        _("Undo"),
+    )
 
 
 Operations = Sequence[Mapping[str, Any]]

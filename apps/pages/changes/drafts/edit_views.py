@@ -119,7 +119,7 @@ def finish(request: HttpRequest, change_set: int) -> HttpResponse:
     try:
         if step == "publish":
             revision = services.publish_change_set(**common, reason=reason)
-            add_published_message(request, revision, has_link=False)
+            add_published_message(request, revision, has_link=False, has_undo=False)
             return SeeOther(review_url(change_set))
         if step == "propose":
             if not pages.draft_of(request, change_set).operations:

@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_safe
@@ -33,7 +34,10 @@ from apps.web.shell.requests import SeeOther, actor_of, fragment
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def undo(request: HttpRequest, policy: str) -> HttpResponse:
-    """Publish the inverse of the current revision; if that is not possible at once, it remains a draft."""
+    """Publish the inverse of the current revision; if that is not possible at once, it remains a draft.
+
+    Then back to the page that asked for it.
+    """
     tree = reverse("dashboard:policy", kwargs={"policy": policy})
     if request.method != "POST":
         return SeeOther(tree)
@@ -52,7 +56,14 @@ def undo(request: HttpRequest, policy: str) -> HttpResponse:
         return SeeOther(draft_url(draft.pk))
     words = {"undone": number, "n": revision.number}
     messages.success(request, _("Revision %(undone)s is undone, as revision %(n)s.") % words)
-    return SeeOther(tree)
+    return SeeOther(page_before(request) or tree)
+
+
+def page_before(request: HttpRequest) -> str | None:
+    """Address of the page of this site that sent the form; None where the browser doesn't say it."""
+    address = request.headers.get("Referer", "")
+    is_here = url_has_allowed_host_and_scheme(address, {request.get_host()}, require_https=request.is_secure())
+    return address if is_here else None
 
 
 def page_url(change_set: int, **_kwargs: Any) -> str:

@@ -66,5 +66,5 @@ def undo(request: HttpRequest, change_set: int) -> HttpResponse:
             request, _("Not undone yet: %(why)s The change that undoes it is a draft.") % {"why": error.message}
         )
     else:
-        add_published_message(request, revision, has_link=False)
+        add_published_message(request, revision, has_link=False, has_undo=False)
     return SeeOther(reverse("dashboard:change", kwargs={"change_set": draft.pk}))

@@ -103,7 +103,7 @@ def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
         revision = publish_change_set(**row, reason=action.reason)
     except (Invalid, Conflict) as refusal:
         return _decision(request, reviewed, comparison, status=status_of(refusal), refusal=refusal)
-    add_published_message(request, revision)
+    add_published_message(request, revision, has_undo=False)
     return SeeOther(reverse("dashboard:policy", kwargs={"policy": policy}))
 
 
