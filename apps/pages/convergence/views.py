@@ -433,11 +433,17 @@ def _more_part(reading: Reading, key: str) -> dict[str, Any] | None:
 @require_safe
 @fragment(page_url)
 def over_time(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
-    """Card of an entry's page: the entry over time; for the root that of the child farthest off target."""
+    """Card of an entry's page: the entry over time, or its child that `entry` names.
+
+    The root has no share: it shows that of the child farthest off target.
+    """
     query = QueryDict("range=30", mutable=True)
+    child = request.GET.get("entry", "")
     reading = _read(request, policy, uid, query)
-    if not reading.convergence.ancestors:
+    if child or not reading.convergence.ancestors:
         query["level"] = str(uid)
+        if child:
+            query["entry"] = child
         reading = _read(request, policy, None, query)
     frame = _figure_frame(reading)
     if frame is not None:

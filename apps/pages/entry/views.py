@@ -152,7 +152,8 @@ def _decide(request: HttpRequest, policy: str, uid: UUID, form: SharesForm, step
         messages.success(request, _("Submitted"))
         return SeeOther(review_url(change_set.pk))
     add_published_message(request, policy_services.change_shares(**change))
-    return SeeOther(page_url(policy, form.place_uid or uid))
+    place = form.place_uid or uid
+    return SeeOther(page_url(policy, place) + (f"?focus={uid}" if place != uid else ""))
 
 
 def _panel(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
@@ -195,6 +196,9 @@ def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **panel: 
         kwargs = {"policy": page.policy_slug, "uid": uid, "name": lines.name_slug(page.entry.name)}
         context["look_back"] = time_travel.look_back(request, page.policy_slug)
         context["over_time_url"] = reverse("dashboard:entry-over-time", kwargs=kwargs)
+        focus = _uid(request.GET.get("focus", ""))
+        if any(child.uid == focus for child in page.children):
+            context["over_time_url"] += f"?entry={focus}"
     context["is_pinned"] = uid in pinned_among(policy_slug=page.policy_slug, uids=[uid], actor=actor_of(request))
     return render(request, "pages/entry/entry.html", context, status=status)
 
