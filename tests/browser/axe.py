@@ -1,4 +1,4 @@
-"""axe in a page: rules whose findings count, and the contrast of each look once.
+"""axe in a page: every rule of WCAG 2.2 A and AA and of best practice, and the contrast of each look once.
 
 A page has many cells of the same colour, size and weight on the same ground: axe measures each of them, which is two
 thirds of its time. `make test-all` (`every`) has it measure them all.
@@ -12,9 +12,8 @@ from playwright.sync_api import Page
 
 from tests.browser.live_files import AXE_ADDRESS
 
-IMPACTS = ("serious", "critical")
 # From our own address, as the policy of a page wants it, and compiled once a process.
-_LOAD = """([address, impacts]) => import(address).then(() => {
+_LOAD = """(address) => import(address).then(() => {
   const GROUND = ["background-color", "background-image", "opacity", "filter", "mix-blend-mode", "position"];
   const TEXT = ["color", "font-size", "font-weight", "text-shadow", "-webkit-text-stroke-width",
     "-webkit-text-fill-color"];
@@ -45,7 +44,6 @@ _LOAD = """([address, impacts]) => import(address).then(() => {
     return grounds.get(element);
   }
 
-  axe._audit.rules = axe._audit.rules.filter((rule) => impacts.includes(rule.impact));
   const contrast = axe._audit.checks["color-contrast"];
   const measure = contrast.evaluate;
   contrast.evaluate = function (node, ...more) {
@@ -64,7 +62,8 @@ _LOAD = """([address, impacts]) => import(address).then(() => {
 # Findings alone: what passed is most of a report, and isn't read.
 _RUN = """([context, rules, every]) => {
   axe.begin(every);
-  return axe.run(context, { resultTypes: ["violations"], preload: false, ...rules }).then((it) => it.violations);
+  const more = { "target-size": { enabled: true } };  // of WCAG 2.2, which axe leaves out by itself
+  return axe.run(context, { resultTypes: ["violations"], preload: false, rules: more, ...rules }).then((it) => it.violations);
 }"""
 
 
@@ -72,7 +71,7 @@ def load_axe(page: Page, origin: str) -> bool:
     """Whether this document had none yet."""
     is_new = not page.evaluate("typeof axe === 'object'")
     if is_new:
-        page.evaluate(_LOAD, [origin + AXE_ADDRESS, IMPACTS])
+        page.evaluate(_LOAD, origin + AXE_ADDRESS)
     return is_new
 
 

@@ -13,7 +13,7 @@ from django.test import Client
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect
 
 from apps.accounts.models import User
-from tests.browser.axe import IMPACTS, load_axe, run_axe
+from tests.browser.axe import load_axe, run_axe
 from tests.browser.contexts import Contexts, Taken
 from tests.browser.secrets_seen import SecretsSeen
 from tests.pages.grid import PASSWORD, Grid
@@ -133,7 +133,7 @@ class Visit:
         self.page.wait_for_selector("main h1")
 
     def axe(self, theme: str = "") -> list[str]:
-        """Serious and critical findings, each with where it is; the page stays in the theme that is given."""
+        """Findings of every impact, each with where it is; the page stays in the theme that is given."""
         self._load_axe()
         if theme:
             self.page.evaluate(SET_THEME, theme)
@@ -142,12 +142,7 @@ class Visit:
     def _run_axe(self, rules: dict[str, Any]) -> list[str]:
         context = {"include": [["html"]]} | ({} if self.checks_frame or self.is_deep else WITHOUT_FRAME)
         found = self._find(context, rules)
-        return [
-            f"{rule['id']}: {node['target']} {node['failureSummary']}"
-            for rule in found
-            if rule["impact"] in IMPACTS
-            for node in rule["nodes"]
-        ]
+        return [f"{rule['id']}: {node['target']} {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 
     def _load_axe(self) -> bool:
         """Whether this document had no axe yet; a click waits for the beginning of the next page only."""
@@ -179,7 +174,7 @@ class Visit:
         return [f"narrow: {finding}" for finding in found]
 
     def look(self) -> None:
-        """No serious finding of axe, and nothing wider than the window. The theme stays.
+        """No finding of axe, and nothing wider than the window. The theme stays.
 
         `make test-all` checks both themes. Only the width is checked without scripts, because axe needs the timers of
         the page, and where another variant of the same journey runs axe.

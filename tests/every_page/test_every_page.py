@@ -151,10 +151,12 @@ def test_a_page_is_accessible_in_each_theme_and_width(
     """Opened so, where the visit above changes theme and width of an open page."""
     window = visit(width=width, theme=theme)
     sign_in(window, world, "admin")
+    found = []
     for _name, path, _row in pages_of(world, part):
         window.go(path)
         assert window.overflow() <= 0, (path, theme, width)
-        assert window.axe(theme) == [], (path, theme, width)
+        found += [f"{path}: {finding}" for finding in window.axe(theme)]
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.deep

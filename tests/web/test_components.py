@@ -53,7 +53,7 @@ def test_a_disclosure_is_open_where_its_condition_holds(is_open: Any, attribute:
 
 def test_a_table_is_reached_and_scrolled_by_keys() -> None:
     assert rendered('{% scroll_table labelledby="jobs" classes="cards" %}<tr/>{% endscroll_table %}') == (
-        '<div class="table-wrap" role="region" aria-labelledby="jobs" tabindex="0">'
+        '<div class="table-wrap" role="group" aria-labelledby="jobs" tabindex="0">'
         '<table class="cards"><tr/></table></div>'
     )
 

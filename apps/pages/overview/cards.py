@@ -28,8 +28,8 @@ _MOST_KEPT = 1_000
 class Card:
     """One part of a page: its element id, its URL and how it is filled.
 
-    build: returns the template context; None if there is nothing to show, and then no card. label: id of the title in
-    the template, by default made of the name.
+    build: returns the template context; None if there is nothing to show, and then no card. is_wrapper: what the
+    template draws is a section with a heading of its own.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Card:
     url: str
     build: Callable[[], Mapping[str, Any] | None]
     css: str = "card"
-    label: str = ""
+    is_wrapper: bool = False
 
 
 class _LastGood:

@@ -214,7 +214,7 @@ def cards_of(data: HomeData) -> dict[str, Card]:
             url=reverse(f"dashboard:overview-{name}") + data.query,
             build=partial(build, data),
             css=css,
-            label="fig-deviation-title" if name == LATER else "",
+            is_wrapper=name == LATER,
         )
         for name, title, build, css in made
     }

@@ -64,8 +64,11 @@ def disclosure(content: str, title: str, *, is_open: bool = False, classes: str 
 
 @register.simple_block_tag
 def scroll_table(content: str, *, labelledby: str = "", label: str = "", classes: str = "", **named: Any) -> SafeString:
-    """A table that scrolls sideways in its frame, also by keys. labelledby: id of its heading; label: without one."""
-    frame = attributes({"role": "region", "aria_labelledby": labelledby, "aria_label": label, "tabindex": "0"})
+    """A table that scrolls sideways in its frame, also by keys. labelledby: id of its heading; label: without one.
+
+    A group, not a landmark: the section around it has the same name.
+    """
+    frame = attributes({"role": "group", "aria_labelledby": labelledby, "aria_label": label, "tabindex": "0"})
     table = attributes({"class": classes, **named})
     return format_html('<div class="table-wrap"{}><table{}>{}</table></div>', frame, table, content)
 
