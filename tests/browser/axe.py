@@ -63,7 +63,8 @@ _LOAD = """(address) => import(address).then(() => {
 _RUN = """([context, rules, every]) => {
   axe.begin(every);
   const more = { "target-size": { enabled: true } };  // of WCAG 2.2, which axe leaves out by itself
-  return axe.run(context, { resultTypes: ["violations"], preload: false, rules: more, ...rules }).then((it) => it.violations);
+  const asked = { resultTypes: ["violations"], preload: false, rules: more, ...rules };
+  return axe.run(context, asked).then((it) => it.violations);
 }"""
 
 
