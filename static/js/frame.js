@@ -4,3 +4,5 @@ import "./forms.js";
 import "./live.js";
 import "./keys.js";
 import "./lists.js";
+import "./copy.js";
+import "./submits.js";

@@ -47,7 +47,6 @@ CARDS = (
         is_early=True,
         of_unmapped=True,
         is_shown=lambda account, known: any(is_comparable(account, each) for each in known),
-        scripts=("js/copy.js",),
     ),
     MyCard(
         place="more",
