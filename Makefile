@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run dev test test-fast test-core test-all test-faults test-federation test-schedulers schedulers bench bench-large image lint docs docs-parts
+.PHONY: help setup debian run dev test test-fast test-core test-all test-faults test-federation test-schedulers schedulers bench bench-large image lint docs docs-parts pictures
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make test-core  the core without any plug-in"
 	@echo "make lint    style, types, layers, migrations, links of the documentation"
 	@echo "make docs    the documentation as a site, in site/   make docs-parts: its parts that are generated from the code"
+	@echo "make pictures  the pictures of README and documentation, from a fresh sample"
 	@echo "make test-faults  imports of a million records while everything around them dies"
 	@echo "make test-federation  a grid of nine real instances, for a simulated day without faults and with them"
 	@echo "make test-schedulers  real Slurm and Grid Engine, with the packages of Debian that make schedulers installs"
@@ -95,6 +96,9 @@ docs: docs-parts
 
 docs-parts: setup
 	@$(PY) -m docsite
+
+pictures: setup
+	@$(PY) -m docsite.pictures
 
 # Nine instances as real processes, 288 rounds a day, three days; the table of shares is printed at the end.
 test-federation: setup
