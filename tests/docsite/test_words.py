@@ -60,6 +60,6 @@ def test_terms_of_the_papers_are_in_the_glossary() -> None:
 
 
 def _prose(text: str) -> str:
-    """Without code, whose words are those of the code."""
+    """Without code and tags, whose words are those of the code."""
     text = re.sub(r"^\s*```.*?^\s*```", "", text, flags=re.MULTILINE | re.DOTALL)
-    return re.sub(r"`[^`]*`", "", text)
+    return re.sub(r"`[^`]*`|<[a-z/][^>]*>", "", text)
