@@ -16,19 +16,19 @@ GOAL_S = 10.0
 def measure_large() -> BenchLine:
     from apps.policies.models import Policy
     from apps.series.back_test import back_test
-    from apps.series.back_test_runs import state_in_force
+    from apps.series.back_test_runs import current_state
     from apps.series.daily_series import days_of, last_complete_day, site_zone
 
     policy = Policy.objects.filter(slug=SLUG).first() or build(N_ENTRIES, N_RECORDS)[0]
-    in_force, zone = state_in_force(policy), site_zone()
-    tree = in_force.tree
+    current, zone = current_state(policy), site_zone()
+    tree = current.tree
     shares = tree.shares.copy()
     shares[tree.children(0).start] *= 2
-    draft = replace(in_force, number=0, tree=replace(tree, shares=shares, digest=""))
+    draft = replace(current, number=0, tree=replace(tree, shares=shares, digest=""))
     last_on = last_complete_day(AT, zone)
     days = days_of(last_on - timedelta(days=N_DAYS - 1), last_on, zone)
     began = time.perf_counter()
-    result = back_test(policy, in_force, draft, days)
+    result = back_test(policy, current, draft, days)
     took_s = time.perf_counter() - began
     if not len(result.daily) or not (result.n_days > 0).any():
         raise RuntimeError("The back-test has no days with targets that differ.")

@@ -1,7 +1,7 @@
 """The past days under a draft: what the daily series and the ranks would have been with its shares and settings.
 
 Usage is as it was. With other shares, jobs would have run in another order and left other usage: that is not computed.
-All days are compared with the draft, and with the policy in force. On the days since its revision was published, the
+All days are compared with the draft, and with the current policy. On the days since its revision was published, the
 latter are the stored daily series; days before it are those of *Compare with the current policy*.
 """
 
@@ -37,7 +37,7 @@ _LEAST_CHANGE = 1e-9  # of a target: a smaller one is an error of rounding
 
 @dataclass(frozen=True, eq=False)
 class BackTest:
-    """Entries (n,) of the draft's tree, in its order, over d days. `was`: by the policy in force.
+    """Entries (n,) of the draft's tree, in its order, over d days. `was`: by the current policy.
 
     uid: (n, 16). n_days: on which the entry has an actual and a target share in both. The following are over these
     days. days_on, days_on_was: on target. off, off_was: mean distance of the actual share from the target, 0..1; NaN
@@ -74,15 +74,15 @@ class BackTest:
 
     @property
     def deviation(self) -> tuple[F8, F8]:
-        """(with the draft, with the policy in force): distance from the target on each day, (d,), 0..1, the mean of
+        """(with the draft, with the current policy): distance from the target on each day, (d,), 0..1, the mean of
         the `daily` entries weighted by their targets; NaN where none of them is known in both.
         """
         counts = np.isfinite(self.actual - self.target + self.actual_was - self.target_was)
         sides = ((self.actual, self.target), (self.actual_was, self.target_was))
         known = [[np.where(counts, values, 0.0) for values in side] for side in sides]
         means = [mean_deviation(actual, target, counts) for actual, target in known]
-        with_draft, in_force = (np.where(is_known, mean, np.nan) for mean, is_known in means)
-        return with_draft, in_force
+        with_draft, current = (np.where(is_known, mean, np.nan) for mean, is_known in means)
+        return with_draft, current
 
     def pack(self) -> tuple[bytes, str]:
         return blobs.pack({each.name: getattr(self, each.name) for each in fields(self)})
@@ -95,7 +95,7 @@ class BackTest:
 
 def back_test(
     policy: Policy,
-    in_force: PolicyState,
+    current: PolicyState,
     draft: PolicyState,
     days: Sequence[Day],
     *,
@@ -105,8 +105,8 @@ def back_test(
 
     Raises BadTree, BadParameter and Invalid as `RevisionContext.priorities`.
     """
-    sums = _Sums(in_force.tree, draft.tree)
-    past, drafted = (Builder(policy, days, state=state, with_priorities=True) for state in (in_force, draft))
+    sums = _Sums(current.tree, draft.tree)
+    past, drafted = (Builder(policy, days, state=state, with_priorities=True) for state in (current, draft))
     for first in range(0, len(days), _DAYS_AT_ONCE):
         chunk = days[first : first + _DAYS_AT_ONCE]
         was = [_DayShares.of(built) for built in past.build(chunk)]
@@ -158,10 +158,10 @@ class _DayShares:
 class _Sums:
     """Sums over days, by entry of the draft."""
 
-    def __init__(self, in_force: TreeColumns, draft: TreeColumns) -> None:
+    def __init__(self, current: TreeColumns, draft: TreeColumns) -> None:
         n = len(draft)
         self._uid, self._tree = draft.uid, draft.engine_tree()
-        self._places = indexes_of(draft.uid, in_force)
+        self._places = indexes_of(draft.uid, current)
         self._n_days, self._n_ranked = np.zeros(n, np.int32), np.zeros(n, np.int32)
         self._days_on, self._off, self._rank = (np.zeros((2, n)) for _ in range(3))
         self._is_idle: list[bool] = []

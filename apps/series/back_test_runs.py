@@ -108,7 +108,7 @@ def run_back_test(run: Run, lease: Lease) -> dict[str, Any]:
         raise Invalid(_("No day has ended since the first shares and the first usage."), code="no_days")
     lease.report(0, len(days))
     try:
-        result = back_test(policy, state_in_force(policy), draft_state(change_set, policy), days, done=lease.report)
+        result = back_test(policy, current_state(policy), draft_state(change_set, policy), days, done=lease.report)
     except (BadTree, BadParameter) as error:
         raise Invalid(f"{error.message}.", code="bad_settings") from None
     data, digest = result.pack()
@@ -129,7 +129,7 @@ def run_back_test(run: Run, lease: Lease) -> dict[str, Any]:
     return summary
 
 
-def state_in_force(policy: Policy) -> PolicyState:
+def current_state(policy: Policy) -> PolicyState:
     """The head: its tree, settings and corrections."""
     return PolicyState.of_revision(policy, policy.head_number, settings_of(policy, policy.head_number))
 

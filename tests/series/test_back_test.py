@@ -1,4 +1,4 @@
-"""Past days under a draft: the revisions in force give the stored series, and other shares change what they concern."""
+"""Past days under a draft: the recorded revisions give the stored series, and other shares change what they concern."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.runs.services import work_due_runs
 from apps.series.back_test import BackTest, back_test
-from apps.series.back_test_runs import draft_state, state_in_force
+from apps.series.back_test_runs import current_state, draft_state
 from apps.series.builder import Builder
 from apps.series.daily_series import Day, days_of, site_zone
 from apps.series.inputs import PolicyState
@@ -56,7 +56,7 @@ def _days() -> list[Day]:
 
 def _draft(site: Site, **shares: float) -> PolicyState:
     """The head with other shares of entries by name."""
-    head = state_in_force(site.policy)
+    head = current_state(site.policy)
     values = head.tree.shares.copy()
     for name, amount in shares.items():
         values[list(head.tree.name).index(name)] = amount
@@ -64,10 +64,10 @@ def _draft(site: Site, **shares: float) -> PolicyState:
 
 
 def _tested(site: Site, **shares: float) -> BackTest:
-    return back_test(site.policy, state_in_force(site.policy), _draft(site, **shares), _days())
+    return back_test(site.policy, current_state(site.policy), _draft(site, **shares), _days())
 
 
-def test_the_revisions_in_force_give_the_stored_series(past: Site) -> None:
+def test_the_recorded_revisions_give_the_stored_series(past: Site) -> None:
     tree = load_tree(past.policy)
     stored = load_series(
         past.policy, [tree.uuid(i) for i in range(len(tree))], from_on=_days()[0].on, to_on=_days()[-1].on
@@ -89,7 +89,7 @@ def test_the_revisions_in_force_give_the_stored_series(past: Site) -> None:
 
 
 def test_a_draft_without_a_change_differs_nowhere(past: Site) -> None:
-    """Not on the days of earlier revisions either: a draft is compared with the policy in force."""
+    """Not on the days of earlier revisions either: a draft is compared with the current policy."""
     result = _tested(past)
     assert result.daily.tolist() == []
     for name in ("rank", "off", "days_on"):
@@ -114,7 +114,7 @@ def test_means_are_those_of_the_single_days(past: Site) -> None:
     at = result.daily.tolist().index(physics)
     assert result.off[physics] == pytest.approx(np.abs(result.actual[at] - result.target[at]).mean())
     assert result.off_was[physics] == pytest.approx(np.abs(result.actual_was[at] - result.target_was[at]).mean())
-    single = [back_test(past.policy, state_in_force(past.policy), _draft(past, physics=400), [day]) for day in _days()]
+    single = [back_test(past.policy, current_state(past.policy), _draft(past, physics=400), [day]) for day in _days()]
     alice = tree.index_of_path("/physics/alice")
     assert result.rank[alice] == pytest.approx(np.mean([day.rank[alice] for day in single]))
     assert result.days_on[physics] == sum(int(day.days_on[physics]) for day in single)
@@ -123,11 +123,11 @@ def test_means_are_those_of_the_single_days(past: Site) -> None:
 def test_entries_that_only_one_of_the_trees_has_are_left_out(past: Site) -> None:
     smaller = children(physics={"": 60, "alice": 1, "zoe": 1}, biology={"": 40, "carol": 3, "dan": 1})
     head = load_tree(past.policy)
-    in_force = state_in_force(past.policy)
+    current = current_state(past.policy)
     past.publish(smaller, WINDOW, at=AS_OF)
-    draft = state_in_force(past.policy)
+    draft = current_state(past.policy)
     past.policy.head_number -= 1
-    result = back_test(past.policy, in_force, draft, _days())
+    result = back_test(past.policy, current, draft, _days())
     zoe = draft.tree.index_of_path("/physics/zoe")
     assert head.index_of_path("/physics/zoe") is None
     assert result.n_days[zoe] == 0
@@ -168,7 +168,7 @@ def test_it_is_asked_for_computed_in_a_run_and_read_by_rest(past: Site, root: Ca
     answer = root.get(f"{path}/back-test").json()
     assert (answer["state"], answer["n_ranked"], len(answer["days"])) == ("ready", 4, 7)
     days = days_of(TODAY - 7 * DAY, TODAY - DAY, site_zone())
-    expected = back_test(past.policy, state_in_force(past.policy), _draft(past, physics=400), days)
+    expected = back_test(past.policy, current_state(past.policy), _draft(past, physics=400), days)
     physics = load_tree(past.policy).index_of_path("/physics")
     entry = next(each for each in answer["entries"] if each["path"] == "/physics")
     assert (entry["n_days"], entry["days_on"], entry["days_on_was"]) == (
@@ -269,25 +269,25 @@ OTHER = {
 
 
 @pytest.mark.parametrize("operations", OTHER.values(), ids=OTHER)
-def test_days_under_a_draft_are_those_of_the_policy_in_force_once_it_is_published(
+def test_days_under_a_draft_are_those_of_the_current_policy_once_it_is_published(
     past: Site, root: Caller, operations: list[dict[str, Any]]
 ) -> None:
     number = draft(root, *operations, base=past.policy.head_number).json()["id"]
     change_set = ChangeSet.objects.get(pk=number)
     drafted = draft_state(change_set, past.policy)
     under_draft = list(Builder(past.policy, _days(), state=drafted, with_priorities=True).build(_days()))
-    result = back_test(past.policy, state_in_force(past.policy), drafted, _days())
+    result = back_test(past.policy, current_state(past.policy), drafted, _days())
     assert root.post(f"{PATH}/{number}/publish", {"reason": "So be it."}).status_code == 200
     past.policy.refresh_from_db()
-    in_force = state_in_force(past.policy)
-    published = Builder(past.policy, _days(), state=in_force, with_priorities=True).build(_days())
+    current = current_state(past.policy)
+    published = Builder(past.policy, _days(), state=current, with_priorities=True).build(_days())
     for day, after in zip(under_draft, published, strict=True):
         for name, values in day.values.columns.items():
             np.testing.assert_array_equal(values, after.values.columns[name])
         assert day.priorities is not None
         assert after.priorities is not None
         np.testing.assert_array_equal(day.priorities.rank, after.priorities.rank)
-    assert result.uid.tobytes() == in_force.tree.uid.tobytes()
+    assert result.uid.tobytes() == current.tree.uid.tobytes()
 
 
 def test_ranks_of_a_group_are_the_mean_of_its_leaves(past: Site) -> None:
@@ -300,11 +300,11 @@ def test_ranks_of_a_group_are_the_mean_of_its_leaves(past: Site) -> None:
 
 def test_the_deviation_of_a_day_is_weighted_by_targets(past: Site) -> None:
     result = _tested(past, physics=400)
-    with_draft, in_force = result.deviation
+    with_draft, current = result.deviation
     for at in range(N_DAYS):
         for deviation, target, actual in (
             (with_draft, result.target, result.actual),
-            (in_force, result.target_was, result.actual_was),
+            (current, result.target_was, result.actual_was),
         ):
             expected = np.average(np.abs(actual[:, at] - target[:, at]), weights=target[:, at])
             assert deviation[at] == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""Past days of random trees, usage and revisions under a draft: what was in force is the stored series to the last bit,
+"""Past days of random trees, usage and revisions under a draft: what was current is the stored series to the last bit,
 and a draft moves the targets of the groups that it changes, and no others.
 """
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from apps.engine.convergence import actual_share
 from apps.series.back_test import back_test
-from apps.series.back_test_runs import state_in_force
+from apps.series.back_test_runs import current_state
 from apps.series.builder import Builder
 from apps.series.daily_series import AMOUNTS, COMPETES, EXISTS, KNOWS_WAITING, Day, days_of, site_zone
 from apps.series.stored_series import load_series
@@ -90,7 +90,7 @@ def _days() -> list[Day]:
 
 @examples(60, suppress=HealthCheck, fixed=6)
 @given(revisions, jobs)
-def test_the_revisions_in_force_give_the_stored_series_to_the_last_bit(
+def test_the_recorded_revisions_give_the_stored_series_to_the_last_bit(
     published: list[tuple[Tree, dict[str, Any]]], used: list[tuple[str, str, int, int]]
 ) -> None:
     with _world(published, used) as site:
@@ -114,7 +114,7 @@ def test_a_changed_share_moves_the_targets_of_its_siblings_and_no_others(
     published: list[tuple[Tree, dict[str, Any]]], used: list[tuple[str, str, int, int]], data: st.DataObject
 ) -> None:
     with _world(published, used) as site:
-        head = state_in_force(site.policy)
+        head = current_state(site.policy)
         tree = head.tree
         same = back_test(site.policy, head, replace(head, number=0), _days())
         assert len(same.daily) == 0
@@ -147,7 +147,7 @@ def test_days_since_the_head_was_published_are_those_of_the_stored_series(
     published: list[tuple[Tree, dict[str, Any]]], used: list[tuple[str, str, int, int]]
 ) -> None:
     with _world(published, used) as site:
-        head, days = state_in_force(site.policy), _days()
+        head, days = current_state(site.policy), _days()
         shares = head.tree.shares.copy()
         shares[1] += 1
         tested = back_test(

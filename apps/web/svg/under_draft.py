@@ -1,4 +1,4 @@
-"""Past days under a draft beside the policy in force: a picture of the distance from the target, and small ones of an
+"""Past days under a draft beside the current policy: a picture of the distance from the target, and small ones of an
 entry.
 
 All are hidden from screen readers: numbers stand beside them.
@@ -30,7 +30,7 @@ def draw_share(actual: Values, target: Values, target_was: Values) -> SafeString
 
 
 def draw_ranks(rank: Values, rank_was: Values) -> SafeString:
-    """Ranks under the draft and in force: the better one is higher up."""
+    """Ranks under the draft and by the current policy: the better one is higher up."""
     known = [value for row in (rank, rank_was) for value in row if isfinite(value)]
     least, most = min(known, default=1.0), max(known, default=1.0)
     room = max((most - least) / 8, 0.5)

@@ -67,7 +67,7 @@ class AheadSerializer(serializers.Serializer[Any]):
     leaves = LeafEffectSerializer(many=True, help_text="The 1,000 leaves that move furthest")
 
 
-_IN_FORCE = "The same by the policy in force"
+_CURRENT = "The same by the current policy"
 TargetDaysSerializer = record_serializer(
     TargetDays,
     component="TargetDays",
@@ -76,10 +76,10 @@ TargetDaysSerializer = record_serializer(
     renamed={"entry": "uid"},
     texts={
         "off": "Mean distance of the actual share from the target, in points",
-        "off_was": _IN_FORCE,
+        "off_was": _CURRENT,
         "n_days": "Days with an actual share",
         "days_on": "Of these, on target",
-        "days_on_was": _IN_FORCE,
+        "days_on_was": _CURRENT,
         "target": "By day, as all that follow; null where unknown",
         "mean_rank": "Of the leaves below the entry, or of the leaf itself",
     },
@@ -89,12 +89,12 @@ MovedLeafSerializer = record_serializer(
     component="MovedLeaf",
     only="entry path rank rank_was",
     renamed={"entry": "uid"},
-    texts={"rank": "Mean rank of these days", "rank_was": _IN_FORCE},
+    texts={"rank": "Mean rank of these days", "rank_was": _CURRENT},
 )
 
 
 class BackTestSerializer(serializers.Serializer[Any]):
-    """Past days with the change, beside the policy in force. Usage is as it was."""
+    """Past days with the change, beside the current policy. Usage is as it was."""
 
     state = serializers.ChoiceField(
         ("ready", "stale", "asked", "failed", "absent", "no_days", "hidden", "decided"),
@@ -102,13 +102,13 @@ class BackTestSerializer(serializers.Serializer[Any]):
     )
     problem = serializers.CharField()
     computed_at = UtcTimeField(allow_null=True)
-    head_revision = serializers.IntegerField(allow_null=True, help_text="The policy in force")
+    head_revision = serializers.IntegerField(allow_null=True, help_text="The current policy")
     days = serializers.ListField(child=serializers.DateField())
     deviation = serializers.ListField(
         child=serializers.FloatField(allow_null=True),
         help_text="By day: mean distance of `entries` from their targets, weighted by these, in points",
     )
-    deviation_was = serializers.ListField(child=serializers.FloatField(allow_null=True), help_text=_IN_FORCE)
+    deviation_was = serializers.ListField(child=serializers.FloatField(allow_null=True), help_text=_CURRENT)
     n_ranked = serializers.IntegerField(help_text="Leaves with a rank on one of the days")
     entries = TargetDaysSerializer(many=True, help_text="The 100 entries whose targets change most")
     leaves = MovedLeafSerializer(many=True, help_text="The 1,000 leaves whose mean rank moves furthest")

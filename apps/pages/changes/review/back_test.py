@@ -30,7 +30,7 @@ Daily = tuple[float | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class TargetDays:
-    """An entry whose target the draft changes; `was`: by the policy in force. off, off_was: mean distance in points.
+    """An entry whose target the draft changes; `was`: by the current policy. off, off_was: mean distance in points.
 
     By day, None where unknown: target, actual, 0..1; mean_rank, of the leaves below it (of itself, if it is one).
     """
@@ -125,11 +125,13 @@ class BackTestOfReview:
 
     @cached_property
     def deviation(self) -> tuple[Daily, Daily]:
-        """(with the draft, in force): mean distance of these entries from their targets by day, in points."""
+        """(with the draft, with the current policy): mean distance of these entries from their targets by day, in
+        points.
+        """
         if self.result is None:
             return (), ()
-        with_draft, in_force = self.result.deviation
-        return _daily(with_draft * 100), _daily(in_force * 100)
+        with_draft, current = self.result.deviation
+        return _daily(with_draft * 100), _daily(current * 100)
 
     def _names(self, i: int) -> tuple[str, str, str]:
         """Path, name, and the path above."""
@@ -138,7 +140,7 @@ class BackTestOfReview:
 
     @cached_property
     def _moves(self) -> tuple[I8, F8, F8]:
-        """(indices in the tree, ranks, ranks in force) of leaves whose mean rank differs as it is
+        """(indices in the tree, ranks, ranks by the current policy) of leaves whose mean rank differs as it is
         shown, those that gain most first.
         """
         result = self.result
@@ -194,14 +196,14 @@ class BackTestOfReview:
         means = [[day for day in side if day is not None] for side in self.deviation]
         if not all(means):
             return ""
-        with_draft, in_force = (sum(side) / len(side) / 100 for side in means)
-        if points(with_draft) == points(in_force):
+        with_draft, current = (sum(side) / len(side) / 100 for side in means)
+        if points(with_draft) == points(current):
             return _("On average %(n)s from the targets a day, with the draft as without it.") % {
                 "n": points_phrase(with_draft)
             }
         return _("On average %(n)s from the targets a day, instead of %(was)s.") % {
             "n": points_phrase(with_draft),
-            "was": points(in_force),
+            "was": points(current),
         }
 
     @property
