@@ -4,7 +4,9 @@ const OWN = ["paused", "failed", "out"];  // states of the page itself; they com
 const DOTS = { live: "ok", failed: "bad", paused: "off", out: "off" };
 
 function time(at) {
-  form ??= new Intl.DateTimeFormat(document.documentElement.lang || "en", { hour: "2-digit", minute: "2-digit", hour12: false });
+  form ??= new Intl.DateTimeFormat(document.documentElement.lang || "en", {
+    hour: "2-digit", minute: "2-digit", hour12: false, timeZone: document.getElementById("live-bar").dataset.zone, timeZoneName: "short",
+  });
   return form.format(at);
 }
 

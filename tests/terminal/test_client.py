@@ -115,7 +115,7 @@ def test_why_marks_levels_compared_by_local_usage_only(terminal: Terminal, alice
     fall_back(terminal.site.policy, terminal.site.uid("/physics"), reason=reason, at=AT)
     terminal.site.recompute()
     done = " ".join(terminal.run("why", token=alice).out.split())
-    text = build_message("walk.local_only", at=AT, reason=reason).text
+    text = " ".join(build_message("walk.local_only", at=AT, reason=reason).text.split())
     assert "Fri 20 Nov 2026, 12:00" in text
     assert reason in text
     assert done.count(f"alice: {text}") == 1

@@ -24,7 +24,7 @@ from apps.core.errors import Conflict, Invalid, TooOften, status_of
 from apps.pages.charges.adjustments.forms import RESOURCES
 from apps.policies.changesets.drafts import may_edit
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.priorities.sentences.numbers import MINUS, number, points_phrase
+from apps.priorities.sentences.numbers import MINUS, clock_text, number, points_phrase
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import SeeOther, actor_of
 
@@ -71,8 +71,7 @@ def assumptions(solution: GoalSolution) -> list[str]:
     return [
         _("Every account goes on at its mean of the last %(n)s days, whatever its priority; busy days move the result.")
         % {"n": solution.assumes.demand_days},
-        _("A change holds from now on; the result is judged on %(day)s.")
-        % {"day": formats.date_format(solution.at, "j M Y, H:i")},
+        _("A change holds from now on; the result is judged on %(day)s.") % {"day": clock_text(solution.at)},
         _("An entry loses what its target minus its actual share falls by."),
     ]
 

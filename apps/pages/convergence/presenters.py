@@ -12,7 +12,7 @@ from uuid import UUID
 import numpy as np
 from django.http import QueryDict
 from django.urls import reverse
-from django.utils import formats, timezone
+from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -457,7 +457,7 @@ def newest_text(convergence: Convergence) -> str:
     """Say of when the current values are; "" if the last point is a finished day or hour."""
     if convergence.latest_at is None:
         return ""
-    at = formats.date_format(timezone.localtime(convergence.latest_at), "H:i")
+    at = presentation.clock_text(convergence.latest_at, "H:i")
     if convergence.is_by_hour:
         return _("Current values %(at)s. Averages: complete hours.") % {"at": at}
     return _("Current values %(at)s. Averages: complete days.") % {"at": at}

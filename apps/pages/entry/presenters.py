@@ -113,7 +113,7 @@ def _line(row: PreviewRow, policy_slug: str) -> EffectLine:
         url=lines.entry_url(policy_slug, row.uid, row.name),
         is_changed=row.is_changed,
         target=presentation.percent(row.after.target, _DECIMALS),
-        change=_change(row.target_shift),
+        change=presentation.change_shares(row.before.target, row.after.target, decimals=_DECIMALS).change,
         used=presentation.percent(row.before.actual, _DECIMALS),
         places=places_of(row.moves),
         on_target=on_target,

@@ -295,7 +295,7 @@ def ask_effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
                 actor=actor_of(request),
             )
             after = preview_request(policy_slug=policy, uid=uid, operations=operations, actor=actor_of(request))
-            context["ask_target"] = after
+            context["ask_targets"] = presentation.change_shares(typed_group.page.group.target, after)
         except DomainError as error:
             context |= {"ask_problem": error.message, "ask_code": error.code}
     return render(request, "pages/group/_ask_effect.html", context)

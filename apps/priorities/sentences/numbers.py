@@ -201,9 +201,18 @@ def amount(value: float) -> str:
     return number(value, decimals)
 
 
+def clock_text(at: datetime, form: str = "j M Y, H:i") -> str:
+    """An instant with its zone: 20 Nov 2026, 12:00 CET. In the zone of the page.
+
+    form: Django's, with the clock time last.
+    """
+    here = timezone.localtime(at)
+    return f"{formats.date_format(here, form)}{NBSP}{here:%Z}"
+
+
 def day_and_time(at: datetime) -> str:
-    """Fri 20 Nov 2026, 12:00, in the zone of the page."""
-    return formats.date_format(timezone.localtime(at), "D j M Y, H:i")
+    """Fri 20 Nov 2026, 12:00 CET, in the zone of the page."""
+    return clock_text(at, "D j M Y, H:i")
 
 
 def date(at: datetime) -> str:

@@ -11,7 +11,7 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.priorities.sentences.numbers import count, number
+from apps.priorities.sentences.numbers import clock_text, count, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def build_sentence(key: str, **values: Any) -> Sentence:
 
 def _shown(value: Any) -> str:
     if isinstance(value, datetime):
-        return formats.date_format(value, "j M Y, H:i")
+        return clock_text(value)
     if isinstance(value, date):
         return formats.date_format(value, "j M Y")
     if isinstance(value, int):

@@ -12,13 +12,12 @@ from typing import Any
 from uuid import UUID
 
 from django.http import QueryDict
-from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.policies.tree.names import RESERVE
 from apps.priorities.records import EntryRow, IciclePage, Sector
-from apps.priorities.sentences.numbers import NBSP, compare_shares, count, percent
+from apps.priorities.sentences.numbers import NBSP, clock_text, compare_shares, count, percent
 from apps.web.figures.figure import Choice, Column, Control, Figure, Swatch, Table, with_changes
 from apps.web.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step
 from apps.web.figures.tree_options import ENTRY_PARAMETER, TreeOptions, tree_controls
@@ -319,7 +318,7 @@ def _note(options: TreeOptions, name: str) -> str:
 
 
 def _caption(page: IciclePage) -> str:
-    as_of = formats.date_format(page.as_of, "j M Y, H:i") if page.as_of else ""
+    as_of = clock_text(page.as_of) if page.as_of else ""
     parts = (page.policy_name, _("Revision %(n)s") % {"n": page.revision}, as_of)
     return " · ".join(part for part in parts if part)
 

@@ -21,6 +21,7 @@ from apps.priorities.sentences.numbers import NBSP as NBSP
 from apps.priorities.sentences.numbers import UNKNOWN as UNKNOWN
 from apps.priorities.sentences.numbers import as_typed as as_typed
 from apps.priorities.sentences.numbers import change_shares as change_shares
+from apps.priorities.sentences.numbers import clock_text as clock_text
 from apps.priorities.sentences.numbers import compare_shares as compare_shares
 from apps.priorities.sentences.numbers import count as count
 from apps.priorities.sentences.numbers import decimals_beside as decimals_beside
@@ -154,13 +155,20 @@ def duration(seconds: float) -> str:
 
 
 def clock_time(at: datetime, now: datetime) -> str:
-    """12:04 for today, "1 Dec, 12:04" for this year, else with the year."""
+    """12:04 CET for today, "1 Dec, 12:04 CET" for this year, else with the year."""
+    return clock_text(at, _form_of(at, now))
+
+
+def time_in_list(at: datetime, now: datetime) -> str:
+    """As `clock_time`, without the zone: for rows, whose page names the zone once."""
+    return formats.date_format(timezone.localtime(at), _form_of(at, now))
+
+
+def _form_of(at: datetime, now: datetime) -> str:
     here, today = timezone.localtime(at), timezone.localtime(now)
     if here.date() == today.date():
-        return formats.date_format(here, "H:i")
-    if here.year == today.year:
-        return formats.date_format(here, "j M, H:i")
-    return formats.date_format(here, "j M Y, H:i")
+        return "H:i"
+    return "j M, H:i" if here.year == today.year else "j M Y, H:i"
 
 
 def day(at: datetime, now: datetime) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from django import template
 from django.conf import settings
 from django.templatetags.static import static
-from django.utils import timezone
+from django.utils import formats, timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -126,15 +126,23 @@ def balance(value: Balance) -> SafeString:
 
 @register.simple_tag
 def when(at: datetime | None, form: str = "time") -> str:
-    """{% when at %} → 12:04 or "1 Dec, 12:04"; {% when at "day" %} → 1 Dec. The tooltip has the time zone.
+    """{% when at %} → 12:04 CET or "1 Dec, 12:04 CET"; the tooltip has the day, the seconds and the zone.
+
+    form: "day" → 1 Dec; in rows, which the page's zone holds for, "row" → 1 Dec, 12:04 and below a day "clock" → 12:04.
+
 
     A template of its own would put its final newline before a full stop that follows.
     """
     if at is None:
         return "–"
     now = clock.now()
-    text = presentation.day(at, now) if form == "day" else presentation.clock_time(at, now)
     here = timezone.localtime(at)
+    text = {
+        "day": lambda: presentation.day(at, now),
+        "row": lambda: presentation.time_in_list(at, now),
+        "clock": lambda: formats.date_format(here, "H:i"),
+        "time": lambda: presentation.clock_time(at, now),
+    }[form]()
     zone = here.strftime("%Y-%m-%d %H:%M:%S %Z")
     return format_html('<time datetime="{}" title="{}">{}</time>', here.isoformat(), zone, text)
 

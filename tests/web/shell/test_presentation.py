@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from django.template import Context, Template
+from django.test import override_settings
 
 from apps.pages.federation import presenters as federation
 from apps.pages.sources.imports import reports
@@ -81,10 +83,26 @@ def test_amounts_are_core_hours_and_tiny_ones_are_not_zero() -> None:
     assert presentation.core_hours(0) == "0"
 
 
-def test_times_include_the_day_only_if_it_is_not_today() -> None:
-    assert presentation.clock_time(datetime(2026, 12, 1, 9, 30, tzinfo=UTC), NOW) == "09:30"
-    assert presentation.clock_time(datetime(2026, 11, 26, 9, 30, tzinfo=UTC), NOW) == "26 Nov, 09:30"
-    assert presentation.clock_time(datetime(2005, 11, 26, 9, 30, tzinfo=UTC), NOW) == "26 Nov 2005, 09:30"
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [
+        (datetime(2026, 12, 1, 9, 30, tzinfo=UTC), "09:30"),
+        (datetime(2026, 11, 26, 9, 30, tzinfo=UTC), "26 Nov, 09:30"),
+        (datetime(2005, 11, 26, 9, 30, tzinfo=UTC), "26 Nov 2005, 09:30"),
+    ],
+)
+def test_times_have_their_zone_and_the_day_only_if_it_is_not_today(at: datetime, text: str) -> None:
+    assert presentation.clock_time(at, NOW) == f"{text}{presentation.NBSP}UTC"
+
+
+def test_zones_change_with_summer_time_and_rows_leave_them_to_the_page() -> None:
+    with override_settings(TIME_ZONE="Europe/Stockholm"):
+        texts = [presentation.clock_time(datetime(2026, month, 1, 9, 30, tzinfo=UTC), NOW) for month in (7, 12)]
+        row = presentation.time_in_list(datetime(2026, 7, 1, 9, 30, tzinfo=UTC), NOW)
+        shown = Template("{% load marks %}{% when at 'row' %}").render(Context({"at": NOW}))
+    assert [text.split("\N{NO-BREAK SPACE}")[1] for text in texts] == ["CEST", "CET"]
+    assert row == "1 Jul, 11:30"
+    assert re.findall(r'title="[^"]+ (\w+)"', shown) == ["CET"], "the tooltip of a row names the zone"
 
 
 def test_ages_and_windows_have_a_suitable_unit() -> None:

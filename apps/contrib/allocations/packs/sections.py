@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.contrib.allocations.packs.bars import Bars, core_h
-from apps.priorities.sentences.numbers import number, percent
+from apps.priorities.sentences.numbers import change_shares, number, percent
 
 Json = Mapping[str, Any]
 _MOST_BARS = 12
@@ -51,7 +51,7 @@ def source_line(pack: Json) -> str:
     return _("Policy %(policy)s, revision %(n)s, as of %(at)s") % {
         "policy": pack["policy_name"],
         "n": pack["revision"],
-        "at": formats.date_format(at, "j M Y, H:i"),
+        "at": f"{formats.date_format(at, 'j M Y, H:i')} {at:%Z}",
     }
 
 
@@ -191,10 +191,8 @@ def _effect(row: Json) -> str:
     if row["is_covered"]:
         return _("continues without renewal")
     if row["target_after"] is not None:
-        return _("keeps %(now)s; else %(after)s") % {
-            "now": percent(row["target"]),
-            "after": percent(row["target_after"]),
-        }
+        shares = change_shares(row["target"], row["target_after"])
+        return _("keeps %(now)s; else %(after)s") % {"now": shares.before, "after": shares.after}
     if row["core_h"] is not None:
         return _("keeps %(n)s core-hours; its shares stay either way") % {"n": core_h(row["core_h"])}
     return _("its shares stay either way")

@@ -195,8 +195,8 @@ def _line(row: DraftRow, index: int, scales: dict[UUID | None, float], tolerance
             tolerance=tolerance,
             before=row.target_before if moved else None,
         )
-    beside = (row.target_before, row.target) if moved else ()
-    shares = presentation.compare_shares(row.actual, row.target, decimals=presentation.decimals_beside(*beside))
+    decimals = presentation.decimals_beside(row.actual, row.target, row.target_before if moved else None)
+    shares = presentation.compare_shares(row.actual, row.target, decimals=decimals)
     before = presentation.percent(row.target_before, shares.decimals) if row.target_before is not None else _("none")
     return DraftLine(
         row=row,
@@ -207,7 +207,9 @@ def _line(row: DraftRow, index: int, scales: dict[UUID | None, float], tolerance
         target_before=before.replace("\u00a0%", "") if moved and before != shares.target else "",
         actual=shares.actual,
         bar=bar,
-        balance=presentation.balance(row.actual, row.target, has_usage=row.has_usage, tolerance=tolerance),
+        balance=presentation.balance(
+            row.actual, row.target, has_usage=row.has_usage, tolerance=tolerance, decimals=decimals
+        ),
         is_zero=row.node.shares == 0,
     )
 

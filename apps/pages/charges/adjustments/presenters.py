@@ -71,7 +71,8 @@ def summary(page: AdjustmentsPage) -> str:
 
 def draw_effect(preview: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, Any]:
     """Numbers of the entry before and after the adjustment, and its effect after decay in a sentence."""
-    before, after = (_standing(numbers, preview.target) for numbers in (preview.before, preview.after))
+    decimals = presentation.decimals_beside(preview.before.actual, preview.after.actual, preview.target)
+    before, after = (_standing(numbers, preview.target, decimals) for numbers in (preview.before, preview.after))
     rows = [
         (_("Core-hours"), before["usage"], after["usage"]),
         (_("Actual"), before["actual"], after["actual"]),
@@ -88,11 +89,13 @@ def draw_effect(preview: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, 
     }
 
 
-def _standing(numbers: EntryNumbers, target: float | None) -> dict[str, Any]:
-    balance: Balance = presentation.balance(numbers.actual, target, has_usage=numbers.state != "idle")
+def _standing(numbers: EntryNumbers, target: float | None, decimals: int) -> dict[str, Any]:
+    balance: Balance = presentation.balance(
+        numbers.actual, target, has_usage=numbers.state != "idle", decimals=decimals
+    )
     return {
         "usage": presentation.core_hours(numbers.usage),
-        "actual": presentation.compare_shares(numbers.actual, target).actual,
+        "actual": presentation.compare_shares(numbers.actual, target, decimals=decimals).actual,
         "priority": presentation.signed(numbers.priority),
         "rank": presentation.UNKNOWN if numbers.rank is None else presentation.count(numbers.rank),
         "factor": presentation.factor(numbers.factor),

@@ -79,10 +79,7 @@ def draw_request(story: RequestEvidence, comments: Sequence[Comment], weeks: Seq
     name = entry.name if entry else _("an entry that is archived")
     offer = story.offer
     used = entry.actual if entry else None
-    compared = [
-        presentation.compare_shares(used, target) for target in (entry.target if entry else None, story.target_after)
-    ]
-    decimals = max(shares.decimals for shares in compared)
+    decimals = presentation.decimals_beside(used, entry.target if entry else None, story.target_after)
     weeks_key, weeks_sentence = _weeks_sentence(weeks)
     return RequestCard(
         change_set=change_set,
@@ -97,8 +94,10 @@ def draw_request(story: RequestEvidence, comments: Sequence[Comment], weeks: Seq
         target=presentation.percent(entry.target, decimals) if entry else "",
         target_after=presentation.percent(story.target_after, decimals) if story.target_after is not None else "",
         used=presentation.percent(entry.actual, decimals) if entry else "",
-        balance=_balance(entry.actual, entry.target, entry.state, tolerance) if entry else None,
-        balance_after=_balance(entry.actual, story.target_after, story.state_after, tolerance) if entry else None,
+        balance=_balance(entry.actual, entry.target, entry.state, tolerance, decimals) if entry else None,
+        balance_after=_balance(entry.actual, story.target_after, story.state_after, tolerance, decimals)
+        if entry
+        else None,
         givers=_givers(story),
         weeks=[_week(week, tolerance) for week in weeks],
         weeks_key=weeks_key,
@@ -182,8 +181,10 @@ def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
     return f"weeks.{state}", texts[state] % {"n": counts[state], "all": len(weeks)}
 
 
-def _balance(actual: float | None, target: float | None, state: str, tolerance: Tolerance) -> Balance:
+def _balance(
+    actual: float | None, target: float | None, state: str, tolerance: Tolerance, decimals: int | None = None
+) -> Balance:
     if state in ("over", "under") and actual is not None and target is not None:
-        return presentation.off_target("over" if state == "over" else "under", actual, target)
+        return presentation.off_target("over" if state == "over" else "under", actual, target, decimals=decimals)
     known = None if state == "unknown" else actual
-    return presentation.balance(known, target, has_usage=state != "idle", tolerance=tolerance)
+    return presentation.balance(known, target, has_usage=state != "idle", tolerance=tolerance, decimals=decimals)

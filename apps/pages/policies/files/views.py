@@ -252,6 +252,7 @@ _CHANGE_LABELS = {
 def _line(change: EntryChange) -> dict[str, str]:
     """Changes of one entry, its target before and after, and whether it gains or loses."""
     before, after = change.before, change.after
+    shares = presentation.change_shares(before, after)
     if before == after:
         kind = "same"
     elif before is None:
@@ -264,14 +265,10 @@ def _line(change: EntryChange) -> dict[str, str]:
     return {
         "path": change.path,
         "what": what,
-        "before": _percent(before),
-        "after": _percent(after),
+        "before": shares.before,
+        "after": shares.after,
         "kind": kind,
     }
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else str(presentation.percent(value))
 
 
 def _format(name: str, content: bytes) -> str:
