@@ -25,7 +25,9 @@ TABS: Mapping[str, Addition[Tab]] = {
         Tab(place="settings", label=_("Notification rules"), pages=("notice-rule", "notice-rule-*", "webhook-*")),
         after="audit",
     ),
-    "notice-mail": Addition(Tab(place="settings", label=_("E-mail"), below="notice-rules"), after="notice-rules"),
+    "notice-mail": Addition(
+        Tab(place="settings", label=_("E-mail notices"), below="notice-rules"), after="notice-rules"
+    ),
     "webhooks": Addition(Tab(place="settings", label=_("Webhooks"), below="notice-rules"), after="notice-mail"),
     "statements": Addition(
         Tab(place=ENTRY, label=_("Reports"), title=_("Statements"), names=ENTRY_NAMES), after="entry-history"

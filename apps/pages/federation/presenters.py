@@ -133,7 +133,7 @@ def headline(peers: Sequence[Peer]) -> KeyedText:
         return KeyedText("in_order", _("All peers are up to date"))
     if peers:
         return KeyedText("only_read", _("Peers read our data; we read none of theirs"))
-    return KeyedText("no_peers", _("None."))
+    return KeyedText("no_peers", _("No peers yet"))
 
 
 def counted(peers: Sequence[Peer]) -> str:

@@ -176,7 +176,9 @@ def idle_text(drawn: Sequence[Line]) -> str:
     n = sum(line.balance is not None and line.balance.state is State.IDLE for line in drawn)
     if not n:
         return ""
-    text = ngettext("%(n)s is idle; its share goes to others.", "%(n)s are idle; their shares go to others.", n)
+    text = ngettext(
+        "%(n)s has no demand; its share goes to others.", "%(n)s have no demand; their shares go to others.", n
+    )
     return text % {"n": presentation.count(n)}
 
 

@@ -51,7 +51,7 @@ def mail(request: HttpRequest) -> HttpResponse:
         "form": form,
         "mail_settings": mail_settings,
         "zone": settings.TIME_ZONE,
-        "crumbs": [{"label": _("Notices"), "url": notices}, {"label": _("E-mail")}],
+        "crumbs": [{"label": _("Notices"), "url": notices}, {"label": _("E-mail notices")}],
     }
     return render(request, "contrib/notices/mail.html", context, status=form.status)
 
