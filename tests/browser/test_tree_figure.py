@@ -110,10 +110,14 @@ def test_the_tree_is_navigated_by_keyboard(wide_grid: Grid, visit: Open) -> None
     expect(page.locator(PATH)).to_have_text(["SweGrid"])
 
 
-def test_the_pointer_reads_a_field(wide_grid: Grid, visit: Open) -> None:
+def test_the_pointer_reads_a_field_of_a_picture_without_plotly(wide_grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
+    asked: list[str] = []
+    window.page.on("request", lambda request: asked.append(request.url))
     page = opened(window)
+    assert asked
+    assert not [url for url in asked if re.search(r"plotly.*\.js", url)]
     box, tip = page.evaluate(BOX, "atlas"), page.locator(f"{FIGURE} .fig-tip")
     page.mouse.move(box["x"] + 8, box["y"] + 8)
     expect(tip).to_contain_text("atlas: ")
