@@ -61,6 +61,7 @@ function open(dialog) {
 async function askInDialog() {
   const response = await fetch(`${dialogUrl}?${new URLSearchParams({ user })}`, { cache: "no-store", redirect: "error" });
   const dialog = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("sign-in-again");
+  const end = dialog.querySelector("input[name=next]").value; // the page to which a whole sign-in leads
   open(document.adoptNode(dialog));
   return new Promise((resolve) => {
     const channel = new BroadcastChannel("fairshare-sign-in");
@@ -78,7 +79,7 @@ async function askInDialog() {
     dialog.addEventListener("click", (event) => { if (event.target.closest("[data-again-close]")) dialog.close(); });
     dialog.addEventListener("form:done", (event) => {
       event.preventDefault();
-      goOn(dialog, event.detail, look);
+      goOn(dialog, event.detail, { end, look });
     });
     dialog.addEventListener("submit", (event) => {
       if (event.target.target) window.open("about:blank", event.target.target, "popup,width=520,height=720");
@@ -89,9 +90,9 @@ async function askInDialog() {
 }
 
 /** Signed in, or the next step: a code of the second factor, which its page asks for. */
-async function goOn(dialog, place, look) {
+async function goOn(dialog, place, { end, look }) {
   const next = new URL(place, location.href);
-  if (next.pathname === dialog.querySelector("input[name=next]")?.value) return look();
+  if (next.pathname === end) return look();
   const response = await fetch(next, { cache: "no-store" });
   const page = new DOMParser().parseFromString(await response.text(), "text/html"), step = page.querySelector("main .stack");
   if (!step || !next.pathname.startsWith(NEEDS_NO_SESSION)) return look();

@@ -141,6 +141,26 @@ def test_focus_survives_every_swap_of_the_group(people: Grid, visit: Open) -> No
     assert page.evaluate("document.activeElement.id") == "amount"
 
 
+CUT = "[...document.querySelectorAll('.members .table-wrap')].some((each) => each.scrollWidth > each.clientWidth)"
+HEIGHTS = "[...document.querySelectorAll('.members tbody tr')].map((row) => row.offsetHeight)"
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 1024])
+def test_no_column_is_cut_while_shares_are_edited(people: Grid, visit: Open, width: int) -> None:
+    window = visit(width=width)
+    window.sign_in("alice")
+    page = window.go(page_of(people))
+    bob = people.uid("/atlas/bob")
+    heights = page.evaluate(HEIGHTS)
+    page.fill(f"#shares-{bob}", "123.5")
+    page.wait_for_selector(f"[id='target-{bob}']:has-text('99.2')")
+    assert not page.evaluate(CUT)
+    assert page.evaluate(HEIGHTS) == heights, "rows with a new target are as high as before"
+    page.click(f"#open-{bob}")
+    page.wait_for_selector(f"#until-{bob}")
+    assert not page.evaluate(CUT)
+
+
 def test_enter_in_a_field_previews_without_publishing(people: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in("alice")

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from playwright.sync_api import expect
 
+from apps.accounts.models import User
 from tests.browser.conftest import Open, in_windows
-from tests.pages.grid import Grid
+from tests.grants import make_grant
+from tests.pages.grid import SLUG, Grid
 from tests.pages.sign_in.issuer_process import CLIENT_ID, CLIENT_SECRET, EVA, run_issuer, write_person
 
 
@@ -34,6 +37,26 @@ def test_a_user_signs_in_at_the_issuer_and_returns(grid: Grid, visit: Open, scri
     page.locator("form[action='/sign-in/oidc/'] button", has_text="SWAMID").click()
     page.wait_for_url("**/me/priority/")
     expect(page.locator(".topbar")).to_contain_text("Eva Kling")
+
+
+def test_after_the_session_ended_a_window_of_the_issuer_signs_in_and_the_action_goes_on(
+    grid: Grid, visit: Open
+) -> None:
+    window = visit()
+    page = window.go("/me/priority/")
+    page.locator("form[action='/sign-in/oidc/'] button").click()
+    page.wait_for_url("**/me/priority/")
+    make_grant(User.objects.get(username="eva"), grid.uid("/"), "manager")
+    page = window.go(f"/policy/{SLUG}/n/{grid.uid('/biomed')}/biomed/?panel=shares")
+    page.fill("#shares", "25 %")
+    page.fill("#reason", "Kept")
+    page.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+    page.click("#publish")
+    with page.expect_popup() as opened:
+        page.locator("#sign-in-again form[action='/sign-in/oidc/'] button", has_text="SWAMID").click()
+    expect(page.locator("#problem .success")).to_contain_text("3")
+    expect(page.locator("#changed li").first).to_contain_text("Kept")
+    assert opened.value.is_closed()
 
 
 @pytest.mark.deep

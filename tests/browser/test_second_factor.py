@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from django.conf import settings
 from playwright.sync_api import Page, expect
 
 from apps.accounts.actor import Actor
@@ -10,7 +13,7 @@ from apps.accounts.models import User
 from apps.accounts.sign_in.second_factor import add_second_factor, code_at, new_secret
 from apps.core import clock
 from tests.browser.conftest import Open, in_windows_of_all
-from tests.pages.grid import PASSWORD, Grid
+from tests.pages.grid import PASSWORD, SLUG, Grid
 
 OWN = "/me/second-factor/"
 
@@ -44,6 +47,32 @@ def test_a_second_factor_is_set_up_and_required_at_the_next_sign_in(grid: Grid, 
     page.keyboard.press("Enter")
     expect(page.locator(".page-head h1, .verdict h1").first).to_be_visible()
     expect(window.go(OWN).locator("[data-testid=codes-left]")).to_have_attribute("data-value", "9")
+
+
+def test_after_the_session_ended_the_dialog_asks_for_the_code_and_the_action_goes_on(grid: Grid, visit: Open) -> None:
+    at, secret = clock.now(), new_secret()
+    add_second_factor(
+        user=grid.admin, secret=secret, code=code_at(secret, at), at=at, actor=Actor(user=grid.admin, via="page")
+    )
+    window = visit()
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/n/{grid.uid('/biomed')}/biomed/?panel=shares")
+    page.fill("#shares", "25 %")
+    page.fill("#reason", "Kept")
+    page.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+    page.click("#publish")
+    page.fill("#again-password", PASSWORD)
+    page.keyboard.press("Enter")
+    code = page.locator("#sign-in-again #id_code")
+    expect(code).to_be_focused()
+    assert window.axe() == []
+    code.fill("000000")
+    page.keyboard.press("Enter")
+    expect(page.locator("#sign-in-again #code-error")).to_be_visible()
+    code.fill(code_at(secret, at + timedelta(seconds=30)))
+    page.keyboard.press("Enter")
+    expect(page.locator("#problem .success")).to_contain_text("3")
+    expect(page.locator("#changed li").first).to_contain_text("Kept")
 
 
 @in_windows_of_all

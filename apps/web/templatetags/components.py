@@ -101,9 +101,9 @@ def term_meanings(context: Context) -> SafeString:
 
 def _meaning(each: Term, anchor: str) -> SafeString:
     return format_html(
-        '<span class="pop pop-term" id="{}" popover role="note"><span lang="en"><b>{}</b>: {}</span> '
+        '<span class="pop pop-term" id="{}" popover role="dialog" aria-label="{}"><span lang="en"><b>{}</b>: {}</span> '
         '<a href="{}">{}</a></span>',
-        *(anchor, each.name, each.meaning, each.url, _("Glossary")),
+        *(anchor, each.name, each.name, each.meaning, each.url, _("Glossary")),
     )
 
 

@@ -1,0 +1,105 @@
+"""What pages of the sample grid, as people of each role have them before them, must never do again."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from apps.cli.sample.grid import POLICY_SLUG
+from apps.policies.models import Policy
+from apps.policies.tree.stored import load_tree
+from tests.browser.conftest import Open, come
+from tests.browser.test_my_priority import WATCH_SHIFTS
+
+pytestmark = pytest.mark.product
+POLICY = f"/policy/{POLICY_SLUG}"
+# Tables of which a column is out of sight.
+CUT = """() => [...document.querySelectorAll("main .table-wrap")]
+  .filter((each) => each.scrollWidth > each.clientWidth + 1)
+  .map((each) => `${each.getAttribute("aria-labelledby")}: ${each.scrollWidth} of ${each.clientWidth}`)"""
+MOST_SHIFT = 0.05
+
+
+@pytest.fixture(autouse=True)
+def sample(sample_grid: None, transactional_db: None) -> None:
+    """The grid of a first start, whose numbers the workers have computed."""
+
+
+def entry_page(path: str) -> str:
+    tree = load_tree(Policy.objects.get(slug=POLICY_SLUG))
+    return f"{POLICY}/n/{tree.uuid(tree.index_of_path(path) or 0)}/{path.rpartition('/')[2]}/"
+
+
+def test_reason_path_and_forecast_of_a_user_are_about_one_level(visit: Open) -> None:
+    window = visit()
+    window.sign_in("kimberg")
+    page = window.go("/")
+    page.wait_for_url("**/me/priority/")
+    come(page, "#later-forecast")
+    explains = page.locator("#path li.decides .break").inner_text()
+    expect(page.locator(".qa dd").first).to_contain_text(f"{explains} used")
+    expect(page.locator("#later-forecast h2")).to_contain_text(explains)
+    assert "others come first" not in page.inner_text("main")
+
+
+def test_pages_of_a_lead_answer_for_the_own_group(visit: Open) -> None:
+    window = visit()
+    window.sign_in("ingrid")
+    page = window.go("/")
+    expect(page.locator("h1")).to_contain_text("in seasonal")
+    page = window.go(f"{POLICY}/convergence/")
+    expect(page.locator("h1")).to_contain_text("in seasonal")
+    assert page.locator("article[data-panel]").count() > 1
+
+
+def test_the_jobs_that_ended_last_come_first(visit: Open) -> None:
+    window = visit()
+    window.sign_in("kimberg")
+    page = window.go(f"{POLICY}/charges/")
+    ended = page.eval_on_selector_all(
+        "#charge_rows tbody tr", "rows => rows.map((row) => row.querySelector('time').dateTime)"
+    )
+    assert ended == sorted(ended, reverse=True)
+    assert ended[0] >= "2026-11-19"
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 1024])
+def test_no_column_of_a_table_is_out_of_sight(visit: Open, width: int) -> None:
+    cut = {}
+    for username, paths in {
+        "admin": ("/", f"{POLICY}/allocations/", f"{POLICY}/", "/schedulers/", "/usage/sources/", f"{POLICY}/access/"),
+        "maria": ("/", "/start/"),
+        "ingrid": ("/", "/start/"),
+    }.items():
+        window = visit(width=width)
+        window.sign_in(username)
+        for path in paths:
+            page = window.go(path)
+            page.wait_for_load_state("networkidle")
+            if found := page.evaluate(CUT):
+                cut[username, path] = found
+    assert cut == {}
+
+
+def shift_of(page: Page) -> float:
+    return float(sum(shift for shift, *_nodes in page.evaluate("window.shifts")))
+
+
+def test_pages_stay_where_they_are_while_their_parts_come(visit: Open) -> None:
+    window = visit()
+    window.sign_in("admin")
+    page = window.go("/")
+    page.evaluate("document.fonts.ready")
+    page.add_init_script(WATCH_SHIFTS)
+    shifts = {}
+    for path in (
+        "/",
+        f"{POLICY}/",
+        f"{POLICY}/convergence/",
+        entry_page("/climate"),
+        f"{entry_page('/climate')}convergence/",
+    ):
+        page = window.go(path)
+        page.wait_for_load_state("networkidle")
+        shifts[path] = shift_of(page)
+    assert {path: shift for path, shift in shifts.items() if shift > MOST_SHIFT} == {}
