@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
@@ -159,6 +159,25 @@ def test_no_column_is_cut_while_shares_are_edited(people: Grid, visit: Open, wid
     page.click(f"#open-{bob}")
     page.wait_for_selector(f"#until-{bob}")
     assert not page.evaluate(CUT)
+
+
+def test_after_the_session_ended_typed_shares_are_published_once_signed_in(people: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in("alice")
+    page = window.go(page_of(people))
+    bob = people.uid("/atlas/bob")
+    page.context.clear_cookies()
+    with page.expect_response(lambda answer: answer.status in (401, 403)):
+        page.fill(f"#shares-{bob}", "5")
+    expect(page.locator("#live-bar")).to_have_attribute("data-state", "out")
+    expect(page.locator("#problem")).to_be_empty()
+    page.fill("#reason", "Kept")
+    page.click("#publish")
+    page.fill("#again-password", PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#problem .success")
+    assert node(people, "/atlas/bob").shares == 5.0
+    assert Policy.objects.get(slug=SLUG).head_number == 3
 
 
 def test_enter_in_a_field_previews_without_publishing(people: Grid, visit: Open) -> None:

@@ -18,6 +18,7 @@ CUT = """() => [...document.querySelectorAll("main .table-wrap")]
   .filter((each) => each.scrollWidth > each.clientWidth + 1)
   .map((each) => `${each.getAttribute("aria-labelledby")}: ${each.scrollWidth} of ${each.clientWidth}`)"""
 MOST_SHIFT = 0.05
+NUMBERS = "links => links.map((link) => Number(link.pathname.split('/').at(-2)))"
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +61,23 @@ def test_the_jobs_that_ended_last_come_first(visit: Open) -> None:
         "#charge_rows tbody tr", "rows => rows.map((row) => row.querySelector('time').dateTime)"
     )
     assert ended == sorted(ended, reverse=True)
-    assert ended[0] >= "2026-11-19"
+    records = page.eval_on_selector_all(
+        "#charge_rows tbody a", "each => each.map((one) => Number(one.pathname.split('/').at(-2)))"
+    )
+    assert records != sorted(records, reverse=True), "one was recorded late, else this would show nothing"
+
+
+def test_a_picture_of_the_policy_names_its_entries(visit: Open) -> None:
+    window = visit()
+    window.sign_in("admin")
+    page = window.go(f"{POLICY}/")
+    page.click(f".tabs.place a[href='{POLICY}/icicle/']")
+    expect(page.locator("h1")).to_have_text("Treemap")
+    cells = page.locator(".fig-plot svg rect[data-at]")
+    expect(cells.first).to_be_visible()
+    names = set(page.locator(".fig-plot svg text").all_inner_texts())
+    assert {"climate", "lattice-qcd", "genomics", "gravity-waves"} <= names
+    assert len(names) >= cells.count() / 2
 
 
 @pytest.mark.parametrize("width", [1440, 1280, 1024])

@@ -94,6 +94,17 @@ def test_a_refused_change_stays_in_place_with_the_focus_in_the_field(grid: Grid,
     assert head() == 3
 
 
+def test_a_double_click_publishes_once(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = opened(window, grid)
+    page.fill("#shares", "25 %")
+    page.fill("#reason", "Once")
+    page.dblclick("#publish")
+    expect(page.locator("#problem .success")).to_contain_text("3")
+    assert head() == 3
+
+
 def test_a_publication_is_undone_on_the_page_of_the_entry(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
