@@ -144,7 +144,7 @@ class _DayShares:
         return cls(actual, target, is_on, rank, is_idle=not built.values.root_used)
 
     def at(self, places: I8) -> _DayShares:
-        """The same of the entries at these places, −1 for those that this tree doesn't have."""
+        """Values of the entries at these places, −1 for those that this tree doesn't have."""
         is_here = places >= 0
         return _DayShares(
             np.where(is_here, self.actual[places], np.nan),
