@@ -59,7 +59,7 @@ _ALL_DRAWN = """() => new Promise((done) => {
   new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(done, 500); })
     .observe(document.body, { subtree: true, attributes: true, attributeFilter: ["data-drawn"] });
 })"""
-# From a move of the pointer to the frame after the one that draws it, and after the one that draws its prediction.
+# From a move of the pointer to the frame after the one that draws it, and after the one that draws its effect.
 _FOLLOWED = """
 (() => {
   window.pictures = [];
@@ -72,14 +72,15 @@ _FOLLOWED = """
     painted(() => window.pictures.push(performance.now() - at));
   }, { capture: true });
   addEventListener("DOMContentLoaded", () => {
+    const editor = document.getElementById("editor");
     new MutationObserver(() => {
       const at = moved;
-      if (at === null) return;
+      if (at === null || editor.hasAttribute("data-asking") || !editor.hasAttribute("data-known")) return;
       painted(() => {
         window.predictions.push(performance.now() - at);
         document.documentElement.dataset.predictions = window.predictions.length;
       });
-    }).observe(document.getElementById("shares"), { attributes: true, attributeFilter: ["data-predicted"] });
+    }).observe(editor, { attributes: true, attributeFilter: ["data-asking"] });
   });
 })();
 """
@@ -228,7 +229,7 @@ def _frame_line(name: str, rate: float, at_rest: float) -> BenchLine:
 def _drags(open_page: Open, site: _Site) -> Iterator[BenchLine]:
     page = open_page(_FOLLOWED)
     page.goto(site.shares)
-    page.wait_for_selector("#shares[data-predicted]:not([data-asking])")
+    page.wait_for_selector("#editor[data-known]:not([data-asking])")
     grip = page.locator(":is(#stage, #zoom) .pull-grip[role=slider] .line").first
     box = grip.bounding_box()
     assert box is not None
