@@ -200,6 +200,7 @@ def _own_site() -> Iterator[_Site]:
     from apps.core.clock import now
     from apps.runs.services import work_due_runs
 
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright's loop runs in this thread, which signs people in, too
     call_command("collectstatic", interactive=False, verbosity=0)
     call_command("load_sample", verbosity=0)
     work_due_runs(clock=now)
