@@ -79,7 +79,7 @@ def path_job(snapshot: ServedSnapshot, entry: int) -> PathJob | None:
 
 
 def _sentence(anywhere: float | None, unit: str) -> str:
-    """The size of job that changes the vector at all, and on every level."""
+    """The size of the smallest job that changes the vector."""
     sizes = {"any": job_hours(anywhere), "unit": unit}
     if anywhere is None:
         return _("No job changes your priority now: you have no shares, or no siblings on any level.")

@@ -25,7 +25,7 @@ from apps.policies.changesets.change_sets import (
     reanchor,
     replace_operations,
     require_future,
-    require_reason,
+    require_reason_to_publish,
     settings_of,
 )
 from apps.policies.changesets.quotas import (
@@ -192,7 +192,7 @@ def propose_change_set(*, id: int, version: int, reason: str | None = None, at: 
     """Send a change set to the people who may publish it."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
-        change_set.reason = require_reason(change_set.reason if reason is None else reason)
+        change_set.reason = require_reason_to_publish(change_set.reason if reason is None else reason)
         if change_set.origin == ChangeSet.Origin.REQUEST:
             require_request(change_set, actor, at)
         if change_set.state == ChangeSet.State.DRAFT:
@@ -224,7 +224,7 @@ def publish_change_set(
         if policy_id is not None:
             lock_policy(policy_id)
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
-        change_set.reason = require_reason(change_set.reason if reason is None else reason)
+        change_set.reason = require_reason_to_publish(change_set.reason if reason is None else reason)
         change_set.effective_at = None if at_once else change_set.effective_at
         return merge_and_publish(change_set, actor, at)
 
@@ -261,7 +261,7 @@ def propose_shares(
     actor: Actor,
 ) -> ChangeSet:
     """Send the change that `change_shares` would publish to those who may approve it."""
-    new = _new_shares(policy_slug, entry_uid, shares, require_reason(reason), base_revision, giver, actor)
+    new = _new_shares(policy_slug, entry_uid, shares, require_reason_to_publish(reason), base_revision, giver, actor)
     with transaction.atomic():
         change_set = make_change_set(policy_slug=policy_slug, new=new, at=at, actor=actor)
         return propose_change_set(id=change_set.pk, version=change_set.version, at=at, actor=actor)
@@ -306,7 +306,7 @@ def _commit_operations(
         policy = lock_policy(policy.pk)
         base = _existing_base(policy, new.base_revision)
         resolved = _checked(policy, base, new.operations, actor, at)
-        checked = replace(new, operations=resolved, base_revision=base, reason=require_reason(new.reason))
+        checked = replace(new, operations=resolved, base_revision=base, reason=require_reason_to_publish(new.reason))
         return merge_and_publish(new_change_set(policy, checked, actor, at), actor, at)
 
 
@@ -340,7 +340,7 @@ def replace_tree(
     """Publish a whole tree. The caller has locked the policy and checked the actor's rights."""
     refuse_unsuitable_tree(following.tree, following.settings.algorithm, policy)
     _refuse_below_mounts(policy, origin, following)
-    reason = require_reason(reason)
+    reason = require_reason_to_publish(reason)
     new = NewChangeSet(operations=document_operation(following), reason=reason, origin=origin)
     change_set = new_change_set(policy, new, actor, at)
     settings = settings_of(policy, policy.head_number)

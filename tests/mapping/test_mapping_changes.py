@@ -157,6 +157,7 @@ def test_a_change_needs_a_reason_an_effect_and_the_current_version(site: Site) -
     with pytest.raises(Invalid) as missing:
         change(site, AddRule(rule), reason=" ")
     assert missing.value.code == "reason_missing"
+    assert str(missing.value) == "Enter a reason."
     seen = version_of(site.policy)
     change(site, AddRule(rule), version=seen)
     with pytest.raises(Stale):

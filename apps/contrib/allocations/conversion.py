@@ -23,7 +23,7 @@ from apps.contrib.allocations.summary import add_up, allocated_in
 from apps.contrib.allocations.terms import VisibilityOf, invalid
 from apps.core.errors import Invalid, NotAllowed
 from apps.policies.access.scope import visible_entries
-from apps.policies.changesets.change_sets import require_reason
+from apps.policies.changesets.change_sets import require_reason_to_publish
 from apps.policies.models import Allocation, ChangeSet, Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_policy
@@ -277,7 +277,7 @@ def draft_shares(
         new=NewChangeSet(
             base_revision=tree.number,
             operations=operations,
-            reason=require_reason(reason),
+            reason=require_reason_to_publish(reason),
             effective_at=begins_at(starts_on, query.zone) if later else None,
         ),
         at=at,

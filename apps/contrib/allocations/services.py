@@ -28,7 +28,7 @@ from apps.contrib.allocations.terms import (
 )
 from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
 from apps.policies.access.scope import WRITE, require_scope, visible_entries
-from apps.policies.changesets.change_sets import require_reason
+from apps.policies.changesets.change_sets import require_reason_to_publish
 from apps.policies.models import Allocation, Policy, Revision
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.records import NewChangeSet
@@ -54,7 +54,9 @@ def change_dates(
     with log_refusals("policy.published", actor, at, **event), transaction.atomic():
         draft = make_change_set(
             policy_slug=policy_slug,
-            new=NewChangeSet(base_revision=base_revision, operations=[operation], reason=require_reason(reason)),
+            new=NewChangeSet(
+                base_revision=base_revision, operations=[operation], reason=require_reason_to_publish(reason)
+            ),
             at=at,
             actor=actor,
         )

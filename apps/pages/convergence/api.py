@@ -90,7 +90,7 @@ ConvergenceFiguresSerializer = record_serializer(
     },
     half_time_days=NumberField(
         allow_null=True,
-        help_text="Half-life of the deviation after that change; null: nothing changed; Infinity: not yet halved",
+        help_text="Days to halve the deviation after that change; null: nothing changed; Infinity: not yet halved",
     ),
 )
 

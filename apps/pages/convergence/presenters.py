@@ -422,7 +422,7 @@ class Kpi:
 
 
 def kpis(convergence: Convergence) -> list[Kpi]:
-    """Mean deviation, time within tolerance, half-life of the deviation after the last change, redistributed share."""
+    """Mean deviation, time within tolerance, time to halve the deviation, share given to others."""
     figures = convergence.figures
     mean = presentation.UNKNOWN if figures.mean_deviation is None else presentation.points(figures.mean_deviation)
     n_days = convergence.n_finished

@@ -307,14 +307,18 @@ def load_revision(policy: Policy, number: int) -> tuple[TreeColumns, PolicySetti
     return tree_with_digest(policy, number, row[0]), PolicySettings.from_stored(row[1])
 
 
-def require_reason(reason: str) -> str:
-    """Return a non-empty reason, which publishing requires; raise Invalid otherwise."""
+def require_reason(reason: str, missing: str = "Enter a reason.") -> str:
+    """Return a non-empty reason; raise Invalid with the message `missing` otherwise."""
     text = clean_reason(reason)
     if not text:
         problem = FieldProblem("reason", f"must say why, in 1 to {_LONGEST_REASON} characters")
-        message = "Enter a reason to publish."
-        raise Invalid(message, code="reason_missing", fields=[problem])
+        raise Invalid(missing, code="reason_missing", fields=[problem])
     return text
+
+
+def require_reason_to_publish(reason: str) -> str:
+    """Return the reason that a publication requires; raise Invalid without one."""
+    return require_reason(reason, "Enter a reason to publish.")
 
 
 def clean_reason(reason: str) -> str:

@@ -22,6 +22,7 @@ from apps.policies.changesets.change_sets import (
     replace_operations,
     require_future,
     require_reason,
+    require_reason_to_publish,
     settings_of,
 )
 from apps.policies.changesets.conflicts import (
@@ -83,7 +84,7 @@ def comment_on(*, id: int, text: str, operation: int | None = None, at: datetime
         problem = FieldProblem("operation", "is not the index of one of its operations")
         raise Invalid(f"operation {problem.message}.", fields=[problem])
     with transaction.atomic():
-        return _record_event(change_set, require_reason(text), operation, actor, at)
+        return _record_event(change_set, require_reason(text, "Enter a comment."), operation, actor, at)
 
 
 def schedule_change_set(
@@ -93,7 +94,7 @@ def schedule_change_set(
     require_future(effective_at, at)
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
-        change_set.reason = require_reason(change_set.reason if reason is None else reason)
+        change_set.reason = require_reason_to_publish(change_set.reason if reason is None else reason)
         policy = change_set.policy
         outcome = merged_outcome(change_set, policy, actor, at)
         settings = settings_of(policy, policy.head_number)

@@ -14,7 +14,7 @@ import numpy as np
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, TooLarge
 from apps.policies.access.scope import visible_entries
-from apps.policies.changesets.change_sets import load_revision, require_reason
+from apps.policies.changesets.change_sets import load_revision, require_reason_to_publish
 from apps.policies.changesets.drafts import CheckedOperations, check_operations, write_operations
 from apps.policies.changesets.review import outcome_of
 from apps.policies.files.exports import store_import_file
@@ -249,7 +249,7 @@ def import_policy(
     More changes than a change set can hold are published as a whole tree, and leave no draft if that is refused.
     """
     if publish:
-        reason = require_reason(reason)
+        reason = require_reason_to_publish(reason)
     plan = plan_import(file=file, at=at, actor=actor)
     if plan.is_empty:
         _store_file(plan, None, at, actor)

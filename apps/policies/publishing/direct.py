@@ -19,7 +19,7 @@ from django.db import transaction
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import logged_refusals, record
 from apps.core.errors import DomainError, FieldProblem, Invalid, Stale
-from apps.policies.changesets.change_sets import clean_reason, load_revision, require_reason, settings_of
+from apps.policies.changesets.change_sets import clean_reason, load_revision, require_reason_to_publish, settings_of
 from apps.policies.changesets.quotas import require_room_for_draft
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats.base import Format
@@ -56,7 +56,7 @@ def publish_operations(
     *, policy_slug: str, operations: Sequence[Mapping[str, Any]], reason: str, at: datetime, actor: Actor
 ) -> Revision:
     """Create and publish a change set on the current head; if refused, neither change set nor revision remains."""
-    reason = require_reason(reason)
+    reason = require_reason_to_publish(reason)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     with transaction.atomic():
         head = lock_policy(policy.pk).head_number
@@ -91,7 +91,7 @@ def create_policy_from_tree(
     if problems:
         raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
     refuse_unsuitable_tree(tree, settings.algorithm)
-    reason = require_reason(reason)
+    reason = require_reason_to_publish(reason)
     whole = replace(tree, name=[slug, *tree.name[1:]], policy_slug=slug, digest="")
     following = NextRevision(whole, settings, [], whole.nodes(), len(whole), len(whole))
     with unless_slug_exists(slug):

@@ -17,7 +17,7 @@ from django.utils import timezone
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, problem_sentence
 from apps.policies.access.scope import EVERYBODY, WRITE, Rights, Verb, active_grants_of, require_scope, visible_entries
-from apps.policies.changesets.change_sets import require_reason
+from apps.policies.changesets.change_sets import require_reason_to_publish
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.operations.apply import Operation
 from apps.policies.operations.dated_shares import former_shares, is_boost, shares_operations
@@ -169,7 +169,7 @@ def divide_group(
     actor: Actor,
 ) -> Divided:
     """Publish a division as one change set, or propose it if the actor may not publish all of it."""
-    reason = require_reason(reason)
+    reason = require_reason_to_publish(reason)
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with transaction.atomic():
         policy = lock_policy(policy.pk)

@@ -108,7 +108,7 @@ def test_a_returned_change_set_is_a_draft_with_a_comment(policy: Policy, bob: Ac
     back = lifecycle.request_changes(id=asked.pk, version=asked.version, text="Too much.", at=AT, actor=bess)
     assert back.state == State.DRAFT
     assert [comment.text for comment in back.comments.all()] == ["Too much."]
-    with pytest.raises(Invalid):
+    with pytest.raises(Invalid, match=r"^Enter a comment\.$"):
         lifecycle.comment_on(id=asked.pk, text="  ", at=AT, actor=bob)
     found = lifecycle.comment_on(id=asked.pk, text="Less, then.", operation=0, at=AT, actor=bob)
     assert found.operation == 0

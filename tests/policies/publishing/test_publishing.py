@@ -424,6 +424,7 @@ def test_publishing_needs_a_reason(policy: Policy, alice: Actor) -> None:
             actor=alice,
         )
     assert refusal.value.code == "reason_missing"
+    assert str(refusal.value) == "Enter a reason to publish."
 
 
 def test_deleting_a_user_keeps_their_publications(policy: Policy, alice: Actor) -> None:

@@ -139,7 +139,9 @@ def _note(weeks: CoreHourWeeks, is_percent: bool) -> str:
 
 
 def _sentence(drawn: _Drawn, by: str) -> str:
-    largest, total = max(drawn.shown, key=lambda amounts: amounts.total_core_h), sum(drawn.totals)
+    named = [amounts for amounts in drawn.shown if amounts.key != "rest" and amounts.total_core_h]
+    largest = max(named or drawn.shown, key=lambda amounts: amounts.total_core_h)  # a remainder is no finding
+    total = sum(drawn.totals)
     n = len(drawn.totals)
     text = ngettext(
         "%(name)s %(did)s the most: %(n)s of the %(total)s core-hours shown, in %(weeks)s week (%(part)s).",

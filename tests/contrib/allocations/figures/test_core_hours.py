@@ -76,6 +76,13 @@ def test_bars_and_table_show_the_core_hours_of_each_week() -> None:
     assert found.sentence.startswith("bob")
 
 
+def test_the_largest_remainder_is_never_the_finding() -> None:
+    rest = WeekAmounts("rest", "all other usage of physics", 8, (90.0, 90.0, 90.0))
+    assert figure("usage", rest=rest).sentence.startswith("bob used the most: 31")
+    alone = figure("usage", entries=(), rest=rest)
+    assert alone.sentence.startswith("all other usage of physics used the most: 270")
+
+
 def test_percentages_refer_to_the_shown_amounts() -> None:
     found = figure("usage", "usage_unit=percent&usage_hide=rest")
     assert [sum(week) for week in zip(*(trace["y"] for trace in found.traces), strict=True)] == pytest.approx([100] * 3)
