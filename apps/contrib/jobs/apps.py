@@ -20,9 +20,7 @@ class JobsConfig(PluginConfig):
         place = "schedulers"
         return {
             "jobs": Addition(Tab(place=place, label=_("Explain a job")), after="job-why"),
-            "jobs-calculator": Addition(
-                Tab(place=place, label=_("Calculator"), title=_("Priority calculator")), after="jobs"
-            ),
+            "jobs-calculator": Addition(Tab(place=place, label=_("Priority calculator")), after="jobs"),
             "sam": Addition(Tab(place=place, label=_("SAM queue"), names=POLICY_NAMES, below="jobs"), after="jobs"),
         }
 

@@ -15,9 +15,9 @@ GUIDES: dict[str, Addition[Guide]] = {
         ),
         after="Inbox",
     ),
-    "Monthly statements": Addition(
+    "Statements": Addition(
         Guide(
-            "Monthly statements",
+            "Statements",
             "statements",
             (("statements", "notices.md#monthly-statements"),),
             ("GET policies/{policy}/statements",),

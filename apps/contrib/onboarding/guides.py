@@ -6,9 +6,9 @@ from apps.core.plugins import Addition
 from apps.web.guides import Guide
 
 GUIDES: dict[str, Addition[Guide]] = {
-    "*Start*": Addition(
+    "First steps": Addition(
         Guide(
-            "*Start*",
+            "First steps",
             "setup setup-tree setup-log setup-source setup-zone setup-confirm setup-again setup-accounts"
             " setup-publish setup-discard",
             (("first steps", "first-steps.md"), ("Slurm recipe", "recipe-slurm.md")),

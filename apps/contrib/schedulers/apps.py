@@ -39,7 +39,6 @@ class SchedulersConfig(PluginConfig):
                 Tab(
                     place=place,
                     label=_("Queue"),
-                    title=_("Waiting jobs"),
                     names=POLICY_NAMES,
                     pages=("job-why-of",),
                     size=queue_size,
@@ -106,7 +105,7 @@ class SchedulersConfig(PluginConfig):
         return TOPICS
 
     def page_links(self) -> Mapping[str, Addition[PageLink]]:
-        return {"job-why": Addition(PageLink("charges.head", _("Waiting jobs"), "clock"))}
+        return {"job-why": Addition(PageLink("charges.head", _("Queue"), "clock"))}
 
     def my_priority_cards(self) -> Iterable[Any]:
         from apps.contrib.schedulers.pages.my_jobs import CARDS

@@ -33,9 +33,9 @@ GUIDES: dict[str, Addition[Guide]] = {
         ),
         after="Compare with the scheduler",
     ),
-    "Waiting jobs, *Why does my job wait?*": Addition(
+    "Queue, *Why does my job wait?*": Addition(
         Guide(
-            "Waiting jobs, *Why does my job wait?*",
+            "Queue, *Why does my job wait?*",
             "job-why job-why-of",
             (("why a job waits", "schedulers.md#why-does-a-job-wait"),),
             ("GET policies/{policy}/why",),

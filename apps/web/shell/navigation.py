@@ -302,7 +302,10 @@ class Shell:
         if "uid" in self._names:
             title = str(self._names["title"])
             return crumbs if crumbs[-1]["label"] == title else [*crumbs[:-2], {"label": title}]
-        return [*crumbs[:-1], {"label": self.tabs.label}]
+        names = {str(tab.title or tab.label) for tab in all_tabs().values()}
+        policy = self.policy.title if self.policy else None
+        above = [crumb for crumb in crumbs[:-1] if crumb["label"] == policy or crumb["label"] not in names]
+        return [*above, {"label": self.tabs.label}]
 
     @property
     def pages(self) -> list[tuple[str, Item]]:

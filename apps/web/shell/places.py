@@ -175,7 +175,7 @@ _OF_THE_CORE: Mapping[str, Tab] = {
         key="s",
         is_shown=attrgetter("has_role"),
     ),
-    "upload": Tab(place="data", label=_("Upload"), title=_("Usage upload"), is_shown=attrgetter("actor.is_admin")),
+    "upload": Tab(place="data", label=_("Usage upload"), is_shown=attrgetter("actor.is_admin")),
     "algorithm": Tab(place="settings", label=_("Algorithm and operators"), title=_("Algorithm"), names=POLICY_NAMES),
     "compare": Tab(place="settings", label=_("Compare"), names=POLICY_NAMES, below="algorithm"),
     "decay": Tab(place="settings", label=_("Usage window"), names=POLICY_NAMES),

@@ -106,6 +106,6 @@ def test_pages_of_an_entry_have_the_tabs_of_the_entry(computed_site: Site) -> No
 
 
 def test_a_tab_without_rights_is_not_shown(computed_site: Site) -> None:
-    assert "Upload" in labels(shell_of(computed_site.admin, "/usage/sources/"))
+    assert "Usage upload" in labels(shell_of(computed_site.admin, "/usage/sources/"))
     assert shell_of(computed_site.alice, "/usage/sources/").tabs is None
     assert "Federation" not in labels(shell_of(computed_site.alice, "/policy/grid/decay/"))

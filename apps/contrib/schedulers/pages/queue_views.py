@@ -66,7 +66,7 @@ def _page(request: HttpRequest, policy: Policy, context: dict[str, Any], *, stat
 
 def _crumbs(policy: Policy, job: str = "") -> list[dict[str, str]]:
     first = {"label": policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy.slug})}
-    all_jobs = {"label": _("Waiting jobs")}
+    all_jobs = {"label": _("Queue")}
     if not job:
         return [first, all_jobs]
     address = reverse("dashboard:job-why", kwargs={"policy": policy.slug})
