@@ -19,7 +19,7 @@ from tests.pages.page import Page, read
 from tests.sign_in import sign_in
 
 ENTRY_PATH = "/atlas"
-# Pages whose heading is a finding with its number, such as "No pending decisions"; of all others it begins with the name.
+# Pages whose heading is a finding, such as "No pending decisions"; of all others it begins with the name.
 FINDINGS = {
     *("overview", "my-priority", "inbox", "notices", "edit", "history", "mappings", "sources", "compare", "federation"),
     *("audit", "entry", "entry-convergence", "entry-core-hours", "statements", "pack", "allocations"),
@@ -36,7 +36,7 @@ ACTIONS = {
         "Children",
         "Details",
         "Why",
-    ),  # a part of the page, beside a part of it
+    ),  # beside a part of the page
 }
 VIEWS = {"List", "Matrix", "Peers"}  # switches between drawings of one page
 BRAND = "Fairshare"
