@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 from django.http import QueryDict
-from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
 from apps.contrib.forecast.entry_forecast import FactorPoint
@@ -18,8 +17,8 @@ from apps.contrib.forecast.selectors import Forecast, ForecastLevel, curve_days
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery, RecoveryRange
 from apps.priorities.projections import CurvePoint
+from apps.priorities.sentences.numbers import clock_text, percent
 from apps.priorities.sentences.numbers import factor as factor_text
-from apps.priorities.sentences.numbers import percent
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Column, EndLabel, Figure, Table, Trace
 from apps.web.figures.used_and_target import used_text
@@ -35,7 +34,7 @@ def factor_figure(forecast: Forecast) -> Figure | None:
         table = Table(_factor_columns(), (), ())
         return Figure("factor", title, sentence, (), axes.empty_layout(), table, size="m", empty=sentence, reads=False)
     first, last = ahead.points[0], ahead.points[-1]
-    at = [axes.moment(timezone.localtime(point.at)) for point in ahead.points]
+    at = [axes.moment(point.at) for point in ahead.points]
     words = [_("factor %(factor)s") % {"factor": factor_text(point.factor)} for point in ahead.points]
     values = axes.rounded([point.factor for point in ahead.points], 6)
     return Figure(
@@ -49,7 +48,7 @@ def factor_figure(forecast: Forecast) -> Figure | None:
         ],
         layout={
             "margin": axes.margin(44, 96, 8, 24),
-            "xaxis": axes.day_axis(timezone.localtime(first.at), timezone.localtime(last.at)),
+            "xaxis": axes.day_axis(first.at, last.at),
             "yaxis": _axis([point.factor for point in ahead.points]),
         },
         table=_factor_table(ahead.points),
@@ -76,7 +75,7 @@ def _factor_table(points: Sequence[FactorPoint]) -> Table:
         columns=_factor_columns(),
         rows=[
             [
-                formats.date_format(timezone.localtime(point.at), "j M, H:i"),
+                _day(point.at),
                 str(point.days),
                 factor_text(point.factor),
             ]
@@ -159,7 +158,7 @@ def forecast_figure(forecast: Forecast, options: ForecastOptions) -> Figure:
         traces=_traces(forecast, shown, past, ahead),
         layout={
             "margin": axes.margin(34, 158, 8, 24),
-            "xaxis": axes.day_axis(timezone.localtime(first), timezone.localtime(ahead[-1].at)),
+            "xaxis": axes.day_axis(first, ahead[-1].at),
             "yaxis": axes.share_axis(
                 [target, *(point.most * 100 for point in ahead), *(part * 100 for _at, part in past)]
             ),
@@ -189,19 +188,15 @@ def _ahead(forecast: Forecast, shown: ForecastLevel) -> Sequence[CurvePoint]:
     return shown.curve(forecast.as_of, days, n_points)
 
 
-def _axis_moment(at: datetime) -> str:
-    return axes.moment(timezone.localtime(at))
-
-
 def _traces(
     forecast: Forecast, shown: ForecastLevel, past: Sequence[tuple[datetime, float]], ahead: Sequence[CurvePoint]
 ) -> list[Trace]:
     """Every line with a read-out has all instants, so that keys move from the past into the forecast."""
     target, now = float(shown.target or 0.0), float(shown.actual or 0.0)
     slack = 0.0 if shown.outlook is None else shown.outlook.state.slack
-    at = [_axis_moment(moment) for moment, _part in past] + [_axis_moment(point.at) for point in ahead]
+    at = [axes.moment(moment) for moment, _part in past] + [axes.moment(point.at) for point in ahead]
     whole = [at[0], at[-1]]
-    x = [_axis_moment(point.at) for point in ahead]
+    x = [axes.moment(point.at) for point in ahead]
     past_percent = [part * 100 for _at, part in past] + [now * 100] + [None] * (len(ahead) - 1)
     likely = [None] * len(past) + [point.likely * 100 for point in ahead]
     known = [_balance(shown.name, part, target) for _at, part in past] + [_balance(shown.name, now, target)]
@@ -223,7 +218,7 @@ def _traces(
         *traces.fan(x, [point.p25 * 100 for point in ahead], [point.p75 * 100 for point in ahead], is_half=True),
         traces.target(whole, [target * 100] * 2),
         *(line | {"hovertemplate": "%{customdata}<extra></extra>"} for line in lines),
-        traces.end_dot(_axis_moment(forecast.as_of), now * 100, color=_STATES[state_of(shown)]),
+        traces.end_dot(axes.moment(forecast.as_of), now * 100, color=_STATES[state_of(shown)]),
         *_recovery_marks(forecast, shown),
     ]
 
@@ -245,7 +240,7 @@ def _recovery_marks(forecast: Forecast, shown: ForecastLevel) -> list[Trace]:
 
 
 def _instant(forecast: Forecast, recovery: Recovery) -> str:
-    return _axis_moment(forecast.as_of + timedelta(seconds=recovery.in_s or 0.0))
+    return axes.moment(forecast.as_of + timedelta(seconds=recovery.in_s or 0.0))
 
 
 def marked_recovery(shown: ForecastLevel) -> tuple[float, RecoveryRange] | None:
@@ -281,7 +276,7 @@ def _range(low: float, high: float) -> str:
 
 
 def _now(as_of: datetime) -> dict[str, Any]:
-    at = _axis_moment(as_of)
+    at = axes.moment(as_of)
     line = {"color": "$line-strong", "width": 1}
     return {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "line": line}
 
@@ -316,4 +311,4 @@ def _table(
 
 
 def _day(at: datetime) -> str:
-    return formats.date_format(timezone.localtime(at), "j M, H:i")
+    return clock_text(at, "j M, H:i")

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.contrib.schedulers.records import AgreementDays, AgreementPoint
+from apps.priorities.sentences.numbers import clock_text
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Column, Control, EndLabel, Figure, Table, Trace, period_choices, read_days
 
@@ -102,20 +103,19 @@ def _sentence(points: Sequence[AgreementPoint]) -> str:
         return f"{text} {_('It was at least %(limit)s all the time.') % {'limit': _AGREES}}"
     if low[-1] is last:
         return text
-    since = axes.moment(low[-1].at)
-    return f"{text} {_('It was below %(limit)s last at %(at)s UTC.') % {'limit': _AGREES, 'at': since}}"
+    return f"{text} {_('It was below %(limit)s last at %(at)s.') % {'limit': _AGREES, 'at': clock_text(low[-1].at)}}"
 
 
 def _table(points: Sequence[AgreementPoint]) -> Table:
     newest = list(points)[::-1]
     return Table(
         columns=(
-            Column(_("Time (UTC)"), is_number=False),
+            Column(_("Time"), is_number=False),
             Column(_("Users")),
             *(Column(_words(measure)) for measure in _MEASURES),
         ),
         rows=[
-            [axes.moment(point.at), str(point.compared), *(_cell(getattr(point, measure)) for measure in _MEASURES)]
+            [clock_text(point.at), str(point.compared), *(_cell(getattr(point, measure)) for measure in _MEASURES)]
             for point in newest
         ],
         raw=[

@@ -9,10 +9,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from django.utils import timezone
 from django.utils.translation import gettext as _
+
+from apps.priorities.sentences.numbers import NBSP
 
 _MOST_TICKS = 60
 _FEW_DAYS = 3
+_DAY = "%-d %b"  # of D3: 6 Nov
 _NEAR_TIE = 1e-6  # distance from a rounding tie below which a value is rounded exactly
 _MOST_SCALED = 1e9  # up to here the rounding error of value × 10^digits is far below _NEAR_TIE
 
@@ -91,21 +95,39 @@ def day_axis(first: date, last: date, *, few: bool = False) -> dict[str, Any]:
     """Axis of days or hours, with one more step at the right so that the last point is clear of the edge.
 
     A few days have at most one tick each, and hours of a few days are clock times: otherwise dates would be repeated.
+    Clock times have their zone: the last tick, and the head of the read-out.
     """
-    n_days, is_by_hour = (last - first).days, isinstance(last, datetime)
-    step, usual = timedelta(hours=1) if is_by_hour else timedelta(days=1), 4 if few else 7
+    n_days, usual = (last - first).days, 4 if few else 7
+    if not isinstance(first, datetime) or not isinstance(last, datetime):
+        return {
+            "type": "date",
+            "range": [moment(first), moment(last + timedelta(days=1))],
+            "tickformat": _DAY,
+            "hoverformat": f"%a {_DAY} %Y",
+            "nticks": min(usual, n_days + 1),
+        }
+    zone, are_ticks_times = zone_text(first, last), n_days < _FEW_DAYS
     return {
         "type": "date",
-        "range": [moment(first), moment(last + step)],
-        "tickformat": "%H:%M" if is_by_hour and n_days < _FEW_DAYS else "%-d %b",
-        "hoverformat": "%a %-d %b %Y, %H:%M" if is_by_hour else "%a %-d %b %Y",
-        "nticks": usual if is_by_hour else min(usual, n_days + 1),
+        "range": [moment(first), moment(last + timedelta(hours=1))],
+        "tickformat": "%H:%M" if are_ticks_times else _DAY,
+        "hoverformat": f"%a {_DAY} %Y, %H:%M",
+        "unifiedhovertitle": {"text": f"%{{x|%a {_DAY} %Y, %H:%M}}{NBSP}{zone}"},
+        "nticks": usual,
+        **({"ticksuffix": NBSP + zone, "showticksuffix": "last"} if are_ticks_times else {}),
     }
 
 
+def zone_text(first: datetime, last: datetime) -> str:
+    """The zone of the page at two instants: CET, or CEST/CET where clocks are put back between them."""
+    return "/".join(dict.fromkeys(f"{timezone.localtime(at):%Z}" for at in (first, last)))
+
+
 def moment(at: date) -> str:
-    """Format a value of a time axis for plotly.js: a day, or an instant without its zone."""
-    return at.strftime("%Y-%m-%d %H:%M") if isinstance(at, datetime) else at.isoformat()
+    """Format a value of a time axis for plotly.js: a day, or an instant in the zone of the page."""
+    if not isinstance(at, datetime):
+        return at.isoformat()
+    return (timezone.localtime(at) if timezone.is_aware(at) else at).strftime("%Y-%m-%d %H:%M")
 
 
 def rounded(values: Sequence[float | None] | npt.NDArray[np.float64], digits: int) -> list[float | None]:

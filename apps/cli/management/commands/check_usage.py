@@ -81,5 +81,5 @@ def _agreement(audit: BucketAudit) -> str:
 def _described(difference: Difference) -> str:
     whose = difference.account or "all accounts together"
     site = f" at {difference.site}" if difference.site else ""
-    where = f"{difference.hour_at:%Y-%m-%d %H:%M} {whose}{site}"
+    where = f"{difference.hour_at:%Y-%m-%d %H:%M} UTC, {whose}{site}"
     return f"{where}: {difference.amount} is {difference.stored}, its records come to {difference.expected}"

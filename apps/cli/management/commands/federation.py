@@ -264,7 +264,7 @@ class Command(OperatorCommand):
     def _keys(self, options: dict[str, Any]) -> None:
         load_keys(at=now())
         for row in list_keys():
-            self.stdout.write(f"{row.number}  {row.made_at:%Y-%m-%d %H:%M}  {row.fingerprint}")
+            self.stdout.write(f"{row.number}  {row.made_at:%Y-%m-%d %H:%M} UTC  {row.fingerprint}")
 
     def _rotate_key(self, options: dict[str, Any]) -> None:
         public = rotate_key(reason=options["reason"], at=now(), actor=COMMAND)

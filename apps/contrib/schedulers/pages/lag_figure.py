@@ -116,10 +116,10 @@ def _sentence(known: Sequence[PassLag], limit_s: float, now: datetime) -> str:
 def _table(passes: Sequence[PassLag]) -> Table:
     newest = list(passes)[::-1]
     return Table(
-        columns=(Column(_("Time (UTC)"), is_number=False), Column(_("Lag")), Column(_("Problem"), is_number=False)),
+        columns=(Column(_("Time"), is_number=False), Column(_("Lag")), Column(_("Problem"), is_number=False)),
         rows=[
             [
-                axes.moment(each.ended_at),
+                presentation.clock_text(each.ended_at),
                 "–" if each.lag_s is None else presentation.age(each.lag_s),
                 str(FROZEN.get(each.frozen_code, "")) or (_("values were refused") if each.failed else "–"),
             ]

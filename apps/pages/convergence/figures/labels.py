@@ -15,6 +15,7 @@ from django.utils import formats
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from apps.priorities.sentences.numbers import clock_text
 from apps.series.convergence.records import Convergence
 from apps.series.daily_series import F8
 from apps.web.figures import Mark, axes
@@ -49,7 +50,7 @@ def mark_of(state: str, off: float) -> str:
 
 def day_text(on: date) -> str:
     if isinstance(on, datetime):
-        return formats.date_format(on, "j M, H:i")
+        return clock_text(on, "j M, H:i")
     return _day_text(get_language(), on)
 
 
@@ -80,7 +81,7 @@ def moment_url(convergence: Convergence, links: Links) -> str:
 def caption(convergence: Convergence) -> str:
     """Policy, revision and time, for below a downloaded picture."""
     last = convergence.latest_at or (convergence.on[-1] if convergence.on else None)
-    until = "" if last is None else formats.date_format(last, "j M Y, H:i" if isinstance(last, datetime) else "j M Y")
+    until = "" if last is None else clock_text(last) if isinstance(last, datetime) else day_text(last)
     return " · ".join(
         part for part in (convergence.policy_name, _("Revision %(n)s") % {"n": convergence.revision}, until) if part
     )

@@ -18,7 +18,7 @@ from apps.pages.convergence.figures.course import Axis, Course, GroupNumbers, ax
 from apps.pages.convergence.figures.labels import caption, file_name
 from apps.pages.convergence.figures.picture import Pen, draw_svg, layout_of, narrow_of, scale_of, state_class, traces_of
 from apps.pages.convergence.figures.sections import off_target
-from apps.priorities.sentences.numbers import percent
+from apps.priorities.sentences.numbers import clock_text, percent
 from apps.series.convergence.query import BEFORE_ENTRY
 from apps.web.figures import Column, Figure, Table
 from apps.web.figures.used_and_target import used_words_of
@@ -185,7 +185,7 @@ def _unknown(state: str) -> str:
 
 
 def _day(on: date) -> str:
-    return formats.date_format(on, "j M, H:i") if isinstance(on, datetime) else _formatted(on, "j M Y", get_language())
+    return clock_text(on, "j M, H:i") if isinstance(on, datetime) else _formatted(on, "j M Y", get_language())
 
 
 @lru_cache(maxsize=16_384)

@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.pages.my_priority.numbers.records import N_BINS, Bin, MyPosition, RankHistory, RankOnDay
-from apps.priorities.sentences.numbers import UNKNOWN, count, number
+from apps.priorities.sentences.numbers import UNKNOWN, clock_text, count, number
 from apps.priorities.sentences.numbers import factor as factor_text
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, Mark, Table, period_choices, with_changes
@@ -253,8 +253,7 @@ def _value(day: RankOnDay, is_rank: bool) -> float | None:
 
 def _axis_moment(at: datetime) -> str:
     """Round an instant up to a minute in the site's zone, so that the page of that minute shows its numbers."""
-    local = timezone.localtime(at)
-    return axes.moment(local if local == local.replace(second=0, microsecond=0) else local + _MINUTE)
+    return axes.moment(at if at == at.replace(second=0, microsecond=0) else at + _MINUTE)
 
 
 def _words(day: RankOnDay) -> str:
@@ -315,7 +314,7 @@ def _table(days: Sequence[RankOnDay]) -> Table:
         columns=_columns(),
         rows=[
             [
-                formats.date_format(timezone.localtime(day.as_of), "j M Y, H:i"),
+                clock_text(day.as_of),
                 UNKNOWN if day.rank is None else count(day.rank),
                 count(day.of),
                 factor_text(day.factor),
