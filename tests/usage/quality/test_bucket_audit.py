@@ -70,7 +70,8 @@ def test_extra_wrong_and_missing_buckets_are_reported_without_a_change(filled: S
     assert status == 1
     assert "3 buckets differ" in result
     first = buckets[0]
-    assert f"{first.hour_at:%Y-%m-%d %H:%M} UTC, {first.account.user_name} at north: cpu_s is {first.cpu_s + 1}" in result
+    account = first.account.user_name
+    assert f"{first.hour_at:%Y-%m-%d %H:%M} UTC, {account} at north: cpu_s is {first.cpu_s + 1}" in result
     assert f"its records come to {first.cpu_s}" in result
     assert stored() == before
     found = json.loads(checked("--json")[1].splitlines()[0])
