@@ -6,6 +6,17 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 
+class StoredPlaces(models.Model):
+    """The entries of all mapped accounts, as a checksummed blob, once for all snapshots that agree on them."""
+
+    digest = models.CharField(max_length=64, primary_key=True)
+    data = models.BinaryField()
+    used_at = models.DateTimeField()  # when a snapshot was last stored with it, to the hour
+
+    def __str__(self) -> str:
+        return self.digest
+
+
 class Snapshot(models.Model):
     """The computed priority tree of one revision at one instant, as a checksummed blob; complete once stored."""
 
@@ -25,6 +36,7 @@ class Snapshot(models.Model):
     )  # false: of a past instant, computed on request, never served as the newest
     is_kept = models.BooleanField(default=False)  # referenced: never pruned
     run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="snapshots")
+    places = models.ForeignKey(StoredPlaces, on_delete=models.PROTECT, related_name="+")
     data = models.BinaryField()
     digest = models.CharField(max_length=64)
 

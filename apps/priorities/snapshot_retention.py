@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from django.db import connection
+from django.db import connection, transaction
 
-ALL_FOR = timedelta(hours=24)
+ALL_FOR = timedelta(hours=2)
 HOURLY_FOR = timedelta(days=30)
 DAILY_FOR = timedelta(days=365)
 # The last snapshot of each hour or day is retained; the newest live snapshot of a policy is never deleted.
@@ -28,8 +28,17 @@ DELETE FROM priorities_snapshot WHERE id IN (
 """
 
 
+# Places that a recompute is about to refer to have just been marked as used, and their row is locked.
+_PRUNE_PLACES = """
+DELETE FROM priorities_storedplaces AS stored WHERE used_at < %s
+    AND NOT EXISTS (SELECT FROM priorities_snapshot WHERE places_id = stored.digest)
+"""
+
+
 def prune_snapshots(*, at: datetime) -> int:
-    """Delete snapshots past their retention; return their number."""
-    with connection.cursor() as cursor:
+    """Delete snapshots past their retention, and places of accounts without any; return the number of snapshots."""
+    with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_PRUNE, {"all": at - ALL_FOR, "hourly": at - HOURLY_FOR, "daily": at - DAILY_FOR})
-        return int(cursor.rowcount)
+        n_pruned = int(cursor.rowcount)
+        cursor.execute(_PRUNE_PLACES, [at - ALL_FOR])
+        return n_pruned

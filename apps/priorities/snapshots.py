@@ -1,15 +1,30 @@
-"""Rows of snapshots: their packed values are written, read and checked for damage."""
+"""Rows of snapshots, and of the places of accounts that many of them share: written, read and checked for damage."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 from django.db import InternalError, transaction
 
 from apps.core.blobs import CorruptBlob
+from apps.mapping.rules.account_places import AccountPlaces, unpack_places
 from apps.priorities.models import Snapshot
 from apps.usage.pgbinary import cursor
 
 _WRITE = "UPDATE priorities_snapshot SET data = %b WHERE id = %s"
 _READ = "SELECT data FROM priorities_snapshot WHERE id = %s"
+_READ_PLACES = "SELECT data FROM priorities_storedplaces WHERE digest = %s"
+_WRITE_PLACES = """
+INSERT INTO priorities_storedplaces AS known (digest, data, used_at) VALUES (%(digest)s, %(data)b, %(at)s)
+ON CONFLICT (digest) DO UPDATE SET used_at = GREATEST(known.used_at, excluded.used_at)
+"""
+# To the hour, because a new version of the row is written.
+_USE_PLACES = """
+WITH locked AS (SELECT digest, used_at FROM priorities_storedplaces WHERE digest = %(digest)s FOR NO KEY UPDATE),
+used AS (UPDATE priorities_storedplaces SET used_at = %(at)s WHERE digest IN (
+    SELECT digest FROM locked WHERE used_at < %(at)s - interval '1 hour'))
+SELECT digest FROM locked
+"""
 
 
 def write_data(snapshot: Snapshot, data: bytes) -> None:
@@ -19,15 +34,44 @@ def write_data(snapshot: Snapshot, data: bytes) -> None:
     snapshot.data = data
 
 
+def write_places(places: AccountPlaces, *, at: datetime) -> str:
+    """Store the places of accounts unless they are; return their digest.
+
+    The row is locked until the caller's transaction ends, so that it isn't deleted before a snapshot refers to it.
+    """
+    data, digest = places.packed
+    with cursor() as db_cursor:
+        is_stored = db_cursor.execute(_USE_PLACES, {"digest": digest, "at": at}).rowcount
+        if not is_stored:
+            db_cursor.execute(_WRITE_PLACES, {"digest": digest, "data": data, "at": at})
+    return digest
+
+
 def read_data(snapshot_id: int) -> bytes | None:
     """The bytes of a snapshot; None if it no longer exists.
 
     Raises:
         CorruptBlob: the database can't read them, because a page is damaged.
     """
+    return _read(_READ, snapshot_id)
+
+
+def read_places(digest: str) -> AccountPlaces:
+    """Stored places of accounts.
+
+    Raises:
+        CorruptBlob: they are damaged, or no longer stored.
+    """
+    data = _read(_READ_PLACES, digest)
+    if data is None:
+        raise CorruptBlob("Its places of accounts are no longer stored.")
+    return unpack_places(data, digest)
+
+
+def _read(query: str, key: int | str) -> bytes | None:
     try:
         with transaction.atomic(), cursor() as db_cursor:
-            row = db_cursor.execute(_READ, [snapshot_id], binary=True).fetchone()
+            row = db_cursor.execute(query, [key], binary=True).fetchone()
     except InternalError as error:
         raise CorruptBlob(str(error)) from error
     return None if row is None else bytes(row[0])

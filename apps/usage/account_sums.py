@@ -16,9 +16,9 @@ from itertools import count, pairwise
 
 import numpy as np
 
-from apps.usage.changed_hours import earliest_change
+from apps.usage.changed_hours import ReadMarks
 from apps.usage.held_hours import NOT_HELD, OF_CURRENT
-from apps.usage.models import Overlap, Source
+from apps.usage.models import Overlap
 from apps.usage.parsers.base import F8, I8
 from apps.usage.pgbinary import fetch_columns
 
@@ -35,7 +35,6 @@ FROM usage_bucket WHERE hour_at >= %s AND hour_at < %s{unless_held}
 _FIRST = "SELECT array_agg(hour_at) FROM (SELECT min(hour_at) AS hour_at FROM usage_bucket) AS one WHERE hour_at < %s"
 
 Span = tuple[int, int]
-_Marks = dict[str, tuple[int, int]]  # by source slug: primary key and watermark
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -69,7 +68,7 @@ class AccountSums:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._pieces: OrderedDict[Span, Piece] = OrderedDict()
-        self._marks: _Marks | None = None
+        self._marks = ReadMarks()
 
     def load_pieces(self, edges: Sequence[int], *, use_cache: bool) -> list[list[Piece]]:
         """The pieces of each range between two consecutive edges (ascending hours since 1970).
@@ -93,17 +92,10 @@ class AccountSums:
         return sum(piece.n_bytes for piece in self._pieces.values())
 
     def _drop_changed(self) -> None:
-        before, self._marks = self._marks, None  # until the check below has succeeded
-        marks = {slug: (pk, mark) for slug, pk, mark in Source.objects.values_list("slug", "pk", "watermark")}
-        if before is None or not _is_continued(before, marks):
-            self._pieces.clear()
-        elif marks != before:
-            changed_at = earliest_change({slug: mark for slug, (_pk, mark) in before.items()})
-            if changed_at is not None:
-                changed_hour = (changed_at - _EPOCH) // timedelta(hours=1)
-                for span in [span for span in self._pieces if span[1] > changed_hour]:
-                    del self._pieces[span]
-        self._marks = marks
+        changed_hour = self._marks.first_changed_hour()
+        if changed_hour is not None:
+            for span in [span for span in self._pieces if span[1] > changed_hour]:
+                del self._pieces[span]
 
     def _store(self, pieces: dict[Span, Piece]) -> None:
         """Cache the requested pieces, evicting others first and later hours before earlier ones: recent days change
@@ -156,13 +148,6 @@ def _month_end(hour: int) -> int | None:
 
 def _at(hour: int) -> datetime:
     return _EPOCH + timedelta(hours=hour)
-
-
-def _is_continued(before: _Marks, marks: _Marks) -> bool:
-    """Whether every source that still exists is the same row, with a watermark that hasn't gone back."""
-    return all(
-        slug not in marks or (marks[slug][0] == pk and marks[slug][1] >= mark) for slug, (pk, mark) in before.items()
-    )
 
 
 def _batches(missing: Sequence[Span]) -> Iterator[list[Span]]:

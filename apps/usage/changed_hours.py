@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from django.db import connection
 
+from apps.usage.models import Source
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # The caller's transaction commits a watermark of at least the current one plus one. The new note supersedes all notes
@@ -58,6 +60,36 @@ def note_all_changed(source_ids: Iterable[int]) -> None:
     """Record that every hour of these sources may have changed."""
     for source_id in sorted(source_ids):
         note_change(source_id, _EPOCH)
+
+
+class ReadMarks:
+    """The watermarks at which buckets were read, for a cache of them."""
+
+    def __init__(self) -> None:
+        self._marks: dict[str, tuple[int, int]] | None = None  # by source slug: primary key and watermark
+
+    def first_changed_hour(self) -> int | None:
+        """The first hour since 1970 whose buckets may have changed since the last call; None if none has.
+
+        Call it in the transaction that reads the buckets. The first call, and one after a failure, returns 0.
+        """
+        before, self._marks = self._marks, None  # until the check below has succeeded
+        marks = {slug: (pk, mark) for slug, pk, mark in Source.objects.values_list("slug", "pk", "watermark")}
+        changed: int | None = None
+        if before is None or not _is_continued(before, marks):
+            changed = 0
+        elif marks != before:
+            changed_at = earliest_change({slug: mark for slug, (_pk, mark) in before.items()})
+            changed = None if changed_at is None else (changed_at - _EPOCH) // timedelta(hours=1)
+        self._marks = marks
+        return changed
+
+
+def _is_continued(before: Mapping[str, tuple[int, int]], marks: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether every source that still exists is the same row, with a watermark that hasn't gone back."""
+    return all(
+        slug not in marks or (marks[slug][0] == pk and marks[slug][1] >= mark) for slug, (pk, mark) in before.items()
+    )
 
 
 def earliest_change(watermarks: Mapping[str, int]) -> datetime | None:

@@ -45,7 +45,9 @@ def unpack_places(blob: bytes | memoryview, digest: str) -> AccountPlaces:
     columns, meta = blobs.unpack(blob, digest)
     keys = AccountKeys([columns[name] for name in AccountKey._fields])
     rules = tuple(Rule.from_json(rule) for rule in meta["rules"])
-    return AccountPlaces(keys, columns["entry"], rules, columns.get("joins"))
+    places = AccountPlaces(keys, columns["entry"], rules, columns.get("joins"))
+    vars(places)["packed"] = bytes(blob), digest
+    return places
 
 
 def places_of(keys: AccountKeys, entry: I4, joins: I4, rules: tuple[Rule, ...]) -> AccountPlaces:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,8 +17,7 @@ from apps import engine
 from apps.accounts.account_index import AccountKeys, load_account_index
 from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult
-from apps.engine.algorithms import compute as compute_priorities
-from apps.mapping.rules.account_places import places_of
+from apps.mapping.rules.account_places import AccountPlaces, places_of
 from apps.mapping.rules.placement import place_accounts
 from apps.mapping.rules.resolver import NOTHING_KNOWN, UNMAPPED, KnownAccounts
 from apps.mapping.rules.rule import Rule
@@ -50,10 +49,11 @@ from apps.priorities.recompute.corrections import (
 )
 from apps.priorities.recompute.fingerprint import Fingerprint, read_fingerprint
 from apps.priorities.recompute.inputs import current_state, find_later_changes, state_at
-from apps.priorities.snapshot_values import pack_snapshot, values_of
-from apps.priorities.snapshots import write_data
+from apps.priorities.snapshot_values import OwnUsage, Values, pack_snapshot, values_of
+from apps.priorities.snapshots import write_data, write_places
 from apps.runs.models import Run
 from apps.usage.arrays import OpenRecords, UsageArrays, load_open_records, load_usage
+from apps.usage.kept_usage import kept_usage
 from apps.usage.models import JobClass, Source
 from apps.usage.own_times import EndedRecords
 
@@ -103,6 +103,7 @@ class Computed:
     """
 
     result: PriorityResult
+    own: OwnUsage
     has_demand: npt.NDArray[np.bool_]
     demand_core_s: npt.NDArray[np.float64]
     entry_of_account: I4
@@ -118,14 +119,16 @@ def load_inputs(
     from_at: datetime | None = None,
     metrics: Sequence[Mapping[str, Any]] = (),
     is_past: bool = False,
+    keeps_usage: bool = False,
 ) -> Inputs:
     """Read one consistent state of revision, rules, accounts and usage.
 
     is_past: read the revision, settings, adjustments and mapping that were current at `as_of`. from_at: also load usage
     since then that is outside the policy's window. metrics: also load resources, classes and sites that these metrics
-    need.
+    need. keeps_usage: read only hours that changed since the last call; for workers, whose memory holds the others.
     """
-    with consistent_read() as may_cache:
+    with kept_usage.lock if keeps_usage else nullcontext(), consistent_read() as may_cache:
+        load = kept_usage.load if keeps_usage and may_cache else load_usage
         state = state_at(policy, as_of) if is_past else current_state(policy)
         fingerprint = read_fingerprint(policy, as_of=as_of, state=state)
         settings = PolicySettings.from_stored(fingerprint.settings)
@@ -152,7 +155,7 @@ def load_inputs(
             classes={row.id: row for row in classes},
             account_ids=accounts.ids,
             account_keys=accounts.keys,
-            usage=load_usage(
+            usage=load(
                 sources=source_ids, from_at=since, to_at=as_of, sites=sites, resources=resources, classes=classes_count
             ),
             opened=load_open_records(
@@ -197,25 +200,20 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
         window=window_of(settings.window),
         as_of_s=inputs.as_of.timestamp(),
     )
-    own = np.stack(
-        [
-            apply_corrections(tree, _usage_of_entries(inputs, accounts, entry, *scope), inputs.corrections, counted)
-            for scope in scopes
-        ]
-    )
+    by_scope = [
+        apply_corrections(tree, _usage_of_entries(inputs, accounts, entry, *scope), inputs.corrections, counted)
+        for scope in scopes
+    ]
+    own = OwnUsage(np.stack(by_scope), code) if len(scopes) > 1 else OwnUsage(by_scope[0])
     with refusing_failed_packages():
-        result = compute_priorities(
-            tree.engine_tree(),
-            own if len(scopes) > 1 else own[0],
-            algorithm=settings.algorithm,
-            scope_of_entry=code if len(scopes) > 1 else None,
-        )
+        result = own.compute(tree, settings.algorithm)
     is_mapped = entry != UNMAPPED
     demand = np.zeros(len(tree))
     demand[entry[accounts.has_demand & is_mapped]] = 1.0
     requested_s = np.bincount(entry[is_mapped], weights=accounts.demand_core_s[is_mapped], minlength=len(tree))
     return Computed(
         result=result,
+        own=own,
         has_demand=sweep.sum_up(tree.engine_tree(), demand)[0] > 0,
         demand_core_s=sweep.sum_up(tree.engine_tree(), requested_s.astype(np.float64))[0],
         entry_of_account=entry,
@@ -254,6 +252,7 @@ def store_result(
         n_ranked=computed.result.n_ranked,
         is_live=is_live,
         run=run,
+        places_id=write_places(places_in(inputs, computed), at=computed_at),
         data=b"",
         digest=digest,
     )
@@ -264,13 +263,27 @@ def store_result(
 
 
 def pack_result(inputs: Inputs, computed: Computed) -> tuple[bytes, str]:
-    """Pack the snapshot's blob, and its digest. Nothing in it depends on when or where it was computed."""
-    places = places_of(inputs.account_keys, computed.entry_of_account, computed.joins_of_account, inputs.rules)
+    """The snapshot's blob and its digest."""
+    values, _places, meta = computed_parts(inputs, computed)
+    return pack_snapshot(values, computed.own, meta)
+
+
+def places_in(inputs: Inputs, computed: Computed) -> AccountPlaces:
+    return places_of(inputs.account_keys, computed.entry_of_account, computed.joins_of_account, inputs.rules)
+
+
+def computed_parts(inputs: Inputs, computed: Computed) -> tuple[Values, AccountPlaces, dict[str, Any]]:
+    """What a snapshot consists of: values, places of accounts and metadata.
+
+    Nothing in it depends on when or where it was computed.
+    """
+    places = places_in(inputs, computed)
     result = computed.result
     unmapped = _unmapped(computed)
     meta = {
         **inputs.fingerprint.to_json(),
         "tree_digest": inputs.tree.digest,
+        "places_digest": places.packed[1],
         "algorithm": dict(result.settings),
         "n_ranked": result.n_ranked,
         "depth": result.depth,
@@ -279,7 +292,7 @@ def pack_result(inputs: Inputs, computed: Computed) -> tuple[bytes, str]:
         **({"corrections": list(computed.corrections)} if computed.corrections else {}),
         **({"known_later": dict(inputs.known_later)} if inputs.known_later is not None else {}),
     }
-    return pack_snapshot(values_of(result, computed.has_demand, computed.demand_core_s), places, meta)
+    return values_of(result, computed.has_demand, computed.demand_core_s), places, meta
 
 
 @contextmanager

@@ -83,7 +83,8 @@ def run_recompute(run: Run, lease: Lease) -> dict[str, Any]:
         current = Snapshot.objects.filter(policy=policy, fingerprint=digest, is_live=True).defer("data").first()
         if current is not None:
             return pipeline.result_json(current)
-    inputs = pipeline.load_inputs(policy, as_of=as_of, is_past=as_of_text is not None)
+    is_past = as_of_text is not None
+    inputs = pipeline.load_inputs(policy, as_of=as_of, is_past=is_past, keeps_usage=not is_past)
     computed = pipeline.compute(inputs)
     with lease.fenced() as row:
         snapshot = pipeline.store_result(

@@ -12,12 +12,11 @@ from django.db import connection
 from apps.core import clock
 from apps.core.errors import Invalid
 from apps.policies.models import Policy
-from apps.priorities.models import Snapshot
 from apps.priorities.recompute.fingerprint import read_fingerprint
 from apps.priorities.recompute.inputs import first_usage_at, state_at
-from apps.priorities.recompute.pipeline import compute, load_inputs, pack_result
-from apps.priorities.serving import store
-from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.recompute.pipeline import compute, computed_parts, load_inputs
+from apps.priorities.serving.lookup import LookupIndex
+from apps.priorities.serving.served_snapshot import ServedSnapshot, serve
 
 _MOST_REVISIONS = 400
 # Stored days: those with a snapshot in their last hour, which represents the end of the day.
@@ -100,14 +99,6 @@ def reconstruct(policy: Policy, at: datetime) -> ServedSnapshot | None:
 
 def _compute(policy: Policy, at: datetime) -> ServedSnapshot:
     inputs = load_inputs(policy, as_of=at, is_past=True)
-    data, digest = pack_result(inputs, compute(inputs))
-    row = Snapshot(
-        pk=-int(inputs.fingerprint.digest[:12], 16) - 1,
-        policy=policy,
-        revision_number=inputs.fingerprint.revision,
-        as_of=at,
-        computed_at=clock.now(),
-        data=data,
-        digest=digest,
-    )
-    return store.serve_row(row)
+    values, places, meta = computed_parts(inputs, compute(inputs))
+    index = LookupIndex(inputs.tree, places, places.packed[1])
+    return serve(-int(inputs.fingerprint.digest[:12], 16) - 1, clock.now(), values, index, meta)

@@ -18,23 +18,30 @@ from typing import Any
 from django.conf import settings
 
 from apps.core.blobs import CorruptBlob
+from apps.mapping.rules.account_places import AccountPlaces, unpack_places
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 
 logger = logging.getLogger(__name__)
 
-Copy = tuple[dict[str, Any], bytes, TreeColumns]  # header, packed snapshot, tree
+Copy = tuple[dict[str, Any], bytes, TreeColumns, AccountPlaces]  # header, packed snapshot, tree, places
 
 
-def write_copy(row: dict[str, Any], data: bytes | memoryview, tree: TreeColumns) -> None:
-    """Write a snapshot, and its tree if no copy of it exists. A failure, such as a full disk, is logged only."""
+def write_copy(row: dict[str, Any], data: bytes | memoryview, tree: TreeColumns, places: AccountPlaces) -> None:
+    """Write a snapshot, its tree and its places where no copy exists. A failure, such as a full disk, is logged only.
+
+    row: fields of the snapshot, to which the digests of tree and places are added.
+    """
     try:
         _directory().mkdir(mode=0o700, parents=True, exist_ok=True)
-        tree_path = _tree_path(row["slug"], tree.digest)
-        if not tree_path.exists():
-            _write(tree_path, pack_tree(tree)[0])
-        _write(_snapshot_path(row["slug"]), json.dumps(row).encode() + b"\n" + bytes(data))
-        for old in _directory().glob(f"{row['slug']}@*.tree"):
-            if old != tree_path:
+        slug, places_digest = row["slug"], places.packed[1]
+        parts = {_part_path(slug, tree.digest, "tree"), _part_path(slug, places_digest, "places")}
+        for path in parts:
+            if not path.exists():
+                _write(path, pack_tree(tree)[0] if path.suffix == ".tree" else places.packed[0])
+        head = {**row, "tree_digest": tree.digest, "places_digest": places_digest}
+        _write(_snapshot_path(slug), json.dumps(head).encode() + b"\n" + bytes(data))
+        for old in _part_paths(slug):
+            if old not in parts:
                 old.unlink(missing_ok=True)
     except OSError as error:
         logger.warning("No copy of snapshot %s in %s: %s", row["id"], _directory(), error)
@@ -42,7 +49,7 @@ def write_copy(row: dict[str, Any], data: bytes | memoryview, tree: TreeColumns)
 
 def delete_copies(slug: str) -> None:
     """Delete all files of a policy that no longer exists."""
-    for path in (_snapshot_path(slug), *_directory().glob(f"{slug}@*.tree")):
+    for path in (_snapshot_path(slug), *_part_paths(slug)):
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
 
@@ -67,8 +74,10 @@ def _read_verified(path: Path) -> Copy | None:
     try:
         head, data = _read(path).split(b"\n", 1)
         row = json.loads(head)
-        tree_blob = _read(_tree_path(row["slug"], row["tree_digest"]))
-        return row, data, unpack_tree(tree_blob, row["tree_digest"])
+        tree_blob = _read(_part_path(row["slug"], row["tree_digest"], "tree"))
+        places_blob = _read(_part_path(row["slug"], row["places_digest"], "places"))
+        tree = unpack_tree(tree_blob, row["tree_digest"])
+        return row, data, tree, unpack_places(places_blob, row["places_digest"])
     except (OSError, ValueError, KeyError, CorruptBlob) as error:
         logger.warning("The snapshot copy %s is damaged: %s", path.name, error)
         return None
@@ -82,8 +91,12 @@ def _snapshot_path(slug: str) -> Path:
     return _directory() / f"{slug}.snapshot"
 
 
-def _tree_path(slug: str, digest: str) -> Path:
-    return _directory() / f"{slug}@{digest[:16]}.tree"
+def _part_path(slug: str, digest: str, kind: str) -> Path:
+    return _directory() / f"{slug}@{digest[:16]}.{kind}"
+
+
+def _part_paths(slug: str) -> list[Path]:
+    return [*_directory().glob(f"{slug}@*.tree"), *_directory().glob(f"{slug}@*.places")]
 
 
 def _write(path: Path, content: bytes) -> None:

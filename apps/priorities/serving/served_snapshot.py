@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -427,6 +427,15 @@ class ServedSnapshot:
         return np.where(inside, self.components[rows], self.order.fill)
 
 
+def serve(
+    snapshot_id: int, computed_at: datetime, values: Values, index: LookupIndex, meta: Mapping[str, Any]
+) -> ServedSnapshot:
+    """A snapshot of the index's tree. meta: as it was computed, or as it was stored."""
+    stored = orjson.loads(orjson.dumps(meta))
+    settings = PolicySettings.from_stored(stored["settings"])
+    return ServedSnapshot(snapshot_id, computed_at, index.tree, values, index, stored, settings)
+
+
 def snapshot_key(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, str]:
     """Cache key of one computed snapshot, which never changes."""
     return policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat()
@@ -446,4 +455,4 @@ def instant(at: datetime) -> str:
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-__all__ = ["AccountQuery", "Query", "ServedSnapshot", "instant", "snapshot_key"]
+__all__ = ["AccountQuery", "Query", "ServedSnapshot", "instant", "serve", "snapshot_key"]

@@ -24,17 +24,15 @@ from django.db import DatabaseError, InterfaceError, connection
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import NotFound, Unavailable
-from apps.mapping.rules.account_places import unpack_places
+from apps.mapping.rules.account_places import AccountPlaces
 from apps.policies.access.scope import archived_policy
-from apps.policies.models import Policy
-from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import disk_copies
 from apps.priorities.serving.lookup import LookupIndex
-from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot
+from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot, serve
 from apps.priorities.snapshot_values import unpack_snapshot
-from apps.priorities.snapshots import read_data
+from apps.priorities.snapshots import read_data, read_places
 from apps.usage.models import Source, is_collected
 
 __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "cached_state", "load_stored", "newest", "state"]
@@ -161,7 +159,10 @@ class _Served:
             row = Snapshot.objects.select_related("policy").filter(pk=snapshot_id, policy__slug=slug).first()
             if row is None:
                 raise NotFound(f"Snapshot {snapshot_id} is no longer stored.")
-            known = self._stored[snapshot_id] = serve_row(row)
+            try:
+                known = self._stored[snapshot_id] = _serve_row(row, row.data, None)
+            except CorruptBlob as error:
+                raise NotFound(f"Snapshot {row.pk} is damaged and can't be read.") from error
             while len(self._stored) > _MOST_KEPT:
                 self._stored.popitem(last=False)
         return known
@@ -219,12 +220,11 @@ def _newest_from(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapsh
         return None
     if known is not None and known.snapshot_id == snapshot_id:
         return known
-    row = Snapshot.objects.filter(pk=snapshot_id).defer("data").first()
+    row = Snapshot.objects.filter(pk=snapshot_id).select_related("policy").defer("data").first()
     data = read_data(snapshot_id)
     if row is None or data is None:
         return known
-    tree = load_tree(Policy(pk=policy.id, slug=policy.slug), row.revision_number)
-    served = _unpack(row.pk, row.computed_at, data, row.digest, tree, known)
+    served = _serve_row(row, data, known)
     head = {
         "id": row.pk,
         "policy_id": policy.id,
@@ -235,9 +235,8 @@ def _newest_from(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapsh
         "revision": row.revision_number,
         "computed_at": row.computed_at.isoformat(),
         "digest": row.digest,
-        "tree_digest": tree.digest,
     }
-    disk_copies.write_copy(head, data, tree)
+    disk_copies.write_copy(head, data, served.tree, served.index.places)
     return served
 
 
@@ -246,65 +245,38 @@ def _newest_readable(policy: PolicyRow, newest_id: int, known: ServedSnapshot | 
     snapshot = _older_row(policy, newest_id, known) or known
     with contextlib.suppress(CorruptBlob):
         copy = disk_copies.read_copy(policy.slug)
-        if copy is not None and copy[0]["policy_id"] == policy.id:
-            row, data, tree = copy
-            if (snapshot.snapshot_id if snapshot else 0) < row["id"] <= newest_id:
-                return _from_copy(row, data, tree)
+        served_id = snapshot.snapshot_id if snapshot else 0
+        if copy is not None and copy[0]["policy_id"] == policy.id and served_id < copy[0]["id"] <= newest_id:
+            return _from_copy(*copy)
     return snapshot
 
 
 def _older_row(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) -> ServedSnapshot | None:
     """The newest undamaged row that is newer than the snapshot in memory."""
-    older = Snapshot.objects.filter(policy_id=policy.id, is_live=True, pk__lt=newest_id)
+    older = Snapshot.objects.filter(policy_id=policy.id, is_live=True, pk__lt=newest_id).select_related("policy")
     if known is not None:
         older = older.filter(pk__gt=known.snapshot_id)
     for row in older.defer("data").order_by("-pk")[:_MOST_TRIED]:
         with contextlib.suppress(CorruptBlob, NotFound):
-            tree = load_tree(Policy(pk=policy.id, slug=policy.slug), row.revision_number)
             data = read_data(row.pk)
             if data is not None:
-                return _unpack(row.pk, row.computed_at, data, row.digest, tree, known)
+                return _serve_row(row, data, known)
     return None
 
 
-def serve_row(row: Snapshot) -> ServedSnapshot:
-    """Unpack a row, which may be unsaved.
+def _serve_row(row: Snapshot, data: bytes | memoryview, older: ServedSnapshot | None) -> ServedSnapshot:
+    """Unpack a row. The index of names is reused while tree, rules and accounts are unchanged.
 
     Raises:
-        NotFound: the row is damaged.
+        CorruptBlob, NotFound: the snapshot, its tree or its places are damaged, or no longer exist.
     """
-    try:
-        tree = load_tree(row.policy, row.revision_number)
-        return _unpack(row.pk, row.computed_at, row.data, row.digest, tree, None)
-    except CorruptBlob as error:
-        raise NotFound(f"Snapshot {row.pk} is damaged and can't be read.") from error
-
-
-def _unpack(
-    snapshot_id: int,
-    computed_at: datetime,
-    data: bytes | memoryview,
-    digest: str,
-    tree: TreeColumns,
-    older: ServedSnapshot | None,
-) -> ServedSnapshot:
-    """Unpack a snapshot. The index of names is reused while tree, rules and accounts are unchanged."""
-    values, places_blob, meta = unpack_snapshot(data, digest)
-    index_digest = f"{meta['places_digest']} {tree.digest}"
-    if older is not None and older.index.digest == index_digest:
-        index = older.index
-    else:
-        index = LookupIndex(tree, unpack_places(places_blob, meta["places_digest"]), index_digest)
+    tree = load_tree(row.policy, row.revision_number)
+    index = None if older is None else older.index
+    if index is None or (index.tree.digest, index.digest) != (tree.digest, row.places_id):
+        index = LookupIndex(tree, read_places(row.places_id), row.places_id)
         index.prepare()
-    served = ServedSnapshot(
-        snapshot_id=snapshot_id,
-        computed_at=computed_at,
-        tree=index.tree,
-        values=values,
-        index=index,
-        meta=meta,
-        settings=PolicySettings.from_stored(meta["settings"]),
-    )
+    values, meta = unpack_snapshot(data, row.digest, index.tree)
+    served = serve(row.pk, row.computed_at, values, index, meta)
     if older is not None:
         served.warm_up_like(older)
     return served
@@ -313,9 +285,9 @@ def _unpack(
 def _from_disk(state: State) -> State:
     policies: dict[str, PolicyRow] = {}
     served: dict[str, ServedSnapshot] = {}
-    for row, data, tree in disk_copies.read_copies():
+    for row, data, tree, places in disk_copies.read_copies():
         try:
-            served[row["slug"]] = _from_copy(row, data, tree)
+            served[row["slug"]] = _from_copy(row, data, tree, places)
         except CorruptBlob as error:
             logger.warning("The copy of policy %s on disk is damaged: %s", row["slug"], error)
             continue
@@ -325,8 +297,11 @@ def _from_disk(state: State) -> State:
     return replace(state, policies=policies, snapshots=served)
 
 
-def _from_copy(row: dict[str, Any], data: bytes, tree: TreeColumns) -> ServedSnapshot:
-    return _unpack(row["id"], datetime.fromisoformat(row["computed_at"]), data, row["digest"], tree, None)
+def _from_copy(row: dict[str, Any], data: bytes, tree: TreeColumns, places: AccountPlaces) -> ServedSnapshot:
+    index = LookupIndex(tree, places, row["places_digest"])
+    index.prepare()
+    values, meta = unpack_snapshot(data, row["digest"], tree)
+    return serve(row["id"], datetime.fromisoformat(row["computed_at"]), values, index, meta)
 
 
 _process = _Served()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -16,18 +16,21 @@ from hypothesis import strategies as st
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
+from apps.engine.algorithms import read_algorithm
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import JobClassRow, SourceRow
 from apps.priorities.recompute.fingerprint import Fingerprint
-from apps.priorities.recompute.pipeline import Inputs, compute, pack_result
+from apps.priorities.recompute.pipeline import Inputs, compute, computed_parts, pack_result
+from apps.priorities.snapshot_values import unpack_snapshot
 from apps.usage.arrays import OpenRecords, UsageArrays
 from tests.examples import examples
 
 HOUR = 3600
 AS_OF = datetime(2026, 11, 20, 12, 20, tzinfo=UTC)
 AS_OF_S = AS_OF.timestamp()
+ALGORITHMS = ("aequus", "gridwide", "slurm-fair-tree", "slurm-classic", "slurm-depth-oblivious", "flux")
 RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
 CLASSES = {1: JobClassRow(1, "", "", ""), 2: JobClassRow(2, "batch", "", "debug"), 3: JobClassRow(3, "gpu", "a100", "")}
 SOURCES = (SourceRow(1, "here", ""), SourceRow(2, "also-here", ""), SourceRow(3, "peer", "elsewhere"))
@@ -339,6 +342,24 @@ def test_the_recompute_agrees_with_its_oracle(case: Case) -> None:
         assert result.target[at] == pytest.approx(target, rel=1e-12, abs=1e-15)
         assert result.actual[at] == pytest.approx(actual, rel=1e-9, abs=1e-12)
         assert result.priority[at] == pytest.approx(priority, rel=1e-6, abs=1e-9)
+
+
+@examples(150)
+@given(_cases, st.sampled_from(sorted(ALGORITHMS)))
+def test_a_stored_snapshot_is_read_as_it_was_computed_to_the_last_bit(case: Case, algorithm: str) -> None:
+    inputs = _inputs(case)
+    inputs = replace(inputs, settings=replace(inputs.settings, algorithm=read_algorithm(algorithm)))
+    computed = compute(inputs)
+    values, _places, _meta = computed_parts(inputs, computed)
+    read, meta = unpack_snapshot(*pack_result(inputs, computed), inputs.tree)
+    assert "derived" in meta
+    columns = dict(values.columns)
+    for name in (field.name for field in fields(values) if field.name != "columns"):
+        assert getattr(read, name).tobytes() == getattr(values, name).tobytes(), name
+    assert set(read.columns) == set(columns)
+    for name, column in read.columns.items():
+        assert column.values.tobytes() == columns[name].values.tobytes(), name
+        assert np.array_equal(column.exists, columns[name].exists), name
 
 
 @examples(60)

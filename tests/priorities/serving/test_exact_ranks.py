@@ -21,7 +21,7 @@ from apps.policies.tree.working_tree import columns_of
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.new_users import rank_beside_entries
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshot_values import pack_snapshot, unpack_snapshot, values_of
+from apps.priorities.snapshot_values import OwnUsage, pack_snapshot, unpack_snapshot, values_of
 from tests.engine.random_cases import ALGORITHMS, Case, random_case, renamed
 from tests.instants import AT
 
@@ -51,10 +51,8 @@ def served(case: Case) -> ServedSnapshot:
     result = compute(tree.engine_tree(), own, algorithm=case["algorithm"])
     places = AccountPlaces(AccountKeys.of(()), np.zeros(0, dtype=np.int32), ())
     meta = {"n_ranked": result.n_ranked, "depth": result.depth, "algorithm": result.settings}
-    blob, digest = pack_snapshot(
-        values_of(result, np.zeros(len(tree), dtype=np.bool_), np.zeros(len(tree))), places, meta
-    )
-    values, _, meta = unpack_snapshot(blob, digest)
+    computed = values_of(result, np.zeros(len(tree), dtype=np.bool_), np.zeros(len(tree)))
+    values, meta = unpack_snapshot(*pack_snapshot(computed, OwnUsage(own), meta), tree)
     return ServedSnapshot(1, AT, tree, values, LookupIndex(tree, places, ""), meta, PolicySettings())
 
 

@@ -17,10 +17,11 @@ from django.db import DataError, OperationalError, connection
 
 from apps.core.errors import NotFound, Unavailable
 from apps.priorities import snapshots
-from apps.priorities.models import Snapshot
+from apps.priorities.models import Snapshot, StoredPlaces
 from apps.priorities.selectors import freshness
 from apps.priorities.serving import disk_copies, store
 from apps.priorities.serving.served_snapshot import AccountQuery, Query
+from apps.priorities.snapshot_retention import ALL_FOR, prune_snapshots
 from tests.priority_site import AS_OF, PROJECTS, Site
 
 pytestmark = pytest.mark.django_db
@@ -277,6 +278,35 @@ def damage(snapshot: Snapshot) -> None:
     Snapshot.objects.filter(pk=snapshot.pk).update(data=bytes(data))
 
 
+def test_numbers_that_this_release_does_not_derive_are_never_served(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = site.recompute()
+    site.job("dan", "biology", 2)
+    newest = site.recompute()
+    columns, meta = blobs.unpack(newest.data, newest.digest)
+    derived = {**meta["derived"], "factor": meta["derived"]["factor"] ^ 1}
+    data, digest = blobs.pack(columns, {**meta, "derived": derived, "engine_version": "0.1"})
+    Snapshot.objects.filter(pk=newest.pk).update(data=data, digest=digest)
+    assert store.newest("grid").snapshot_id == good.pk
+    assert "derives other numbers than engine 0.1 did" in caplog.text
+
+
+def test_places_of_accounts_are_stored_once_and_deleted_with_the_last_snapshot(site: Site) -> None:
+    first = site.recompute()
+    site.job("dan", "biology", 2)
+    assert site.recompute().places_id == first.places_id
+    site.job("eve", "biology", 2)
+    site.map(site.rule("/biology", user_pattern="eve", suffix="/dan"), site.rule())
+    last = site.recompute()
+    assert set(StoredPlaces.objects.values_list("pk", flat=True)) == {first.places_id, last.places_id}
+    Snapshot.objects.filter(places_id=first.places_id).delete()
+    prune_snapshots(at=AS_OF + timedelta(minutes=1))
+    assert StoredPlaces.objects.count() == 2, "a recompute may be about to refer to them"
+    prune_snapshots(at=AS_OF + ALL_FOR + timedelta(minutes=1))
+    assert StoredPlaces.objects.get().pk == last.places_id
+
+
 def without_copies() -> None:
     for path in _copies().glob("*"):
         path.unlink()
@@ -333,8 +363,8 @@ def test_the_copy_of_another_policy_with_the_same_name_is_not_served(site: Site)
     store.forget()
     head = disk_copies.read_copy("grid")
     assert head is not None
-    row, data, tree = head
-    disk_copies.write_copy({**row, "policy_id": row["policy_id"] + 1}, data, tree)
+    row, *parts = head
+    disk_copies.write_copy({**row, "policy_id": row["policy_id"] + 1}, *parts)
     with pytest.raises(Unavailable) as refusal:
         store.newest("grid")
     assert refusal.value.code == "no_snapshot"

@@ -18,7 +18,6 @@ from apps.accounts.models import Token
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import FieldProblem, Invalid, NotFound
-from apps.mapping.rules.account_places import unpack_places
 from apps.pages.my_priority.numbers.records import PublishedRevision, RankHistory, RankOnDay
 from apps.policies.models import Policy, Revision
 from apps.policies.selectors import get_policy
@@ -28,7 +27,7 @@ from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery, LookupIndex
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshot_values import unpack_snapshot
-from apps.priorities.snapshots import read_data
+from apps.priorities.snapshots import read_data, read_places
 from apps.priorities.visible_entries import numbers_visible_in, own_queries
 from apps.series.daily_series import site_zone
 
@@ -110,6 +109,7 @@ class _Row:
     revision: int
     n_ranked: int
     digest: str
+    places_digest: str
     n_bytes: int
 
 
@@ -125,7 +125,7 @@ def _rows(
     columns = [ArraySubquery(revisions.order_by("number").values(name)) for name in ("number", "published_at")]
     stored = Snapshot.objects.filter(policy=policy, is_live=True, pk__lte=newest.snapshot_id, as_of__gt=since)
     stored = stored.annotate(on=TruncDate("as_of", tzinfo=site_zone()), n_bytes=Length("data"))
-    fields = ("pk", "on", "as_of", "computed_at", "revision_number", "n_ranked", "digest", "n_bytes")
+    fields = ("pk", "on", "as_of", "computed_at", "revision_number", "n_ranked", "digest", "places_id", "n_bytes")
     stored_rows = list(stored.order_by("on", "-pk").distinct("on").values_list(*fields, *columns))
     rows = [_Row(*row[: len(fields)]) for row in stored_rows]
     n_bytes = sum(row.n_bytes for row in rows)
@@ -162,18 +162,19 @@ class _Reader:
         data = read_data(row.pk)
         if data is None:
             raise NotFound(f"Snapshot {row.pk} has been deleted.")
-        values, places, meta = unpack_snapshot(data, row.digest)
-        entry = self._entry(load_tree(self.policy, row.revision), places, str(meta["places_digest"]))
+        tree = load_tree(self.policy, row.revision)
+        values, _meta = unpack_snapshot(data, row.digest, tree)
+        entry = self._entry(tree, row.places_digest)
         rank = factor = None
         if entry is not None:
             rank = int(values.rank[entry]) if values.has_rank[entry] else None
             factor = float(values.factor[entry]) if values.has_factor[entry] else None
         return RankOnDay(row.on, row.as_of, row.revision, rank, row.n_ranked, factor)
 
-    def _entry(self, tree: TreeColumns, places: memoryview, digest: str) -> int | None:
+    def _entry(self, tree: TreeColumns, digest: str) -> int | None:
         key = (tree.digest, digest)
         if key not in self._entries:
-            index = LookupIndex(tree, unpack_places(places, digest), " ".join(key))
+            index = LookupIndex(tree, read_places(digest), digest)
             self._entries[key] = self._choose(tree, index.find_certain(self.query))
         return self._entries[key]
 
