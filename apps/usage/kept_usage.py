@@ -67,9 +67,10 @@ class KeptUsage:
         """As `arrays.load_usage`; rows are sorted by hour."""
         self._drop_changed()
         is_held = Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists()
-        key = (tuple(sources), tuple(sites), frozenset(resources), classes, is_held)
         from_hour = 0 if from_at is None else max(_hour_from(from_at), 0)
         to_hour = _hour_from(to_at)
+        n_days = None if from_at is None else (to_hour - from_hour) // 24  # two windows don't take turns
+        key = (tuple(sources), tuple(sites), frozenset(resources), classes, is_held, n_days)
         kept = self._kept.get(key)
         begin = from_hour if kept is None or kept.from_hour > from_hour else kept.to_hour
         if kept is None or begin < to_hour:

@@ -237,7 +237,7 @@ def test_copies_are_private_and_a_damaged_one_is_not_served(site: Site) -> None:
     store.newest("grid")
     copy = _copies() / "grid.snapshot"
     assert oct(copy.stat().st_mode & 0o777) == "0o600"
-    assert sorted(path.suffix for path in _copies().iterdir()) == [".snapshot", ".tree"]
+    assert sorted(path.suffix for path in _copies().iterdir()) == [".places", ".snapshot", ".tree"]
     content = bytearray(copy.read_bytes())
     content[len(content) // 2] ^= 1
     copy.write_bytes(content)
@@ -295,7 +295,7 @@ def test_numbers_that_this_release_derives_otherwise_are_not_served(
 
 def test_places_of_accounts_are_stored_once_and_deleted_with_the_last_snapshot(site: Site) -> None:
     first = site.recompute()
-    site.job("dan", "biology", 2)
+    site.job("alice", "physics", 2)
     assert site.recompute().places_id == first.places_id
     site.job("eve", "biology", 2)
     site.map(site.rule("/biology", user_pattern="eve", suffix="/dan"), site.rule())

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, transaction
 
 from apps.accounts.actor import COMMAND
 from apps.priorities.recompute.pipeline import consistent_read
@@ -58,6 +58,10 @@ def rows_of(usage: UsageArrays) -> list[Row]:
     return sorted(zip(*(column.tolist() for column in columns), strict=True))
 
 
+def used_s(rows: list[Row]) -> float:
+    return sum(row[4] for row in rows)
+
+
 def read(kept: KeptUsage, *, to_at: datetime = AS_OF, days: int | None = 60, **more: Any) -> list[Row]:
     """Rows as kept, after they were compared with those that are read anew."""
     asked = {
@@ -80,6 +84,8 @@ def read(kept: KeptUsage, *, to_at: datetime = AS_OF, days: int | None = 60, **m
 
 def test_only_hours_that_changed_are_read_again(world: Site) -> None:
     kept = KeptUsage()
+    read(kept)
+    world.job("alice", "physics", 2, ago_h=2)
     before = read(kept)
     with starts_of_reads() as starts:
         assert read(kept) == before
@@ -87,7 +93,7 @@ def test_only_hours_that_changed_are_read_again(world: Site) -> None:
     assert starts == [AS_OF], "of the hour that has begun"
     world.job("alice", "physics", 3, ago_h=26)
     with starts_of_reads() as starts:
-        assert len(read(kept)) > len(before)
+        assert used_s(read(kept, to_at=AS_OF + timedelta(minutes=50))) == used_s(before) + 3 * 3600
     assert starts == [AS_OF - 27 * HOUR]
 
 
@@ -97,20 +103,32 @@ def test_a_read_that_fails_is_done_again(world: Site) -> None:
     world.job("bob", "physics", 3, ago_h=5)
     with patch.object(kept_module, "load_usage", side_effect=OperationalError), pytest.raises(OperationalError):
         read(kept)
-    assert len(read(kept)) == len(before) + 1
+    assert len(read(kept)) > len(before)
 
 
 def test_held_hours_and_archived_sources_are_left_out_at_once(world: Site) -> None:
     kept = KeptUsage()
-    twin = make_source(NewSource(slug="twin", name="twin", namespace="c1"), at=AS_OF, actor=COMMAND)
+    twin = make_source(NewSource(slug="twin", name="twin", namespace="c1", origin="twin.example"), at=AS_OF, actor=COMMAND)
+    world.job("alice", "physics", 3, ago_h=50, site="north")
     before = read(kept)
-    world.job("alice", "physics", 5, ago_h=2, source=twin)
+    world.job("alice", "physics", 5, ago_h=50, site="north", source=twin)
     held = read(kept)
     names = {"kept_slug": world.source.slug, "held_slug": "twin"}
-    decide_overlap(site="", **names, counts=True, reason="two machines", at=AS_OF, actor=COMMAND)
-    assert len(read(kept)) > len(held) == len(before)
-    set_archived(twin.pk, AS_OF)
-    assert read(kept) == before
+    decide_overlap(site="north", **names, counts=True, reason="two machines", at=AS_OF, actor=COMMAND)
+    assert used_s(read(kept)) > used_s(held) == used_s(before)
+    with transaction.atomic():
+        set_archived(twin.pk, AS_OF)
+    assert used_s(read(kept)) == used_s(before)
+
+
+def test_policies_with_other_windows_do_not_read_each_others_usage_again(world: Site) -> None:
+    kept = KeptUsage()
+    for days in (60, 9):
+        read(kept, days=days)
+    with starts_of_reads() as starts:
+        for days in (60, 9, None):
+            read(kept, days=days)
+    assert starts == [datetime(1970, 1, 1, tzinfo=UTC)]
 
 
 def test_windows_of_any_length_and_instants_in_any_order(world: Site) -> None:
