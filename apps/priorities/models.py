@@ -28,6 +28,9 @@ class Snapshot(models.Model):
     engine_version = models.CharField(max_length=32)
     fingerprint = models.CharField(max_length=64)
     as_of = models.DateTimeField()
+    # The last instant at which its ranks still hold, and the factor by which all usage has decayed until then.
+    valid_at = models.DateTimeField()
+    usage_scale = models.FloatField(default=1.0)
     computed_at = models.DateTimeField()
     duration_s = models.FloatField()
     n_ranked = models.PositiveIntegerField()

@@ -11,13 +11,14 @@ from django.db import connection
 from django.db.models import Count, Min, Sum
 
 from apps.accounts.models import AuditEvent
-from apps.priorities.models import Snapshot
+from apps.priorities.models import Snapshot, StoredPlaces
 from apps.priorities.snapshot_retention import ALL_FOR, DAILY_FOR, HOURLY_FOR
 from apps.series.models import Series, SeriesDay, SeriesSlot, SeriesTile
 from apps.usage.models import Bucket, Record, Source, SourceDay
 
 SAMPLE_PERIOD = timedelta(days=30)
 _DAY = timedelta(days=1)
+_SNAPSHOTS = tuple(model._meta.db_table for model in (Snapshot, StoredPlaces))
 _SERIES = tuple(model._meta.db_table for model in (Series, SeriesDay, SeriesSlot, SeriesTile))
 
 
@@ -36,7 +37,7 @@ def list_holdings(*, at: datetime) -> list[Holding]:
     """List holdings, largest in a year first; "rest" sums all other tables."""
     sizes = _table_sizes()
     known = [_records(sizes, at), _buckets(sizes, at), _snapshots(sizes, at), _series(sizes), _audit(sizes, at)]
-    named = ("usage_record", "usage_bucket", "priorities_snapshot", AuditEvent._meta.db_table, *_SERIES)
+    named = ("usage_record", "usage_bucket", *_SNAPSHOTS, AuditEvent._meta.db_table, *_SERIES)
     rest = sum(size for table, size in sizes.items() if table not in named)
     holdings = [*known, Holding("rest", 0, rest, 0, rest)]
     return sorted(holdings, key=lambda holding: -holding.bytes_in_a_year)
@@ -83,17 +84,19 @@ def _buckets(sizes: dict[str, int], at: datetime) -> Holding:
 
 
 def _snapshots(sizes: dict[str, int], at: datetime) -> Holding:
-    """Snapshots are thinned with age: all for a day, hourly for 30 days, daily for a year; pinned ones for ever."""
+    """Snapshots are thinned with age: all for 2 hours, hourly for 30 days, daily for a year; pinned ones for ever."""
     n_rows = Snapshot.objects.count()
     in_a_year = 0.0
     for policy in Snapshot.objects.values("policy").annotate(n=Count("id")).values_list("policy", flat=True):
         of_policy = Snapshot.objects.filter(policy=policy, is_live=True)
-        per_day = of_policy.filter(computed_at__gt=at - ALL_FOR).count()
+        n_newest = of_policy.filter(computed_at__gt=at - ALL_FOR).count()
+        per_day = n_newest * (_DAY / ALL_FOR)
         hourly = min(per_day, 24) * ((HOURLY_FOR - ALL_FOR) / _DAY)
         daily = min(per_day, 1) * ((DAILY_FOR - HOURLY_FOR) / _DAY)
-        in_a_year += per_day + hourly + daily
+        in_a_year += n_newest + hourly + daily
     in_a_year += Snapshot.objects.filter(is_kept=True).count()
-    return _holding("snapshots", n_rows, sizes["priorities_snapshot"], max(in_a_year, 0.0) or float(n_rows))
+    n_bytes = sum(sizes[table] for table in _SNAPSHOTS)
+    return _holding("snapshots", n_rows, n_bytes, max(in_a_year, 0.0) or float(n_rows))
 
 
 def _series(sizes: dict[str, int]) -> Holding:

@@ -108,7 +108,9 @@ def test_a_read_that_fails_is_done_again(world: Site) -> None:
 
 def test_held_hours_and_archived_sources_are_left_out_at_once(world: Site) -> None:
     kept = KeptUsage()
-    twin = make_source(NewSource(slug="twin", name="twin", namespace="c1", origin="twin.example"), at=AS_OF, actor=COMMAND)
+    twin = make_source(
+        NewSource(slug="twin", name="twin", namespace="c1", origin="twin.example"), at=AS_OF, actor=COMMAND
+    )
     world.job("alice", "physics", 3, ago_h=50, site="north")
     before = read(kept)
     world.job("alice", "physics", 5, ago_h=50, site="north", source=twin)

@@ -1,4 +1,4 @@
-"""The places of accounts are one row for all snapshots that agree on them; each snapshot had a copy of its own."""
+"""Places of accounts are one row for all snapshots that agree on them; a snapshot holds while usage only decays."""
 
 from typing import Any
 
@@ -53,6 +53,10 @@ class Migration(migrations.Migration):
                 to="priorities.storedplaces",
             ),
         ),
+        migrations.AddField(model_name="snapshot", name="valid_at", field=models.DateTimeField(null=True)),
+        migrations.AddField(model_name="snapshot", name="usage_scale", field=models.FloatField(default=1.0)),
+        migrations.RunSQL("UPDATE priorities_snapshot SET valid_at = as_of", migrations.RunSQL.noop),
+        migrations.AlterField(model_name="snapshot", name="valid_at", field=models.DateTimeField()),
         migrations.RunPython(_share_places, migrations.RunPython.noop),
         migrations.AlterField(
             model_name="snapshot",

@@ -247,6 +247,7 @@ def store_result(
         engine_version=engine.VERSION,
         fingerprint=fingerprint.digest,
         as_of=inputs.as_of,
+        valid_at=inputs.as_of,
         computed_at=computed_at,
         duration_s=(computed_at - started_at) / timedelta(seconds=1),
         n_ranked=computed.result.n_ranked,
@@ -356,6 +357,6 @@ def result_json(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "snapshot": snapshot.pk,
         "revision": snapshot.revision_number,
-        "as_of": snapshot.as_of.isoformat(),
+        "as_of": snapshot.valid_at.isoformat(),
         "n_ranked": snapshot.n_ranked,
     }

@@ -19,6 +19,7 @@ from apps.policies.recompute_runs import ATTEMPTS, KIND, queue_recompute, subjec
 from apps.policies.selectors import get_policy
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline
+from apps.priorities.recompute.extension import extend, is_computed, newest_row
 from apps.priorities.recompute.fingerprint import read_fingerprint, tick_of
 from apps.priorities.recompute.inputs import refuse_before_first
 from apps.runs.leases import Lease
@@ -37,9 +38,18 @@ def recompute_stale(*, at: datetime) -> list[int]:
 
 
 def is_stale(policy: Policy, *, as_of: datetime) -> bool:
-    """Whether no live snapshot has the current fingerprint."""
-    digest = read_fingerprint(policy, as_of=as_of).digest
-    return not Snapshot.objects.filter(policy=policy, fingerprint=digest, is_live=True).exists()
+    """Whether no live snapshot of the current inputs holds at the instant."""
+    return _current(policy, as_of) is None
+
+
+def _current(policy: Policy, as_of: datetime) -> Snapshot | None:
+    """The live snapshot of the current inputs that holds at the instant."""
+    fingerprint = read_fingerprint(policy, as_of=as_of)
+    newest = newest_row(policy.pk)
+    if newest is not None and newest.as_of <= as_of <= newest.valid_at and is_computed(newest, fingerprint):
+        return newest
+    same = Snapshot.objects.filter(policy=policy, fingerprint=fingerprint.digest, is_live=True)
+    return same.defer("data").first()
 
 
 @transaction.atomic
@@ -79,12 +89,18 @@ def run_recompute(run: Run, lease: Lease) -> dict[str, Any]:
     as_of_text = run.arguments.get("as_of")
     as_of = datetime.fromisoformat(as_of_text) if as_of_text else tick_of(started_at)
     if as_of_text is None:
-        digest = read_fingerprint(policy, as_of=as_of).digest
-        current = Snapshot.objects.filter(policy=policy, fingerprint=digest, is_live=True).defer("data").first()
+        current = _current(policy, as_of)
         if current is not None:
             return pipeline.result_json(current)
     is_past = as_of_text is not None
     inputs = pipeline.load_inputs(policy, as_of=as_of, is_past=is_past, keeps_usage=not is_past)
+    if not is_past:
+        with lease.fenced() as row:
+            extended = extend(inputs)
+            if extended is not None:
+                result = pipeline.result_json(extended)
+                lease.finish(result, lease.clock())
+                return result
     computed = pipeline.compute(inputs)
     with lease.fenced() as row:
         snapshot = pipeline.store_result(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from math import inf
@@ -56,6 +56,7 @@ class ServedSnapshot:
     index: LookupIndex
     meta: Json
     settings: PolicySettings
+    computed: ServedSnapshot | None = field(default=None, repr=False)  # the same at the instant when it was computed
     _entries: dict[int, Json] = field(default_factory=dict, repr=False)
     _answers: dict[Query, bytes] = field(default_factory=dict, repr=False)
     _short_answers: dict[Query, tuple[Short, ...]] = field(default_factory=dict, repr=False)
@@ -218,6 +219,25 @@ class ServedSnapshot:
                     yield {"account": key.user_name or key.dn or key.group_name, **group_names(key[2], key[0]), **more}
                 if not accounts:
                     yield {"account": None, **more}
+
+    def extended(self, valid_at: datetime, scale: float) -> ServedSnapshot:
+        """The same ranks at a later instant, until which all usage has decayed by a factor."""
+        computed = self.computed or self
+        values, meta = computed.values, computed.meta
+        usage = values.usage * scale
+        is_one_scope = values.group_usage is values.usage
+        corrections = [{**each, "counted": each["counted"] * scale} for each in meta.get("corrections", ())]
+        return replace(
+            self,
+            computed=computed,
+            values=replace(values, usage=usage, group_usage=usage if is_one_scope else values.group_usage * scale),
+            meta={
+                **meta,
+                "as_of": valid_at.astimezone(UTC).isoformat(),
+                "unmapped_usage": meta["unmapped_usage"] * scale,
+                **({"corrections": corrections} if corrections else {}),
+            },
+        )
 
     def warm_up_like(self, older: ServedSnapshot) -> None:
         """Cache the answers that the older snapshot has in its cache, before this one is served."""
@@ -437,8 +457,8 @@ def serve(
 
 
 def snapshot_key(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, str]:
-    """Cache key of one computed snapshot, which never changes."""
-    return policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat()
+    """Cache key of one computed snapshot at one instant, which never changes."""
+    return policy.slug, snapshot.snapshot_id, f"{snapshot.computed_at.isoformat()} {snapshot.meta['as_of']}"
 
 
 def _best_first(result: Json) -> tuple[float, float]:

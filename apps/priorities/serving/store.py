@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
@@ -44,9 +44,11 @@ _MOST_KEPT = 8
 _MOST_TRIED = 20  # older rows that are tried if the newest is damaged
 
 _NEWEST = """
-SELECT policy.id, policy.slug, policy.name, policy.visibility, policy.head_number, newest.id, policy.archived_at
+SELECT policy.id, policy.slug, policy.name, policy.visibility, policy.head_number, policy.archived_at,
+    newest.id, newest.valid_at, newest.usage_scale
 FROM policies_policy AS policy LEFT JOIN LATERAL (
-    SELECT id FROM priorities_snapshot WHERE policy_id = policy.id AND is_live ORDER BY id DESC LIMIT 1
+    SELECT id, valid_at, usage_scale FROM priorities_snapshot
+    WHERE policy_id = policy.id AND is_live ORDER BY id DESC LIMIT 1
 ) AS newest ON true
 """
 
@@ -60,6 +62,14 @@ class PolicyRow:
     name: str
     visibility: str
     head_number: int
+
+
+class NewestRow(NamedTuple):
+    """The newest snapshot of a policy, without its data; see `Snapshot`."""
+
+    id: int | None
+    valid_at: datetime
+    usage_scale: float
 
 
 @dataclass(frozen=True)
@@ -180,19 +190,20 @@ class _Served:
         with connection.cursor() as cursor:
             cursor.execute(_NEWEST)
             found_rows = cursor.fetchall()
-        rows = [row[:6] for row in found_rows if row[6] is None]
-        archived = {row[1]: row[6] for row in found_rows if row[6] is not None}
-        policies = {row[1]: PolicyRow(*row[:5]) for row in rows}
+        rows = [(PolicyRow(*row[:5]), NewestRow(*row[6:])) for row in found_rows if row[5] is None]
+        archived = {row[1]: row[5] for row in found_rows if row[5] is not None}
+        policies = {policy.slug: policy for policy, _newest in rows}
         served: dict[str, ServedSnapshot] = {}
         damaged: dict[str, int] = {}
-        for _id, slug, _name, _visibility, _head, snapshot_id in rows:
+        for policy, newest in rows:
+            slug, snapshot_id = policy.slug, newest.id
             snapshot = old.snapshots.get(slug)
             is_damaged = snapshot_id is not None and old.damaged.get(slug) == snapshot_id
             if not is_damaged:
                 try:
-                    snapshot = _newest_from(policies[slug], snapshot_id, snapshot)
+                    snapshot = _newest_from(policy, newest, snapshot)
                 except (CorruptBlob, NotFound) as error:
-                    snapshot, is_damaged = _newest_readable(policies[slug], snapshot_id, snapshot), True
+                    snapshot, is_damaged = _newest_readable(policy, snapshot_id or 0, snapshot), True
                     instead = (
                         f"snapshot {snapshot.snapshot_id} is served instead"
                         if snapshot
@@ -200,7 +211,7 @@ class _Served:
                     )
                     logger.error("Snapshot %s of %s can't be read (%s); %s.", snapshot_id, slug, error, instead)
             if is_damaged:
-                damaged[slug] = snapshot_id
+                damaged[slug] = snapshot_id or 0
             if snapshot is not None:
                 served[slug] = snapshot
         for slug in set(old.policies) - set(policies):
@@ -210,16 +221,17 @@ class _Served:
         return State(policies, served, damaged, archived, sources, has_database=True, polled_s=time.monotonic())
 
 
-def _newest_from(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot | None) -> ServedSnapshot | None:
-    """The newest snapshot: from memory if unchanged, else read from its row and copied to disk.
+def _newest_from(policy: PolicyRow, newest: NewestRow, known: ServedSnapshot | None) -> ServedSnapshot | None:
+    """The newest snapshot, at the last instant at which it holds: from memory, or read from its row and copied to disk.
 
     Raises:
         CorruptBlob, NotFound: the snapshot or its tree is damaged or no longer exists.
     """
+    snapshot_id, valid_at, scale = newest
     if snapshot_id is None:
         return None
     if known is not None and known.snapshot_id == snapshot_id:
-        return known
+        return known if known.as_of == valid_at else known.extended(valid_at, scale)
     row = Snapshot.objects.filter(pk=snapshot_id).select_related("policy").defer("data").first()
     data = read_data(snapshot_id)
     if row is None or data is None:
@@ -237,7 +249,7 @@ def _newest_from(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapsh
         "digest": row.digest,
     }
     disk_copies.write_copy(head, data, served.tree, served.index.places)
-    return served
+    return served if served.as_of == valid_at else served.extended(valid_at, scale)
 
 
 def _newest_readable(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) -> ServedSnapshot | None:

@@ -225,7 +225,8 @@ def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def etag(snapshot: ServedSnapshot) -> str:
-    return f'"{snapshot.snapshot_id}"'
+    at = "" if snapshot.computed is None else f"@{snapshot.as_of.timestamp():.0f}"  # usage has decayed since
+    return f'"{snapshot.snapshot_id}{at}"'
 
 
 def _not_modified(request: HttpRequest, snapshot: ServedSnapshot, at: datetime) -> HttpResponse | None:

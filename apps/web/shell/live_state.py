@@ -85,7 +85,8 @@ def get_page_state(
     served = store.state()
     policy_id, head = _policy(policy_slug, actor, served.policies.get(policy_slug))
     snapshot = served.snapshots.get(policy_slug)
-    numbers = (policy_id, head, snapshot.snapshot_id if snapshot else None, series or _read_series(policy_id))
+    served_at = (snapshot.snapshot_id, snapshot.as_of) if snapshot else None
+    numbers = (policy_id, head, served_at, series or _read_series(policy_id))
     fresh = age or freshness(policy_slug=policy_slug, actor=actor)
     parts = {
         "numbers": _tag(numbers),  # changes only with the served snapshot, the revision or the daily series

@@ -291,7 +291,7 @@ def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None
         ],
         "upload of usage": [f"`FAIRSHARE_UPLOAD_BYTES` ({settings.FAIRSHARE_UPLOAD_BYTES // 1024**3} GiB)"],
         "age of records": ["1970 to 2200; a run of at most ten years"],
-        "snapshots kept": ["all for 24 hours, hourly for 30 days, daily for a year"],
+        "snapshots kept": ["all for 2 hours, hourly for 30 days, daily for a year"],
         "grain of usage": ["an hour: usage of an hour has one age"],
         "newest priorities": [f"every `FAIRSHARE_TICK_S` ({settings.FAIRSHARE_TICK_S} s)"],
         "life of a token": [f"{accounts.DAYS} days by default"],
