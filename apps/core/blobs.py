@@ -77,4 +77,4 @@ def unpack(blob: bytes | memoryview, digest: str) -> tuple[dict[str, Any], dict[
 
 def _string_columns(name: str, texts: Sequence[str]) -> dict[str, Array]:
     strings = Strings.of(texts)
-    return {f"{name}.utf8": np.frombuffer(strings.utf8, np.uint8), f"{name}.ends": strings.ends}
+    return {f"{name}.utf8": np.frombuffer(strings.utf8, np.uint8), f"{name}.ends": strings.ends.astype(np.int64)}

@@ -12,17 +12,20 @@ import numpy.typing as npt
 I4 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int64]
 _CHUNK = 65_536
+_MOST_SMALL = 1 << 31  # bytes, up to which ends fit in 32 bits
 
 
 class Strings(Sequence[str]):
     """Read-only texts. utf8: of all, one behind the other; ends: (n,), where each ends, in bytes.
 
-    A million of them take the memory of their bytes and 8 MB, and none of the garbage collector's time.
+    A million of them take the memory of their bytes and 4 MB, and none of the garbage collector's time.
     """
 
-    def __init__(self, utf8: bytes | memoryview, ends: I8) -> None:
+    def __init__(self, utf8: bytes | memoryview, ends: npt.NDArray[Any]) -> None:
         self.utf8 = memoryview(utf8)
-        self.ends = ends
+        if not len(self.utf8):
+            ends = np.broadcast_to(np.int32(0), len(ends))
+        self.ends = ends.astype(np.int32, copy=False) if len(self.utf8) < _MOST_SMALL else ends
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Strings:
@@ -60,6 +63,14 @@ class Strings(Sequence[str]):
         return isinstance(other, Sequence) and not isinstance(other, str) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]  # as of a list
+
+    @classmethod
+    def split(cls, utf8: bytes | memoryview, separator: str) -> Strings:
+        """The texts between separators of one ASCII character: at least one."""
+        joined = np.frombuffer(utf8, np.uint8)
+        is_separator = joined == ord(separator)
+        places = np.append(np.flatnonzero(is_separator), len(joined))
+        return cls(joined[~is_separator].tobytes(), places - np.arange(len(places)))
 
     @classmethod
     def joined(cls, parts: Sequence[Strings]) -> Strings:

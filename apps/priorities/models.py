@@ -31,7 +31,7 @@ class Snapshot(models.Model):
     # The last instant at which its ranks still hold, and the factor by which all usage has decayed until then.
     valid_at = models.DateTimeField()
     usage_scale = models.FloatField(default=1.0)
-    computed_at = models.DateTimeField()
+    computed_at = models.DateTimeField()  # or confirmed, at its last instant
     duration_s = models.FloatField()
     n_ranked = models.PositiveIntegerField()
     is_live = models.BooleanField(

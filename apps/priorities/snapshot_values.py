@@ -120,7 +120,7 @@ def unpack_snapshot(blob: bytes | memoryview, digest: str, tree: TreeColumns) ->
     n = len(tree)
     demand = {
         "has_demand": np.unpackbits(columns["has_demand"], count=n).astype(np.bool_),
-        "demand_core_s": columns.get("demand_core_s", np.zeros(n)),
+        "demand_core_s": columns.get("demand_core_s", np.broadcast_to(np.float64(0.0), n)),
     }
     if "derived" not in meta:
         return _from_columns(columns, demand), meta

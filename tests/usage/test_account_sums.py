@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.usage.account_sums import _is_continued, _sum_cells, first_full_hour, split_into_spans
+from apps.usage.account_sums import _sum_cells, first_full_hour, split_into_spans
+from apps.usage.changed_hours import _is_continued
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HOURS = st.integers(-1_000_000, 1_000_000)

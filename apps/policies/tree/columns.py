@@ -13,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.core import blobs
+from apps.core.strings import Strings
 from apps.engine.tree import FairshareTree
 from apps.policies.tree.names import PARENT, RESERVE, creation_ranks
 from apps.policies.tree.terms import Dates, MembershipRule, MountedPublication, read_dates, read_members, read_mounted
 
 SCOPES = ("", "local", "global")
+_MOST_OBJECTS = 100_000  # names; of more entries they are read where they are needed
 # Columns that hold a value for few entries, as mappings by index.
 SPARSE = ("scope_sources", "dates", "members", "mount")
 
@@ -220,9 +222,9 @@ class TreeColumns:
         return UUID(bytes=self.uid[i].tobytes())
 
     @cached_property
-    def _uid_halves(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    def _uid_halves(self) -> tuple[I4, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
         halves = np.ascontiguousarray(self.uid).view(">u8").astype(np.uint64)
-        order = np.lexsort((halves[:, 1], halves[:, 0]))
+        order = np.lexsort((halves[:, 1], halves[:, 0])).astype(np.int32)
         return order, halves[order, 0], halves[order, 1]
 
     def index_of_uid(self, uid: UUID) -> int | None:
@@ -384,6 +386,12 @@ def _flags(tree: TreeColumns) -> U1:
     return np.packbits(np.stack([tree.inherit, tree.is_group, tree.locked], axis=1), axis=1, bitorder="little")[:, 0]
 
 
+def _names(joined: U1) -> Sequence[str]:
+    """Of many entries without an object for each."""
+    names = Strings.split(joined.data, "/")
+    return names if len(names) > _MOST_OBJECTS else list(names)
+
+
 def unpack_tree(blob: bytes | memoryview, digest: str) -> TreeColumns:
     """Decode a blob of `pack_tree`; raise CorruptBlob if it doesn't match the digest."""
     columns, meta = blobs.unpack(blob, digest)
@@ -391,7 +399,7 @@ def unpack_tree(blob: bytes | memoryview, digest: str) -> TreeColumns:
     return TreeColumns(
         uid=columns["uid"],
         parent=columns["parent"],
-        name=columns["names"].tobytes().decode().split("/"),
+        name=_names(columns["names"]),
         kind_names=tuple(meta["kinds"]),
         kind_code=columns["kind_code"],
         shares=columns["shares"],

@@ -31,7 +31,7 @@ def is_computed(row: Snapshot, fingerprint: Fingerprint) -> bool:
     return replace(fingerprint, as_of=row.as_of).digest == row.fingerprint
 
 
-def extend(inputs: Inputs) -> Snapshot | None:
+def extend(inputs: Inputs, *, at: datetime) -> Snapshot | None:
     """Note that the newest snapshot still holds at the instant of the inputs; None if it has to be computed again.
 
     Each hour has a snapshot of its own, so that the past is as fine as before. Call it in a transaction.
@@ -43,8 +43,8 @@ def extend(inputs: Inputs) -> Snapshot | None:
     if scale is None:
         return None
     UnmappedAccounts.objects.filter(snapshot=row).update(usage=F("usage") * (scale / row.usage_scale))
-    row.valid_at, row.usage_scale = inputs.as_of, scale
-    row.save(update_fields=["valid_at", "usage_scale"])
+    row.valid_at, row.usage_scale, row.computed_at = inputs.as_of, scale, at
+    row.save(update_fields=["valid_at", "usage_scale", "computed_at"])
     return row
 
 

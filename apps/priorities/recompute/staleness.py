@@ -96,7 +96,7 @@ def run_recompute(run: Run, lease: Lease) -> dict[str, Any]:
     inputs = pipeline.load_inputs(policy, as_of=as_of, is_past=is_past, keeps_usage=not is_past)
     if not is_past:
         with lease.fenced() as row:
-            extended = extend(inputs)
+            extended = extend(inputs, at=lease.clock())
             if extended is not None:
                 result = pipeline.result_json(extended)
                 lease.finish(result, lease.clock())

@@ -92,7 +92,7 @@ def tag_of_view(view: PolicyView, *query: object) -> str:
     Readers who see different entries get different tags.
     """
     content = hashlib.sha256(view.visibility.mask.tobytes() + view.shows_numbers.tobytes())
-    snapshot = view.snapshot.snapshot_id if view.snapshot else 0
+    snapshot = (view.snapshot.snapshot_id, view.snapshot.as_of) if view.snapshot else None
     content.update(repr((view.policy.pk, view.revision, snapshot, view.tree.digest, query)).encode())
     return f'"{content.hexdigest()[:32]}"'
 

@@ -193,9 +193,9 @@ class LookupIndex:
         return sorted({*users, *dns}) if dns else users
 
     @cached_property
-    def by_entry(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    def by_entry(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Indices of known accounts, sorted by entry, and their entries."""
-        order = np.argsort(self.places.entry, kind="stable")
+        order = np.argsort(self.places.entry, kind="stable").astype(np.int32)
         return order, self.places.entry[order]
 
     def accounts_of(self, entry: int) -> list[AccountKey]:

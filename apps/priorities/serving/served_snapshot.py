@@ -220,7 +220,7 @@ class ServedSnapshot:
                 if not accounts:
                     yield {"account": None, **more}
 
-    def extended(self, valid_at: datetime, scale: float) -> ServedSnapshot:
+    def extended(self, valid_at: datetime, scale: float, computed_at: datetime) -> ServedSnapshot:
         """The same ranks at a later instant, until which all usage has decayed by a factor."""
         computed = self.computed or self
         values, meta = computed.values, computed.meta
@@ -230,6 +230,7 @@ class ServedSnapshot:
         return replace(
             self,
             computed=computed,
+            computed_at=computed_at,
             values=replace(values, usage=usage, group_usage=usage if is_one_scope else values.group_usage * scale),
             meta={
                 **meta,
@@ -458,7 +459,7 @@ def serve(
 
 def snapshot_key(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, str]:
     """Cache key of one computed snapshot at one instant, which never changes."""
-    return policy.slug, snapshot.snapshot_id, f"{snapshot.computed_at.isoformat()} {snapshot.meta['as_of']}"
+    return policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat()
 
 
 def _best_first(result: Json) -> tuple[float, float]:

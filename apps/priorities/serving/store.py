@@ -45,9 +45,9 @@ _MOST_TRIED = 20  # older rows that are tried if the newest is damaged
 
 _NEWEST = """
 SELECT policy.id, policy.slug, policy.name, policy.visibility, policy.head_number, policy.archived_at,
-    newest.id, newest.valid_at, newest.usage_scale
+    newest.id, newest.valid_at, newest.usage_scale, newest.computed_at
 FROM policies_policy AS policy LEFT JOIN LATERAL (
-    SELECT id, valid_at, usage_scale FROM priorities_snapshot
+    SELECT id, valid_at, usage_scale, computed_at FROM priorities_snapshot
     WHERE policy_id = policy.id AND is_live ORDER BY id DESC LIMIT 1
 ) AS newest ON true
 """
@@ -70,6 +70,7 @@ class NewestRow(NamedTuple):
     id: int | None
     valid_at: datetime
     usage_scale: float
+    computed_at: datetime
 
 
 @dataclass(frozen=True)
@@ -227,11 +228,11 @@ def _newest_from(policy: PolicyRow, newest: NewestRow, known: ServedSnapshot | N
     Raises:
         CorruptBlob, NotFound: the snapshot or its tree is damaged or no longer exists.
     """
-    snapshot_id, valid_at, scale = newest
+    snapshot_id, valid_at, scale, computed_at = newest
     if snapshot_id is None:
         return None
     if known is not None and known.snapshot_id == snapshot_id:
-        return known if known.as_of == valid_at else known.extended(valid_at, scale)
+        return known if known.as_of == valid_at else known.extended(valid_at, scale, computed_at)
     row = Snapshot.objects.filter(pk=snapshot_id).select_related("policy").defer("data").first()
     data = read_data(snapshot_id)
     if row is None or data is None:
@@ -249,7 +250,7 @@ def _newest_from(policy: PolicyRow, newest: NewestRow, known: ServedSnapshot | N
         "digest": row.digest,
     }
     disk_copies.write_copy(head, data, served.tree, served.index.places)
-    return served if served.as_of == valid_at else served.extended(valid_at, scale)
+    return served if served.as_of == valid_at else served.extended(valid_at, scale, computed_at)
 
 
 def _newest_readable(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) -> ServedSnapshot | None:
