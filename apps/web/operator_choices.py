@@ -61,7 +61,7 @@ def chooser_sentence(operator: Operator) -> str:
     idle = (
         _("Idle share goes to active siblings in proportion to their shares.")
         if operator.properties.proportional_redistribution
-        else _("Idle share goes to active siblings in equal points.")
+        else _("Idle share goes to active siblings in equal percentage points.")
         if operator.name == "absolute"
         else _("Idle share does not go to active siblings in proportion to their shares.")
     )

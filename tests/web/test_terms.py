@@ -37,6 +37,21 @@ def test_a_term_is_explained_at_its_first_use_and_its_meaning_stands_once_on_the
     assert f'href="{terms()["target"].url}"' in page
 
 
+def test_a_word_of_a_sentence_is_explained_outside_tags_and_once_a_page() -> None:
+    sentence = '{% explaining "points" %}<b title="2 points">2 Points</b> over, 1 points{% endexplaining %}'
+    page = rendered(sentence + " " + sentence)
+    assert page.count('title="2 points">2 <button') == 1
+    assert page.count("<button") == 1
+    assert re.sub("<[^>]+>", "", page) == "2 Points over, 1 points 2 Points over, 1 points"
+    assert rendered('{% explaining "points" %}{{ text }}{% endexplaining %}').strip() == ""
+
+
+def test_a_sentence_stays_escaped() -> None:
+    request = RequestFactory().get("/")
+    text = Template('{% load components %}{% explaining "points" %}{{ text }}{% endexplaining %}')
+    assert "&lt;i&gt;" in text.render(Context({"request": request, "text": "<i> 2 points"}))
+
+
 def test_a_fragment_brings_the_meanings_of_its_terms() -> None:
     part = rendered('{% term "target" %}', **{"HX-Request": "true"})
     assert re.findall('id="([^"]+)" popover', part) == re.findall('popovertarget="([^"]+)"', part)

@@ -171,7 +171,9 @@ class LimitsForm(FetchSettingsForm):
         ),
         (Remote.StaleAction.LOCAL.value, gettext_lazy("Use local usage only"), _LOCAL_ONLY),
     )
-    most_points = number_field(gettext_lazy("Points"), gettext_lazy("A target that moves further is held for review."))
+    most_points = number_field(
+        gettext_lazy("Percentage points"), gettext_lazy("A target that moves further is held for review.")
+    )
     most_entries = number_field(gettext_lazy("Entries"), step="1")
     most_levels = number_field(gettext_lazy("Levels"), step="1")
     keep_usage = forms.BooleanField(

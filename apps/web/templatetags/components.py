@@ -7,6 +7,7 @@
     {% disclosure _("More") is_open=form.errors %}…{% enddisclosure %}
     {% scroll_table labelledby="jobs-title" %}<thead>…{% endscroll_table %}
     {% term "target" %}, {% term "points" _("Change") %}: a word that the glossary explains
+    {% explaining "points" %}{{ sentence }}{% endexplaining %}: a sentence that may have such a word
 
 Each takes `classes`, and further keywords as attributes of its element: hyphens in place of underscores, `testid` and
 `key` as data-testid and data-key. None, False and "" leave an attribute out, True writes it without a value.
@@ -14,6 +15,7 @@ Each takes `classes`, and further keywords as attributes of its element: hyphens
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +24,7 @@ from django.template.base import FilterExpression, Node, NodeList, Parser, Token
 from django.template.context import Context
 from django.template.exceptions import TemplateSyntaxError
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from apps.web.glossary import Term, terms
@@ -31,6 +33,7 @@ from apps.web.templatetags.marks import icon
 register = template.Library()
 
 _DATA = ("testid", "key", "state", "value")
+_TAG = re.compile(r"(<[^>]*>)")
 
 
 def attributes(values: dict[str, Any]) -> SafeString:
@@ -90,6 +93,18 @@ def term(context: Context, name: str, text: str = "") -> SafeString | str:
     anchor = f"{meant.anchor}-part" if is_fragment else meant.anchor
     button = format_html('<button class="term" type="button" popovertarget="{}">{}</button>', anchor, text)
     return format_html("{}{}", button, _meaning(meant, anchor)) if is_fragment else button
+
+
+@register.simple_block_tag(takes_context=True)
+def explaining(context: Context, content: str, name: str) -> SafeString:
+    """What it contains, the first such word of its text as a term. Not in labels: a button would take their click."""
+    parts = _TAG.split(content)
+    for at in range(0, len(parts), 2):  # tags are between the texts
+        if word := re.search(rf"\b{name}\b", parts[at], re.IGNORECASE):
+            before, after = parts[at][: word.start()], parts[at][word.end() :]
+            parts[at] = f"{before}{term(context, name, word[0])}{after}"
+            break
+    return mark_safe("".join(parts))  # noqa: S308 - as rendered, and a term
 
 
 @register.simple_tag(takes_context=True)

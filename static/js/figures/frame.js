@@ -76,9 +76,10 @@ export class Frame {
   write() {
     const { answer, element } = this;
     element.querySelector(".fig-title").textContent = answer.title;
-    element.querySelector(".fig-note").textContent = answer.note;
     const say = element.querySelector(".fig-say");
-    say.textContent = answer.sentence;
+    for (const [place, text] of [[element.querySelector(".fig-note"), answer.note], [say, answer.sentence]]) {
+      if (place.textContent !== text) place.textContent = text;  // a word of it may be a button that explains it
+    }
     say.hidden = answer.empty === answer.sentence;  // it is in the picture's place
     this.plot.setAttribute("aria-label", answer.sentence);
     element.toggleAttribute("data-bare", !answer.table.rows.length);

@@ -70,9 +70,10 @@ export class OverTime extends Frame {
 
   showStop(index, isCursor) {
     const { axis, answer } = this;
-    const day = document.createElement("b");
+    const day = document.createElement("b"), text = ` ${answer.reads[index] ?? ""}`;
     day.textContent = axis.labels[index] ?? "";
-    this.readout?.replaceChildren(day, ` ${answer.reads[index] ?? ""}`);
+    // A word of what the server wrote may be a button that explains it.
+    if (this.readout && this.readout.textContent !== day.textContent + text) this.readout.replaceChildren(day, text);
     place(this.cross.firstChild, isCursor ? axis.at[index] : null);
   }
 
