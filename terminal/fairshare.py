@@ -304,17 +304,23 @@ class Page:
 _COLOUR = {"over": "33", "under": "36"}
 
 
-def percent(value: Any) -> str:
-    return "-" if value is None else f"{100 * float(value):.1f} %"
+def percent(value: Any, decimals: int = 1) -> str:
+    return "-" if value is None else f"{100 * float(value):.{decimals}f} %"
 
 
-def points(row: Json) -> str:
+def beside(row: Json) -> List[str]:
+    """Target, actual and their difference in points, with the decimals at which the difference shows, at most three."""
+    target, actual = row.get("target"), row.get("actual")
     if row.get("suppressed"):
-        return ""
-    value = row.get("deviation_points")
-    if value is None and row.get("actual") is not None and row.get("target") is not None:
-        value = 100 * (row["actual"] - row["target"])
-    return "-" if value is None else f"{value + 0.0:+.1f}"
+        return [percent(target), _NOT_SHOWN, ""]
+    if target is None or actual is None:
+        return [percent(target), percent(actual), "-"]
+    decimals = 1
+    if abs(actual - target) >= 0.000_005:  # what is closer is shown as equal
+        while decimals < 3 and round(100 * actual, decimals) == round(100 * target, decimals):
+            decimals += 1
+    points = round(100 * actual, decimals) - round(100 * target, decimals)
+    return [percent(target, decimals), percent(actual, decimals), f"{points + 0.0:+.{decimals}f}"]
 
 
 def number(value: Any) -> str:
@@ -589,8 +595,7 @@ def print_comparison(page: Page, document: Json) -> None:
 def _sides(page: Page, steps: Sequence[Json]) -> None:
     rows = []
     for step in steps:
-        actual = _NOT_SHOWN if step.get("suppressed") else percent(step.get("actual"))
-        rows.append([clean(step["entry"]), percent(step.get("target")), actual, points(step), clean(step["state"])])
+        rows.append([clean(step["entry"]), *beside(step), clean(step["state"])])
     page.table(["entry", "target", "actual", "points", ""], rows, numbers=(1, 2, 3), grows=0)
 
 
@@ -600,8 +605,7 @@ def _levels(page: Page, steps: Sequence[Json]) -> None:
         mark = "*" if step.get("decides") else " "
         name = "{} {}{}".format(mark, "  " * at, clean(step["name"]))
         ahead = "-" if step.get("n_ahead") is None else "{} of {}".format(step["n_ahead"], step["n_siblings"])
-        actual = _NOT_SHOWN if step.get("suppressed") else percent(step.get("actual"))
-        rows.append([name, percent(step.get("target")), actual, points(step), clean(step["state"]), ahead])
+        rows.append([name, *beside(step), clean(step["state"]), ahead])
     page.table(["  level", "target", "actual", "points", "", "ahead"], rows, numbers=(1, 2, 3, 5), grows=0)
     if any(step.get("decides") for step in steps):
         page.note("* the main reason")
@@ -656,11 +660,9 @@ def _branch(top: Json, level: int, rows: List[List[str]]) -> None:
             rows.append(["  " * depth + "(more, not visible to you)", "", "", "", "", ""])
             continue
         shares = "inherit" if entry.get("shares") is None else number(entry["shares"])
-        suppressed = entry.get("suppressed")
-        actual = _NOT_SHOWN if suppressed else percent(entry.get("actual"))
-        state = "" if suppressed or entry.get("state") == "unknown" else clean(entry["state"])
+        state = "" if entry.get("suppressed") or entry.get("state") == "unknown" else clean(entry["state"])
         name = "  " * depth + (clean(entry["name"]) or "/")
-        rows.append([name, shares, percent(entry.get("target")), actual, points(entry), state])
+        rows.append([name, shares, *beside(entry), state])
         if entry.get("hidden_children") and entry.get("children"):
             waiting.append((None, depth + 1))
         waiting += [(child, depth + 1) for child in reversed(entry.get("children", []))]

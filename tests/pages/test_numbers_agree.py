@@ -13,11 +13,14 @@ from uuid import UUID
 
 import pytest
 
+from apps.cli.management.commands import import_policy
 from apps.contrib.allocations.packs import sections
+from apps.pages.changes.review import moved_ranks
 from apps.pages.changes.review import pages as review
 from apps.pages.charges.adjustments import presenters as adjustments
 from apps.pages.entry import presenters as entry
 from apps.pages.policies.files import views as files
+from terminal import fairshare
 
 UID = UUID(int=1)
 PAIRS = [(0.0684, 0.0676), (0.01249, 0.01251), (0.3, 0.29996), (0.0, 0.0004), (0.5, 0.5), (0.12, 0.25)]
@@ -51,7 +54,25 @@ def of_adjustment(before: float, after: float) -> Shown:
     return rows["Actual"][0], "", rows["Actual"][1]
 
 
-FACES = [of_policy_file, of_committee_pack, of_review, of_adjustment]
+def of_moved_ranks(before: float, after: float) -> Shown:
+    moved: Any = SimpleNamespace(targets=(before, after), step="a", reason="shares")
+    sentence = moved_ranks.RankMove.sentence.fget(moved)  # type: ignore[attr-defined]
+    first, second = re.findall(r"<?[\d.]+\s%", sentence)
+    return first, "", second
+
+
+def of_import_command(before: float, after: float) -> Shown:
+    line = import_policy._line(SimpleNamespace(path="/a", changes=["shares"], before=before, after=after))  # type: ignore[arg-type]
+    shown = re.findall(r"<?[\d.]+\s%", line)
+    return shown[0], "", shown[-1]
+
+
+def of_terminal(before: float, after: float) -> Shown:
+    target, actual, points = fairshare.beside({"target": before, "actual": after})
+    return target, points, actual
+
+
+FACES = [of_policy_file, of_committee_pack, of_review, of_adjustment, of_moved_ranks, of_import_command, of_terminal]
 
 
 def number(text: str) -> float:

@@ -188,7 +188,10 @@ class Facts:
 def facts_of(numbers: GroupNumbers, row: int, *, may_change: MayChange, convergence_url: str) -> Facts:
     """convergence_url: of the page."""
     convergence = numbers.convergence
-    member, head = convergence.members[row], heading_of(numbers.convergence, row)
+    member, target_before = convergence.members[row], _target_before(convergence, row)
+    shown = last(convergence.actual[row]), last(convergence.target[row]), target_before
+    decimals = presentation.decimals_beside(*shown)
+    head = heading_of(convergence, row, decimals)
     projection = numbers.projections.get(member.uid)
     is_off = convergence.states[row, -1] in OFF_STATES if convergence.on else False
     url = member_url(convergence.policy_slug, member)
@@ -199,8 +202,8 @@ def facts_of(numbers: GroupNumbers, row: int, *, may_change: MayChange, converge
         sentence=way_to_target(numbers, row),
         used=head.used,
         target=head.target,
-        target_before=_target_before(convergence, row, head.target),
-        balance=balance_of(convergence, row),
+        target_before="" if target_before is None else presentation.percent(target_before, decimals),
+        balance=balance_of(convergence, row, decimals),
         off=_off_text(convergence, row) if is_off else "",
         on_target=when_text(projection.outcome, projection.on_target_at) if projection and is_off else "",
         on_target_range=range_of(projection) if projection and is_off else "",
@@ -262,14 +265,15 @@ def _group_name(convergence: Convergence) -> str:
     return convergence.entry.name
 
 
-def _target_before(convergence: Convergence, row: int, target: str) -> str:
-    """The target before its last change in the period, if it reads otherwise."""
+def _target_before(convergence: Convergence, row: int) -> float | None:
+    """The target before its last change in the period; None if it is the present one as they are shown."""
     known = convergence.target[row][np.isfinite(convergence.target[row])]
     changes = np.flatnonzero(np.abs(np.diff(known)) > 1e-9)
     if not changes.size:
-        return ""
-    before = presentation.percent(float(known[changes[-1]]))
-    return "" if before == target else before
+        return None
+    before, now = float(known[changes[-1]]), float(known[-1])
+    shares = presentation.change_shares(before, now)
+    return None if shares.before == shares.after else before
 
 
 def _off_text(convergence: Convergence, row: int) -> str:

@@ -25,6 +25,7 @@ from apps.policies.services import make_policy
 from apps.policies.tree.difference import EntryChange
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.class_factors import factor_name, unmatched_class_factors
+from apps.priorities.sentences.numbers import NBSP, change_shares
 from apps.priorities.slurm_config import ConfigLine, SlurmConfig, read_slurm_config
 from apps.priorities.slurm_outputs import split_outputs
 
@@ -218,14 +219,14 @@ def counts_in_words(plan: ImportPlan) -> str:
 
 
 def _line(change: EntryChange) -> str:
-    """One change in words, such as `/physics/carl: added, target none → 33.33 %`."""
-    before, after = _percent(change.before), _percent(change.after)
+    """One change in words, such as `/physics/carl: added, target none → 33.3 %`."""
+    shares = change_shares(change.before, change.after)
+    before, after = (
+        "none" if share is None else text.replace(NBSP, " ")
+        for share, text in ((change.before, shares.before), (change.after, shares.after))
+    )
     target = f"target {before} → {after}" if before != after else f"target {after}"
     return f"{change.path}: {', '.join(change.changes)}, {target}"
-
-
-def _percent(value: float | None) -> str:
-    return "none" if value is None else f"{100 * value:.4g} %"
 
 
 def _content(name: str) -> bytes:

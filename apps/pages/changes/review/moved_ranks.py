@@ -22,7 +22,7 @@ from apps.priorities.models import Snapshot
 from apps.priorities.recompute.comparison import Comparison, ComputedTree, Side, compare, matching_indexes
 from apps.priorities.recompute.totals import simulate_totals_or_none
 from apps.priorities.selectors.rows import newest_or_none, open_view
-from apps.priorities.sentences.numbers import percent
+from apps.priorities.sentences.numbers import change_shares
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.runs.models import Run
@@ -64,8 +64,8 @@ class RankMove:
     def sentence(self) -> str:
         """The deciding target before and after, or the other cause of the move."""
         if self.targets is not None and self.step:
-            old, new = (percent(target) for target in self.targets)
-            values = {"name": self.step, "old": old, "new": new}
+            shares = change_shares(*self.targets)
+            values = {"name": self.step, "old": shares.before, "new": shares.after}
             if self.reason in ("diluted", "enlarged"):
                 return _("Target of %(name)s: %(old)s to %(new)s, because shares of its siblings changed.") % values
             return _("Target of %(name)s: %(old)s to %(new)s.") % values

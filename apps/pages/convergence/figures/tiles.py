@@ -65,13 +65,16 @@ def state_text(state: str) -> str:
     return _(_STATE_WORDS[state]) if state in _STATE_WORDS else UNKNOWN
 
 
-def heading_of(convergence: Convergence, row: int) -> Heading:
-    """Return the heading for the last point: the newest snapshot's, or the last day's."""
+def heading_of(convergence: Convergence, row: int, decimals: int | None = None) -> Heading:
+    """Return the heading for the last point: the newest snapshot's, or the last day's.
+
+    decimals: of what stands beside it; by default what its two shares need.
+    """
     actual, target = (float(column[row, -1]) for column in (convergence.actual, convergence.target))
-    shares = compare_shares(actual, target)
+    shares = compare_shares(actual, target, decimals=decimals)
     if not convergence.visible[row].any():
         return Heading(_("not shown"), shares.target, "nodata", "", "")
-    shape, amount, word = balance_text(str(convergence.states[row, -1]), actual, target)
+    shape, amount, word = balance_text(str(convergence.states[row, -1]), actual, target, decimals=decimals)
     return Heading(shares.actual, shares.target, shape, amount, word)
 
 
