@@ -52,7 +52,8 @@ BUDGETS = {
     "frame": Road(27, 147, 21, 3),  # words of the glossary are explained where a page first uses them
     "my priority": Road(85, 1305, 30, 8),
     "tree": Road(71, 1313, 24, 13),
-    "overview": Road(91, 1204, 27, 22),  # a file of schedulers says whether one is connected
+    # A file of schedulers says whether one is connected, one of the mapping whether anything maps accounts: a query each.
+    "overview": Road(92, 1210, 27, 23),
     "convergence": Road(65, 710, 26, 11),  # 80 calls draw what scripts drew before, in places that fit every width
     "set_shares": Road(60, 803, 27, 13),
     "usage record": Road(47, 482, 24, 16),  # the rules of a group are found once for all of its users

@@ -15,6 +15,7 @@ from apps.accounts.account_index import AccountKeys, load_account_index
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.mapping.changes import may_read_rule
+from apps.mapping.models import Attachment, MappingRule
 from apps.mapping.moves import NOTHING, AffectedUsage, RightsCache, is_own, load_affected_usage, load_recent_core_s
 from apps.mapping.permissions import MapRights, rights_in
 from apps.mapping.rules.placement import Placement, place_accounts
@@ -24,6 +25,8 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import RuleSet, build_rule_set, load_rules, numbers_of, tier_of
 from apps.mapping.suggestions import Suggester, Suggestion, find_neighbours, groups_of
 from apps.mapping.versions import sort_by_tier, version_of
+from apps.policies.models import Policy
+from apps.policies.tree.columns import TreeColumns
 from apps.usage.models import Source
 
 PAGE = 50
@@ -137,6 +140,12 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
         waiting_core_s=sum(waiting),
         other_case=_in_other_case(rights, rule_set, accounts, at=at),
     )
+
+
+def maps_accounts(policy: Policy, tree: TreeColumns) -> bool:
+    """Whether anything says where accounts count: a rule, an attached account, or an entry's membership rule."""
+    kept = (MappingRule.objects, Attachment.objects)
+    return bool(tree.members) or any(rows.filter(policy=policy).exists() for rows in kept)
 
 
 @dataclass(frozen=True, eq=False)

@@ -139,13 +139,16 @@ def list_kinds(items: Sequence[AttentionItem], inbox: Inbox, actor: Actor) -> li
 
 
 def list_setup_steps(
-    policy: Policy | None, *, has_sources: bool, has_shares: bool = False, is_mapped: bool = False
+    policy: Policy | None, *, has_sources: bool, has_shares: bool = False, is_mapped: bool = False, begin_url: str = ""
 ) -> list[AttentionItem]:
-    """What an administrator sets up once, from what is there; empty when all of it is done."""
+    """What an administrator sets up once, from what is there; empty when all of it is done.
+
+    begin_url: where a first policy is made, which divides the shares and maps accounts.
+    """
     tree, mappings = (
         (reverse("dashboard:policy", args=[policy.slug]), reverse("dashboard:mappings", args=[policy.slug]))
         if policy
-        else ("", "")
+        else (begin_url, begin_url)
     )
     steps = [
         setup_step(

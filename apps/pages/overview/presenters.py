@@ -17,6 +17,7 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.engine import convergence
 from apps.explain.my_priority import get_my_priority
+from apps.mapping.selectors import maps_accounts
 from apps.pages.overview import children, verdict
 from apps.pages.overview.attention import AttentionItem, list_attention_items, list_ends, list_kinds, list_setup_steps
 from apps.pages.overview.cards import Card
@@ -161,7 +162,7 @@ class HomeData:
             self.view.policy,
             has_sources=len(self.fresh.inputs) > 1,
             has_shares=bool(self.overview.children),
-            is_mapped=bool(self.overview.usage),
+            is_mapped=maps_accounts(self.view.policy, self.view.tree),
         )
         return [*steps, *items]
 

@@ -35,6 +35,7 @@ from apps.web.shell import presentation
 from apps.web.shell.figure_frames import answer_figure
 from apps.web.shell.navigation import current_policy_slug
 from apps.web.shell.requests import SeeOther, actor_of, fragment
+from apps.web.templatetags.plugin_parts import page_links
 
 _MOST_LATE = 2
 
@@ -49,7 +50,10 @@ def overview(request: HttpRequest) -> HttpResponse:
     if slug is None:
         context: dict[str, Any] = {"crumbs": [{"label": _("Home")}], "may_begin": actor.is_admin}
         if actor.is_admin:
-            context["steps"] = list_setup_steps(None, has_sources=len(freshness(actor=actor).inputs) > 1)
+            links = page_links("overview.empty")
+            context["steps"] = list_setup_steps(
+                None, has_sources=len(freshness(actor=actor).inputs) > 1, begin_url=links[0].url if links else ""
+            )
         return render(request, "pages/overview/empty.html", context)
     if not holds_a_role(at=clock.now(), actor=actor):
         return redirect("dashboard:my-priority")

@@ -11,8 +11,10 @@ from django.db import DatabaseError
 from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.accounts.models import User
+from apps.accounts.models import Account, User
 from apps.core import clock
+from apps.mapping.attachments import attach_account, key_of
+from apps.mapping.models import MappingRule
 from apps.pages.overview import cards, presenters
 from apps.policies.models import Grant, Pin, Policy
 from apps.policies.records import NewChangeSet
@@ -177,16 +179,28 @@ def steps(page: Page) -> dict[str, bool]:
 def test_first_steps_are_listed_until_all_of_them_are_done(db: None, client: Client) -> None:
     store.forget()
     admin = sign_in(client, User.objects.create_superuser("root"))
-    assert steps(shown(admin)) == dict.fromkeys(STEPS, False), "before the first policy"
+    empty = shown(admin)
+    assert steps(empty) == dict.fromkeys(STEPS, False), "before the first policy"
+    assert [empty.has(f'[data-key="{step}"] a[href="/setup/"]') for step in STEPS] == [False, True, True]
     User.objects.all().delete()
     cards.last_good.clear()
     grid = make_grid(clock.now(), with_usage=False)
     admin = sign_in(Client(), grid.admin)
-    assert steps(shown(admin)) == {"sources": False, "shares": True, "mapping": False}
+    assert steps(shown(admin)) == {"sources": False, "shares": True, "mapping": True}, "the grid has a rule"
+    MappingRule.objects.all().delete()
     link = f'[data-key="mapping"] a[href="/policy/{SLUG}/mappings/"]'
     assert shown(admin).has(link), "an open step leads to its place"
     send_usage(clock.now())
     grid.recompute()
+    assert steps(shown(admin))["mapping"] is False, "usage alone maps nothing"
+    attach_account(
+        policy_slug=SLUG,
+        entry_uid=grid.uid("/atlas/alice"),
+        account=key_of(Account.objects.earliest("pk")),
+        reason="x",
+        at=clock.now(),
+        actor=COMMAND,
+    )
     assert set(steps(shown(admin)).values()) <= {True}
     make_grant(grid.alice, grid.uid("/"))
     assert not steps(shown(sign_in(Client(), grid.alice))), "others don't set the site up"
