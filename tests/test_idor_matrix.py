@@ -477,6 +477,8 @@ ROWS = [
         "302 404 200 200 200 200 302 302 302 302 302", besides="vera 200 dora 200"),
     Row("policy/<slug:policy>/convergence/_tiles", "/policy/grid/convergence/_tiles?section=rest",
         "302 404 200 200 200 200 302 302 302 302 302", headers=HTMX, besides="vera 200 dora 200"),
+    Row("policy/<slug:policy>/convergence/_latest", "/policy/grid/convergence/_latest",
+        "302 404 200 200 200 200 302 302 302 302 302", headers=HTMX, besides="vera 200 dora 200"),
     Row("policy/<slug:policy>/convergence/_more", "/policy/grid/convergence/_more?more=numbers",
         "302 404 200 200 200 200 302 302 302 302 302", headers=HTMX, besides="vera 200 dora 200"),
     Row("policy/<slug:policy>/convergence/_building", "/policy/grid/convergence/_building",

@@ -106,6 +106,12 @@ class PluginConfig(AppConfig):
         """
         return ()
 
+    def level_figures(self, *, view: Any, i: int, at: datetime, actor: Any) -> Iterable[Any]:
+        """Figures beside the sentence about a group on the home, at index i of a `PolicyView`: `LevelFigure` of
+        `pages.overview.verdict`, which reads them.
+        """
+        return ()
+
     def setup_steps(self, *, policy: Any) -> Iterable[Any]:
         """Further steps of setting up a site, for administrators, from what is there: `AttentionItem` of kind SETUP of
         `pages.overview.attention`, which reads them. policy: `Policy`, or None before the first one.

@@ -6,10 +6,11 @@ other: the standing chooses the side, the side chooses the level, and reason, da
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+from uuid import UUID
 
 from apps.engine.explain import Outcome
 from apps.explain.my_priority import MyPriority
@@ -43,7 +44,8 @@ class QueueFacts:
     schedulers: of the account's cluster, which list their queues. unread: the last listing of those that don't, by
     name; None if there was none. position, of: of the first job in the order of
     `scheduler`; None for a job without one, such as a held one. n_by_fairshare: jobs ahead of it only because of fair
-    share; None if unknown.
+    share; None if unknown. new_position, new_of: of a job that is submitted now to this scheduler and partition; None
+    if unknown.
     """
 
     schedulers: Sequence[str] = ()
@@ -53,12 +55,22 @@ class QueueFacts:
     position: int | None = None
     of: int = 0
     n_by_fairshare: int | None = None
+    new_scheduler: str = ""
+    new_partition: str = ""
+    new_position: int | None = None
+    new_of: int = 0
+
+
+Leads = Callable[[], Mapping[UUID, Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class AccountFacts:
+    """leads: loads the names of those who may be asked about the shares of an entry on the path, by its uid."""
+
     outlook: Outlook | None = None
     queue: QueueFacts | None = None
+    leads: Leads = dict
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +91,7 @@ def decide(priority: MyPriority, others: Sequence[MyPriority] = (), facts: Accou
         heading=_heading(priority),
         reason=tuple(_reason(priority)),
         when=tuple(_when(priority, facts.outlook)),
-        changes=tuple(_changes(priority, others)),
+        changes=tuple(_changes(priority, others, facts.leads)),
         queue=() if priority.moment or priority.error else tuple(queue_messages(facts.queue)),
     )
 
@@ -276,23 +288,31 @@ def _quiet_date(priority: MyPriority, step: WalkStep, outlook: Outlook) -> Messa
 
 
 def queue_messages(queue: QueueFacts | None) -> list[Message]:
-    """The place of the user's first waiting job and the jobs ahead, or that none waits; and which queue isn't read."""
+    """The place of the user's first waiting job and the jobs ahead, or that none waits; the place that a new job would
+    get; and which queue isn't read.
+    """
     if queue is None:
         return []
     unread = [
         build_message("queue.unread" if at else "queue.never_read", scheduler=name, **({"at": at} if at else {}))
         for name, at in queue.unread.items()
     ]
+    after = unread
+    if queue.new_position is not None:
+        place = {"position": queue.new_position, "of": queue.new_of, "scheduler": queue.new_scheduler}
+        key = "queue.new_in_partition" if queue.new_partition else "queue.new"
+        in_partition = {"partition": queue.new_partition} if queue.new_partition else {}
+        after = [build_message(key, **place, **in_partition), *unread]
     if not queue.n_own:
         none = build_message("queue.none", schedulers=list(queue.schedulers))
-        return [none, *unread] if queue.schedulers else unread
+        return [none, *after] if queue.schedulers else after
     if queue.position is None:
-        return [build_message("queue.no_place", n=queue.n_own, scheduler=queue.scheduler), *unread]
+        return [build_message("queue.no_place", n=queue.n_own, scheduler=queue.scheduler), *after]
     place = {"n": queue.n_own, "position": queue.position, "of": queue.of, "scheduler": queue.scheduler}
     messages = [build_message("queue.first", **place)]
     if queue.n_by_fairshare is not None:
         messages.append(build_message("queue.ahead", n=queue.position - 1, by_fairshare=queue.n_by_fairshare))
-    return [*messages, *unread]
+    return [*messages, *after]
 
 
 def better_account(priority: MyPriority, others: Sequence[MyPriority]) -> MyPriority | None:
@@ -313,7 +333,7 @@ def runs_where(priority: MyPriority, other: MyPriority) -> bool:
     return not other.error and other.policy_slug == priority.policy_slug and other.namespace == priority.namespace
 
 
-def _changes(priority: MyPriority, others: Sequence[MyPriority]) -> list[Message]:
+def _changes(priority: MyPriority, others: Sequence[MyPriority], leads: Leads) -> list[Message]:
     """What the user can do, the most helpful first."""
     if priority.error == "unmapped":
         return [build_message("change.unmapped", account=priority.name), *_elsewhere(priority, others)]
@@ -324,10 +344,12 @@ def _changes(priority: MyPriority, others: Sequence[MyPriority]) -> list[Message
     elsewhere = _elsewhere(priority, others)
     if priority.standing is None:
         parent = priority.walk[-1].parent_name if priority.walk else priority.policy_name
-        return [*([] if priority.provisional else [build_message("change.unranked", parent=parent)]), *elsewhere]
+        if priority.provisional:
+            return elsewhere
+        return [_ask("change.unranked", _leads_above(priority.walk[:-1], leads), parent=parent), *elsewhere]
     if priority.standing.is_good:
         return elsewhere or [build_message("change.nothing")]
-    return [*elsewhere, *_by_usage(priority)]
+    return [*elsewhere, *_by_usage(priority, leads)]
 
 
 def _elsewhere(priority: MyPriority, others: Sequence[MyPriority]) -> list[Message]:
@@ -341,18 +363,30 @@ def _elsewhere(priority: MyPriority, others: Sequence[MyPriority]) -> list[Messa
     return [build_message("change.other_account", **facts, rank=priority.rank)]
 
 
-def _by_usage(priority: MyPriority) -> list[Message]:
+def _leads_above(path: Sequence[WalkStep], leads: Leads) -> Sequence[str]:
+    """Those of the last entry of the path, else of the nearest above it that has some."""
+    known = leads()
+    return next((known[step.uid] for step in reversed(path) if known.get(step.uid)), ())
+
+
+def _ask(key: str, leads: Sequence[str], **facts: Any) -> Message:
+    """The advice with the names of whom to ask, else with their role."""
+    return build_message(f"{key}_of_lead", leads=list(leads), **facts) if leads else build_message(key, **facts)
+
+
+def _by_usage(priority: MyPriority, leads: Leads) -> list[Message]:
     """Advice by whose usage or shares put the account behind."""
     step, last = priority.decisive, priority.walk[-1] if priority.walk else None
     if last is None or priority.is_decided_above:
         return []
+    at = priority.walk.index(step) if step is not None else 0
     if priority.levels_decide and priority.decided_by != "component":
         step = None
     if step is not None and has_no_shares(step):
-        return [build_message("change.shares", parent=step.parent_name)]
+        return [_ask("change.shares", _leads_above(priority.walk[:at], leads), parent=step.parent_name)]
     messages = []
     if step is not None and step.state == "over" and _whom(priority, step) == "group":
-        messages.append(build_message("change.group", name=step.name))
+        messages.append(_ask("change.group", _leads_above(priority.walk[: at + 1], leads), name=step.name))
     if last.state == "over" and not last.is_group:
         halves = priority.half_life_s is not None
         messages.append(

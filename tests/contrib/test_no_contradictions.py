@@ -253,7 +253,7 @@ def advice_fits(answers: Answers) -> Found:
     if "change.nothing" in named and (len(named) > 1 or answers.heading["key"] in BACK):
         yield "nothing to do, but behind"
     step = answers.deciding
-    if "change.group" in named and (step is None or step["state"] != "over"):
+    if {"change.group", "change.group_of_lead"} & set(named) and (step is None or step["state"] != "over"):
         yield "less usage by a group that isn't over"
     if matching(r"change\.own_use.*", answers.changes) and answers.steps[-1]["state"] != "over":
         yield "less usage by a user who isn't over"
@@ -298,6 +298,12 @@ def queue_fits_rows(answers: Answers) -> Found:
             yield "another number of jobs ahead than the place"
         if one["values"]["by_fairshare"] > one["values"]["n"]:
             yield "more jobs ahead because of fair share than ahead"
+    news = [one["values"] for one in matching(r"queue\.new.*", answers.queue)]
+    new = listed["new_job"]
+    if [(one["position"], one["of"]) for one in news] != ([] if new is None else [(new["position"], new["of"])]):
+        yield "another place of a new job in sentences than in REST"
+    if new is not None and (shown.is_silent or not 1 <= new["position"] <= new["of"]):
+        yield "a new job outside the queue, or in one that isn't listed now"
     if any(job["position"] is not None and not 1 <= job["position"] <= job["of"] for job in listed["jobs"]):
         yield "a place outside the queue"
     if any(not job["held_by"] for job in listed["jobs"]):

@@ -176,6 +176,8 @@ def test_the_queue_is_part_of_the_answer(rank: int, n_behind: int) -> None:
         return [found.key for found in decide(mine(rank=rank, n_behind=n_behind), (), AccountFacts(queue=queue)).queue]
 
     assert keys(n_by_fairshare=17) == ["queue.first", "queue.ahead"]
+    assert keys(new_position=40, new_of=49) == ["queue.first", "queue.new"]
+    assert keys(new_position=40, new_partition="batch") == ["queue.first", "queue.new_in_partition"]
     assert keys() == ["queue.first"]
     assert keys(position=None) == ["queue.no_place"]
     assert keys(n_own=0, position=None) == ["queue.none"]
@@ -318,3 +320,26 @@ def test_colleagues_are_single_users() -> None:
     assert reason(6, "under", own=True, siblings_behind=here, **people)[0].endswith("before 2 of 3 colleagues.")
     people["leaves_behind"] = 5
     assert reason(6, "under", own=True, siblings_behind=here, **people)[0].endswith("so you go before 5 accounts.")
+
+
+def test_whom_to_ask_is_named_where_known_and_the_nearest_lead_of_the_path() -> None:
+    account = mine(group="over")
+    group, own = account.walk
+    assert keys_of(account, {})[0] == ["change.group"]
+    named, text = keys_of(account, {group.uid: ["Lea Lund", "Bo Berg"], own.uid: ["Ida Ek"]})
+    assert named == ["change.group_of_lead"], "the leads of the group, not those of an entry below it"
+    assert text == "Less use by physics, or a larger share for it, helps. Ask Lea Lund or Bo Berg."
+    below = mine(group="on", own="over", deciding=1)
+    assert keys_of(below, {below.walk[0].uid: ["Lea Lund"]})[0] == ["change.own_use_decays"]
+    empty = replace(below, walk=(below.walk[0], replace(below.walk[1], target=0.0)))
+    named, text = keys_of(empty, {below.walk[0].uid: ["Lea Lund"], below.walk[1].uid: ["Ida Ek"]})
+    assert (named, text) == (["change.shares_of_lead"], "Ask Lea Lund for shares of physics.")
+    unranked = replace(account, standing=None)
+    named, text = keys_of(unranked, {group.uid: ["Lea Lund"]})
+    assert named == ["change.unranked_of_lead"]
+    assert text == "Jobs of this entry have the fallback factor. Ask Lea Lund for your own entry in physics."
+
+
+def keys_of(account: MyPriority, leads: dict[Any, list[str]]) -> tuple[list[str], str]:
+    changes = decide(account, facts=AccountFacts(leads=lambda: leads)).changes
+    return [message.key for message in changes], changes[0].text

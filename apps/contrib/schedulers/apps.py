@@ -47,6 +47,12 @@ class SchedulersConfig(PluginConfig):
             ),
         }
 
+    def level_figures(self, *, view: Any, i: int, at: datetime, actor: Any) -> Iterable[Any]:
+        from apps.contrib.schedulers.level_queue import waiting_figure
+
+        figure = waiting_figure(view.policy, view.tree.uuid(i), at=at, actor=actor)
+        return () if figure is None else (figure,)
+
     def setup_steps(self, *, policy: Any) -> Iterable[Any]:
         from django.urls import reverse
         from django.utils.translation import gettext

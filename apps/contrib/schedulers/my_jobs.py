@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
+from typing import Any
 
 import numpy as np
 from django.utils.translation import gettext as _
@@ -15,6 +16,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.accounts.request_cache import once_per_request
 from apps.contrib.schedulers.models import Scheduler
+from apps.contrib.schedulers.new_job import NewJobPlace, place_new_job
 from apps.contrib.schedulers.own_waiting_jobs import UnreadQueue, WaitingJob, WaitingJobs, list_pending_records
 from apps.contrib.schedulers.selectors import VisibleQueue, open_queue, views_of
 from apps.contrib.schedulers.waiting import explain_waiting, starting_order
@@ -75,8 +77,8 @@ def with_queues(waiting_jobs: WaitingJobs, queues: OwnQueues, keys: Sequence[Acc
         waiting_jobs.n_mine,
         [waiting_jobs.seen_at] if waiting_jobs.seen_at else [],
     )
-    for queue in queues.known:
-        own_rows = own_jobs(queue, keys)
+    own = [(queue, own_jobs(queue, keys)) for queue in queues.known]
+    for queue, own_rows in own:
         n_mine += len(own_rows)
         jobs += [place_job(queue, i) for i in own_rows[:limit]]
         seen += [queue.table.taken_at] if queue.table.taken_at else []
@@ -92,7 +94,16 @@ def with_queues(waiting_jobs: WaitingJobs, queues: OwnQueues, keys: Sequence[Acc
             UnreadQueue(scheduler.name, None if queue is None else queue.table.taken_at)
             for scheduler, queue in queues.unread
         ],
+        new_job=_best_new_place(own, queues, keys),
     )
+
+
+def _best_new_place(
+    own: Sequence[tuple[VisibleQueue, Sequence[int]]], queues: OwnQueues, keys: Sequence[AccountKey]
+) -> NewJobPlace | None:
+    """Of the queues that are listed now: in an old one, others have come since."""
+    places = [place_new_job(queue, rows, keys) for queue, rows in own if queue in queues.listed]
+    return min((place for place in places if place is not None), key=lambda place: place.position, default=None)
 
 
 def load_queue_facts(priority: MyPriority, *, actor: Actor, at: datetime) -> QueueFacts | None:
@@ -176,7 +187,19 @@ def listed_queue(waiting_jobs: WaitingJobs) -> QueueFacts:
         position=first.position if first else None,
         of=first.of if first else 0,
         n_by_fairshare=first.by_fairshare if first and is_placed else None,
+        **_new_facts(waiting_jobs.new_job),
     )
+
+
+def _new_facts(place: NewJobPlace | None) -> dict[str, Any]:
+    if place is None:
+        return {}
+    return {
+        "new_scheduler": place.scheduler,
+        "new_partition": place.partition,
+        "new_position": place.position,
+        "new_of": place.of,
+    }
 
 
 def queue_facts(priority: MyPriority, queues: OwnQueues, keys: Sequence[AccountKey]) -> QueueFacts | None:
@@ -195,4 +218,5 @@ def queue_facts(priority: MyPriority, queues: OwnQueues, keys: Sequence[AccountK
         position=first.position if first else None,
         of=first.of if first else 0,
         n_by_fairshare=first.by_fairshare if first else None,
+        **_new_facts(_best_new_place(own, here, keys)),
     )

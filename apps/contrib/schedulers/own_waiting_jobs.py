@@ -14,6 +14,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, Token
 from apps.accounts.selectors import list_accounts_of
+from apps.contrib.schedulers.new_job import NewJobPlace
 from apps.policies.selectors import get_policy
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
@@ -67,7 +68,8 @@ class WaitingJobs:
     """The actor's pending jobs, best first. n_mine: number of all; n_all: of all pending jobs in their sources.
 
     listed_by: names of the schedulers and sources that list their jobs now. unread: schedulers that don't. silent:
-    names of sources in the accounts' namespaces that list no pending or running job.
+    names of sources in the accounts' namespaces that list no pending or running job. new_job: the best place that a job
+    submitted now would get; None if none is known.
     """
 
     jobs: Sequence[WaitingJob]
@@ -77,6 +79,7 @@ class WaitingJobs:
     silent: Sequence[str]
     listed_by: Sequence[str] = ()
     unread: Sequence[UnreadQueue] = ()
+    new_job: NewJobPlace | None = None
 
 
 def list_pending_records(

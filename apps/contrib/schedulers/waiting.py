@@ -35,6 +35,7 @@ FROZEN = {
 }
 _PENDING = STATES.index("pending")
 Flags = npt.NDArray[np.bool_]
+F8 = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 
 
@@ -192,7 +193,7 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
     job = queue.job(i)
     reason = reason_of(scheduler.kind, job.reason, is_held=job.state == "held")
     ahead = _jobs_ahead(queue, i)
-    fair = _fair_share_part(queue, i)
+    fair = fair_share_part(queue, i)
     by_fairshare = kept_behind = None
     if ahead is not None and fair is not None:
         rivals, without = _competing_jobs(queue, i), _starts_before(queue, table.priority - fair, i)
@@ -239,19 +240,25 @@ def _ahead_text(ahead: int | None, by_fairshare: int | None, partition: str) -> 
 
 
 def _competing_jobs(queue: VisibleQueue, i: int) -> Flags:
-    """Mask of other jobs in a partition of this one that take what it waits for by the order of jobs.
+    """Mask of the jobs that compete with this one."""
+    here = competing_jobs(queue, queue.table.partition[i], queue.table.reason[i])
+    here[i] = False
+    return here
+
+
+def competing_jobs(queue: VisibleQueue, partition: str, reason: str) -> Flags:
+    """Mask of jobs in one of these partitions that take what a job with this reason waits for, by the order of jobs.
 
     Not among them: held jobs (also with Slurm's priority 0), jobs whose begin time is in the future, and jobs whose
     reason lets others pass (`wait_reasons`).
     """
-    table, kind, own = queue.table, queue.scheduler.kind, set(queue.table.partition[i].split(","))
+    table, kind, own = queue.table, queue.scheduler.kind, set(partition.split(","))
     shares = {text: bool(own & set(text.split(","))) for text in set(table.partition)}
-    rivals = {code: competes(kind, code, with_one_of=table.reason[i]) for code in set(table.reason)}
+    rivals = {code: competes(kind, code, with_one_of=reason) for code in set(table.reason)}
     here: Flags = np.array([shares[text] for text in table.partition], np.bool_) & ~held_jobs(queue)
     here &= np.array([rivals[code] for code in table.reason], np.bool_)
     if table.taken_at is not None:
         here &= table.eligible_us <= round(table.taken_at.timestamp() * 1e6)
-    here[i] = False
     return here
 
 
@@ -283,7 +290,7 @@ def _starts_before(queue: VisibleQueue, values: npt.NDArray[np.float64], i: int)
     return first
 
 
-def _fair_share_part(queue: VisibleQueue, i: int) -> npt.NDArray[np.float64] | None:
+def fair_share_part(queue: VisibleQueue, i: int) -> npt.NDArray[np.float64] | None:
     """The part of each job's priority that fair share contributes; None if the scheduler doesn't report this job's."""
     terms, knob = queue.table.terms, queue.scheduler.knob
     if knob == "priority":

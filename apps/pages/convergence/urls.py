@@ -15,6 +15,7 @@ _POLICY = "policies/<slug:policy>"
 urlpatterns: list[URLPattern] = [
     path("policy/<slug:policy>/convergence/", convergence.show, name="convergence"),
     path("policy/<slug:policy>/convergence/_tiles", convergence.tiles, name="convergence-tiles"),
+    path("policy/<slug:policy>/convergence/_latest", convergence.latest, name="convergence-latest"),
     path("policy/<slug:policy>/convergence/_more", convergence.more, name="convergence-more"),
     path("policy/<slug:policy>/convergence/_building", convergence.building, name="convergence-building"),
     path("policy/<slug:policy>/convergence/days.csv", convergence.days_csv, name="convergence-days"),

@@ -25,7 +25,7 @@ from apps.pages.convergence.figures.by_name import OF_GROUP, check_name
 from apps.pages.convergence.figures.course import GroupNumbers, axis_of
 from apps.pages.convergence.figures.heat import LEAST_ENTRIES
 from apps.pages.convergence.figures.labels import Links
-from apps.pages.convergence.figures.sections import Section, sections_of
+from apps.pages.convergence.figures.sections import Section, latest_section, sections_of
 from apps.pages.convergence.figures.tiles import page_of
 from apps.pages.convergence.levels import level_of, list_levels, own_level
 from apps.pages.convergence.page_query import PageQuery, read_page_query, usual_page_query
@@ -360,6 +360,29 @@ def tiles(request: HttpRequest, policy: str) -> HttpResponse:
         page=page_of(reading.query),
     )
     return render(request, "pages/convergence/_tiles.html", {"group": group, "policy": policy})
+
+
+@require_safe
+@fragment(page_url)
+def latest(request: HttpRequest, policy: str) -> HttpResponse:
+    """A card with the children of `?level=` in the last 30 days and the days ahead, the furthest from target first."""
+    query = QueryDict(mutable=True)
+    query["level"] = request.GET.get("level", "")
+    reading = _read(request, policy, None, query)
+    axis = axis_of(reading.numbers) if reading.convergence.on else None
+    section = None if axis is None else latest_section(reading.numbers, axis)
+    context = {
+        "group": section
+        and presenters.tile_group(
+            section, query, reading.base, selected=None, may_change=partial(_may_change, reading)
+        ),
+        "figure": {"extra": {"has_projection": bool(reading.numbers.projections)}},
+        "shown": reading.convergence,
+        "url": f"{reading.base}?{query.urlencode()}",
+        "policy": policy,
+        **_building(policy, reading.convergence.state),
+    }
+    return render(request, "pages/convergence/_latest.html", context)
 
 
 @require_safe

@@ -221,6 +221,20 @@ def cards_of(data: HomeData) -> dict[str, Card]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class LaterPart:
+    """What follows the page when it comes near the window. url: of the fragment."""
+
+    title: str
+    url: str
+
+
+def children_by_day(data: HomeData) -> LaterPart:
+    """The children of the level day by day, as on convergence."""
+    url = reverse("dashboard:convergence-latest", kwargs={"policy": data.policy_slug})
+    return LaterPart(_("Last 30 days and what comes"), f"{url}?level={data.view.tree.uuid(data.at)}")
+
+
 def _verdict(data: HomeData) -> Mapping[str, Any]:
     overview, drawn = data.overview, data.drawn
     return {
@@ -234,6 +248,7 @@ def _verdict(data: HomeData) -> Mapping[str, Any]:
         "next": verdict.on_target_next(data.shown, data.projections),
         "longest": verdict.off_longest(drawn, data.days),
         "deviation": verdict.deviation_now(drawn),
+        "figures": verdict.figures_of(data.view, data.at, at=data.now, actor=data.actor) if data.at else [],
         "n_to_decide": data.inbox.n_waiting,
         "is_admin": data.actor.is_admin,
     }

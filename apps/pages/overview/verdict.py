@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.accounts.actor import Actor
+from apps.core.plugins import plugins
 from apps.priorities.projections import Projection
 from apps.priorities.selectors import Overview
+from apps.priorities.selectors.rows import PolicyView
 from apps.series.convergence.recent_days import RecentDays
 from apps.web.day_on_target import day_on_target
 from apps.web.shell import lines, presentation
@@ -32,6 +36,22 @@ class Named:
 
     line: Line
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LevelFigure:
+    """A figure of a plug-in about a level. note: what it is of; url: of the page with its parts, "" for none."""
+
+    key: str
+    label: str
+    value: str
+    note: str = ""
+    url: str = ""
+
+
+def figures_of(view: PolicyView, i: int, *, at: datetime, actor: Actor) -> list[LevelFigure]:
+    """What plug-ins add about a group; the whole policy has pages of its own for what they count."""
+    return [figure for plugin in plugins() for figure in plugin.level_figures(view=view, i=i, at=at, actor=actor)]
 
 
 def compared(drawn: Sequence[Line]) -> list[Line]:

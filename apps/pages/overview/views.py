@@ -24,7 +24,7 @@ from apps.core.errors import Conflict, Invalid, NotFound, Stale, status_of
 from apps.core.typed_numbers import read_whole
 from apps.pages.overview.attention import list_setup_steps
 from apps.pages.overview.cards import draw_card
-from apps.pages.overview.presenters import LATER, HomeData, cards_of, convergence_url, draw_deviation
+from apps.pages.overview.presenters import LATER, HomeData, cards_of, children_by_day, convergence_url, draw_deviation
 from apps.policies.access.scope import holds_a_role
 from apps.policies.requests.group_division import list_managed_groups
 from apps.policies.requests.share_requests import answer_requests
@@ -66,7 +66,8 @@ def _show(request: HttpRequest, data: HomeData, status: int = 200) -> HttpRespon
     here, cards = page_url() + data.query, cards_of(data)
     context = {
         "cards": {name: draw_card(request, card, here) for name, card in cards.items() if name != LATER},
-        "later": cards[LATER],
+        "later": children_by_day(data) if data.at else cards[LATER],
+        "is_group": bool(data.at),
         "convergence_url": convergence_url(data),
         "policy": policy,
         "level_name": data.view.tree.name[data.at] if data.at else policy.name,

@@ -72,6 +72,8 @@ ANSWERS = {
         "%(n)s jobs wait in %(scheduler)s, without a place in its order.",
         "count",
     ),
+    "queue.new": _("A new job would be number %(position)s of %(of)s in %(scheduler)s."),
+    "queue.new_in_partition": _("A new job in %(partition)s would be number %(position)s of %(of)s in %(scheduler)s."),
     "queue.unread": _("The queue of %(scheduler)s could not be read since %(at)s."),
     "queue.never_read": _("The queue of %(scheduler)s has not been read yet."),
     "change.unmapped": _("Ask your site’s support to map %(account)s."),
@@ -79,14 +81,19 @@ ANSWERS = {
     "change.unranked": _(
         "Jobs of this entry have the fallback factor. Ask a manager of %(parent)s for your own entry."
     ),
+    "change.unranked_of_lead": _(
+        "Jobs of this entry have the fallback factor. Ask %(leads)s for your own entry in %(parent)s."
+    ),
     "change.other_account": _("Submit under %(account)s: rank %(other_rank)s."),
     "change.until_mapped": _("Until then submit under %(account)s: rank %(other_rank)s."),
     "change.nothing": _("Nothing you need to do."),
     "change.nothing_yourself": _("Nothing you can do yourself."),
     "change.group": _("Less use by %(name)s, or a larger share for it, helps. Ask a manager of %(name)s."),
+    "change.group_of_lead": _("Less use by %(name)s, or a larger share for it, helps. Ask %(leads)s."),
     "change.own_use": _("Postpone what isn’t urgent. Past usage halves every %(half_life_s)s."),
     "change.own_use_decays": _("Postpone what isn’t urgent: new usage counts in full."),
     "change.shares": _("Ask a manager of %(parent)s for shares."),
+    "change.shares_of_lead": _("Ask %(leads)s for shares of %(parent)s."),
     "trend.better": _("%(n)s better than a week ago (%(other_rank)s)"),
     "trend.worse": _("%(n)s worse than a week ago (%(other_rank)s)"),
     "trend.same": _("The same as a week ago"),
@@ -271,6 +278,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "since_at": numbers.day_and_time,
     "on": numbers.date,
     "schedulers": numbers.either,
+    "leads": numbers.either,
     "half_life_s": numbers.span,
     "siblings": numbers.count,
     "kinds": numbers.kinds,

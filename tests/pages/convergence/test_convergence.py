@@ -314,6 +314,27 @@ def test_tiles_load_in_fragments_of_twenty_four(db: None, client: Client, monkey
     assert len(names) == len(set(names)) == 42, "every member once"
 
 
+def test_the_children_of_a_group_are_pictures_of_one_scale_on_its_home(eva: Client, grid: Grid) -> None:
+    card = Page(text(eva, f"{PAGE}_latest?level={grid.uid('/')}", headers={"HX-Request": "true"}))
+    tiles = Page(text(eva, ALL))
+    assert sorted(card.texts(".tile h3 a")) == sorted(tiles.texts(".tile h3 a"))
+    assert card.texts(".tile h3 a")[0] in ("atlas", "biomed"), "off target first"
+    assert len(card.all(".tile-plot svg.course")) == 3
+    shown = {text_of(tile.css_first("h3 a")): text_of(tile.css_first(".vals")) for tile in card.all(".tile")}
+    assert shown == {text_of(tile.css_first("h3 a")): text_of(tile.css_first(".vals")) for tile in tiles.all(".tile")}
+    assert not card.has("button, [data-panels], .more-tiles")
+    for address in card.each(".tile h3 a", "href"):
+        assert eva.get(address).status_code == 200, address
+    assert "scale 0 to" in card.text("header p")
+
+
+def test_a_group_without_days_says_what_will_come(grid: Grid, client: Client) -> None:
+    sign_in(client, grid.admin)
+    card = Page(text(client, f"{PAGE}_latest?level={grid.uid('/atlas')}", headers={"HX-Request": "true"}))
+    assert card.has('[data-testid="no-latest"]')
+    assert not card.has(".tile")
+
+
 def test_a_wrong_slug_redirects_to_the_right_one(eva: Client, grid: Grid) -> None:
     uid = grid.uid("/atlas")
     answer = eva.get(f"/policy/{SLUG}/n/{uid}/wrong/convergence/?days=7")

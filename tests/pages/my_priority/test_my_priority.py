@@ -13,6 +13,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Account, User
 from apps.core import clock
 from apps.explain.my_priority import get_my_priority
+from apps.pages.my_priority.facts import facts_about
 from apps.policies.models import Grant
 from apps.priorities.recompute.totals import compute_from_totals
 from apps.priorities.selectors.rows import open_view
@@ -353,3 +354,24 @@ def test_without_own_usage_the_smallest_job_follows_from_the_groups_above(closed
         (any_level_h, every_level_h)
     )
     assert mine.smallest_job.any_level_h == 0, "nobody of /cms used anything, so that the first job has everything"
+
+
+def test_whom_to_ask_about_shares_is_known_by_name_to_those_below(closed: Grid) -> None:
+    """People with a right of their own, not groups, readers, former leads and the reader: the nearest come first."""
+    for name, path, role in (
+        ("Lea Lund", "/atlas", "manager"),
+        ("Ravi Rao", "/atlas", "viewer"),
+        ("Olga Old", "/atlas", "manager"),
+        ("Bo Berg", "/biomed", "manager"),
+    ):
+        first, _space, last = name.partition(" ")
+        make_grant(User.objects.create_user(first.lower(), first_name=first, last_name=last), closed.uid(path), role)
+    make_grant(closed.alice, closed.uid("/atlas"), "manager")
+    Grant.objects.filter(user__username="olga").update(expires_at=clock.now() - timedelta(days=1))
+    actor = Actor(user=closed.alice, via="page")
+    (priority,) = get_my_priority(actor=actor)
+    leads = facts_about(actor, clock.now())(priority).leads()
+    assert {uid: list(names) for uid, names in leads.items()} == {closed.uid("/atlas"): ["Lea Lund"]}
+    assert not facts_about(actor, clock.now(), is_past=True)(priority).leads()
+    User.objects.filter(username="lea").update(is_active=False)
+    assert not facts_about(actor, clock.now())(priority).leads()

@@ -276,3 +276,19 @@ def test_nothing_chosen_is_refused_at_the_requests(grid: Grid, asked: list[Chang
 def test_those_who_may_not_decide_are_refused(grid: Grid, asked: list[ChangeSet]) -> None:
     assert decide(sign_in(Client(), grid.alice), asked, "grant").status_code == 403
     assert decide(lead(grid, "/cms"), asked, "grant").status_code == 404
+
+
+def test_the_home_of_a_group_ends_with_its_children_day_by_day_and_that_of_the_policy_with_its_deviation(
+    grid: Grid,
+) -> None:
+    send_mixed_days(grid)
+    work_run_now(enqueue_series_build(Policy.objects.get(slug=SLUG), at=clock.now()).pk)
+    client = lead(grid, "/atlas")
+    (address,) = home(client).each(".home-trend", "hx-get")
+    assert address == f"/policy/{SLUG}/convergence/_latest?level={grid.uid('/atlas')}"
+    card = read(client.get(address, headers=HTMX))
+    assert sorted(card.texts(".tile h3 a")) == ["alice", "bob"]
+    assert card.has(".tile-plot svg.course")
+    assert read(client.get("/", {"level": str(grid.uid("/"))})).each(".home-trend", "hx-get") == [
+        f"/_deviation?policy={SLUG}"
+    ]

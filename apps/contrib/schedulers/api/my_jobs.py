@@ -24,7 +24,7 @@ class WaitingFilterSerializer(serializers.Serializer[Any]):
 
 WaitingJobsSerializer = record_serializer(
     WaitingJobs,
-    only="n_mine n_all seen_at listed_by unread silent jobs",
+    only="n_mine n_all seen_at listed_by unread silent new_job jobs",
     texts={
         "n_mine": "Number of the caller's waiting jobs",
         "n_all": "Number of all jobs that wait in the same sources",
@@ -32,6 +32,7 @@ WaitingJobsSerializer = record_serializer(
         "listed_by": "Schedulers and sources that list waiting jobs",
         "unread": "Schedulers whose agent doesn't list its queue now: jobs may be missing",
         "silent": "Sources that list no running or waiting job",
+        "new_job": "The best place that a job submitted now would get; null: not known",
         "jobs": "Best first, at most 100",
     },
 )

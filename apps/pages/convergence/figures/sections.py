@@ -61,6 +61,15 @@ def sections_of(numbers: GroupNumbers, axis: Axis) -> list[Section]:
     return [Section(key, rows, numbers, axis, is_split) for key, rows in groups if rows]
 
 
+LATEST = 8  # pictures on the home of a group
+
+
+def latest_section(numbers: GroupNumbers, axis: Axis) -> Section | None:
+    """The first entries of all sections, with one scale; None without any."""
+    rows = [row for section in sections_of(numbers, axis) for row in section.rows][:LATEST]
+    return Section("off", rows, numbers, axis, is_split=False) if rows else None
+
+
 def off_target(convergence: Convergence) -> list[int]:
     """Rows of the entries off target at the last point, farthest first."""
     if not convergence.on:
