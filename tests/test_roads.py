@@ -52,7 +52,7 @@ BUDGETS = {
     "frame": Road(27, 147, 21, 3),  # words of the glossary are explained where a page first uses them
     "my priority": Road(86, 1312, 30, 9),  # whom to ask about the share of a group over its target
     "tree": Road(71, 1313, 24, 13),
-    # A file of schedulers says whether one is connected, one of the mapping whether anything maps accounts: a query each.
+    # Files of schedulers and of the mapping say whether one is connected and anything maps accounts: a query each.
     "overview": Road(92, 1210, 27, 23),
     "convergence": Road(65, 710, 26, 11),  # 80 calls draw what scripts drew before, in places that fit every width
     "set_shares": Road(60, 803, 27, 13),
