@@ -58,6 +58,8 @@ class Migration(migrations.Migration):
         migrations.RunSQL("UPDATE priorities_snapshot SET valid_at = as_of", migrations.RunSQL.noop),
         migrations.AlterField(model_name="snapshot", name="valid_at", field=models.DateTimeField()),
         migrations.RunPython(_share_places, migrations.RunPython.noop),
+        # A column with checks that still wait for the end of the transaction can't be altered.
+        migrations.RunSQL("SET CONSTRAINTS ALL IMMEDIATE", migrations.RunSQL.noop),
         migrations.AlterField(
             model_name="snapshot",
             name="places",
