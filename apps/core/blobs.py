@@ -2,7 +2,7 @@
 
 Layout before compression: b"FSB1", a little-endian u4 header length, the header as JSON (`{"columns": [[name, dtype,
 shape, offset, n_bytes], …], "meta": {…}}`), then the columns, 16-byte aligned. A list of strings is stored as two
-columns, `<name>.utf8` (u1) and `<name>.ends` (i8).
+columns, `<name>.utf8` (u1) and `<name>.ends` (i8, i4 where that suffices, i1 where all are empty).
 """
 
 from __future__ import annotations
@@ -77,4 +77,5 @@ def unpack(blob: bytes | memoryview, digest: str) -> tuple[dict[str, Any], dict[
 
 def _string_columns(name: str, texts: Sequence[str]) -> dict[str, Array]:
     strings = Strings.of(texts)
-    return {f"{name}.utf8": np.frombuffer(strings.utf8, np.uint8), f"{name}.ends": strings.ends.astype(np.int64)}
+    ends = np.zeros(len(strings), np.int8) if strings.is_empty else strings.ends
+    return {f"{name}.utf8": np.frombuffer(strings.utf8, np.uint8), f"{name}.ends": ends}

@@ -39,12 +39,11 @@ def write_places(places: AccountPlaces, *, at: datetime) -> str:
 
     The row is locked until the caller's transaction ends, so that it isn't deleted before a snapshot refers to it.
     """
-    data, digest = places.packed
     with cursor() as db_cursor:
-        is_stored = db_cursor.execute(_USE_PLACES, {"digest": digest, "at": at}).rowcount
+        is_stored = db_cursor.execute(_USE_PLACES, {"digest": places.digest, "at": at}).rowcount
         if not is_stored:
-            db_cursor.execute(_WRITE_PLACES, {"digest": digest, "data": data, "at": at})
-    return digest
+            db_cursor.execute(_WRITE_PLACES, {"digest": places.digest, "data": places.packed[0], "at": at})
+    return places.digest
 
 
 def read_data(snapshot_id: int) -> bytes | None:

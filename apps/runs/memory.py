@@ -1,8 +1,9 @@
-"""Memory settings of a process that repeatedly computes large arrays."""
+"""Memory of processes that compute or serve large arrays."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 
 # From malloc.h. glibc accepts no larger threshold for individually mapped blocks.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -20,3 +21,19 @@ def keep_freed_memory() -> bool:
     if mallopt is None:
         return False
     return bool(mallopt(_M_MMAP_THRESHOLD, _MAPPED_FROM_BYTES)) and bool(mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES))
+
+
+def return_freed_memory() -> None:
+    """Return freed memory to the system, after much of it was needed for a moment."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def spare_collector() -> None:
+    """Leave what exists now out of the garbage collector's searches: it stays until the process ends.
+
+    Half a million objects of code and settings would stop all threads for a tenth of a second each time.
+    """
+    gc.collect()
+    gc.freeze()

@@ -40,13 +40,17 @@ class AccountPlaces:
             columns["joins"] = self.joins
         return blobs.pack(columns, {"rules": [rule.to_json() for rule in self.rules]})
 
+    @cached_property
+    def digest(self) -> str:
+        return self.packed[1]
+
 
 def unpack_places(blob: bytes | memoryview, digest: str) -> AccountPlaces:
     columns, meta = blobs.unpack(blob, digest)
     keys = AccountKeys([columns[name] for name in AccountKey._fields])
     rules = tuple(Rule.from_json(rule) for rule in meta["rules"])
     places = AccountPlaces(keys, columns["entry"], rules, columns.get("joins"))
-    vars(places)["packed"] = bytes(blob), digest
+    vars(places)["digest"] = digest
     return places
 
 

@@ -284,7 +284,7 @@ def computed_parts(inputs: Inputs, computed: Computed) -> tuple[Values, AccountP
     meta = {
         **inputs.fingerprint.to_json(),
         "tree_digest": inputs.tree.digest,
-        "places_digest": places.packed[1],
+        "places_digest": places.digest,
         "algorithm": dict(result.settings),
         "n_ranked": result.n_ranked,
         "depth": result.depth,

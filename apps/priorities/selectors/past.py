@@ -100,5 +100,5 @@ def reconstruct(policy: Policy, at: datetime) -> ServedSnapshot | None:
 def _compute(policy: Policy, at: datetime) -> ServedSnapshot:
     inputs = load_inputs(policy, as_of=at, is_past=True)
     values, places, meta = computed_parts(inputs, compute(inputs))
-    index = LookupIndex(inputs.tree, places, places.packed[1])
+    index = LookupIndex(inputs.tree, places, places.digest)
     return serve(-int(inputs.fingerprint.digest[:12], 16) - 1, clock.now(), values, index, meta)

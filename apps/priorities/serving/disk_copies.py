@@ -33,7 +33,7 @@ def write_copy(row: dict[str, Any], data: bytes | memoryview, tree: TreeColumns,
     """
     try:
         _directory().mkdir(mode=0o700, parents=True, exist_ok=True)
-        slug, places_digest = row["slug"], places.packed[1]
+        slug, places_digest = row["slug"], places.digest
         parts = {_part_path(slug, tree.digest, "tree"), _part_path(slug, places_digest, "places")}
         for path in parts:
             if not path.exists():

@@ -17,10 +17,12 @@ from apps.accounts.account_ids import AccountKey, canonical, is_reserved
 from apps.accounts.account_index import AccountKeys
 from apps.mapping.rules.account_places import AccountPlaces
 from apps.mapping.rules.resolver import UNMAPPED, Match, NameIndex, Resolver
+from apps.mapping.rules.rule import entry_name
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.serving.named_entries import NamedEntries
 
 _MOST_REMEMBERED = 500_000
+_MANY = 8
 
 
 class AccountQuery(NamedTuple):
@@ -135,6 +137,31 @@ class LookupIndex:
                 self._choices[query] = choices
             self._results[query] = result
         return result
+
+    def find_many(self, queries: Sequence[Query]) -> list[LookupResult]:
+        """`find` for each query. User names that decide alone are found at once."""
+        users = [query for query in queries if isinstance(query, str) and query not in self._results]
+        if _MANY <= len(users) <= _MOST_REMEMBERED:
+            self._find_users(users)
+        return list(map(self.find, queries))
+
+    def _find_users(self, users: Sequence[str]) -> None:
+        """Keep the results of users with one known account whose entry is the only one that rules name after them."""
+        joins = self.places.joins
+        if joins is None or not len(joins) or self.named.namespaces or not self._keys.column("dn").is_empty:
+            return
+        usual = [user for user in users if user and "=" not in user and entry_name(user) == user]
+        n_alike, place = self._users.find_only(usual)
+        is_plain = (n_alike == 1) & (joins[place] < 0)
+        entry = self.places.entry[place]
+        is_plain &= self.named.have_no_other(usual, entry)
+        names = self._keys.column("user_name")
+        if len(self._results) + len(usual) > _MOST_REMEMBERED:
+            self._results.clear()
+            self._choices.clear()
+        for at in np.flatnonzero(is_plain).tolist():
+            if names[place[at]] == usual[at]:
+                self._results[usual[at]] = LookupResult((int(entry[at]),))
 
     def choices(self, query: Query) -> Choices:
         """Results by namespace for a query without one, if they differ; else empty."""

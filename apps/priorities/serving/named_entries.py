@@ -12,6 +12,9 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.grid_names import is_dn
 from apps.mapping.rules.resolver import NameIndex, Resolver
@@ -19,6 +22,7 @@ from apps.mapping.rules.rule import MOST_PARTS, Rule, entry_name, has_wildcard, 
 from apps.mapping.rules.share_tree import DEFAULT_LEAF
 from apps.mapping.rules.slurm_accounts import account_of_entry
 
+I4 = npt.NDArray[np.int32]
 _FIELD_OF = {"{user}": "user_name", "{group}": "group_name", "{project}": "project"}
 _PLACEHOLDER = re.compile(r"\{(?:user|group|project)\}")
 _WILDCARD = re.compile(r"\[!?\]?[^\]]*\]|[*?]")
@@ -138,6 +142,18 @@ class NamedEntries:
             if "user_name" in inverse.fixed and not _is_after_user(inverse.rule):
                 rules.setdefault(inverse.fixed["user_name"], []).append(inverse)
         return rules
+
+    def have_no_other(self, users: Sequence[str], entries: I4) -> npt.NDArray[np.bool_]:
+        """For each user: whether `of_user` has no entry but this one, for any account of that name.
+
+        False also where that isn't known without looking at each rule. users: names that are entries' names unchanged.
+        """
+        is_by_name = set(self._user_parts) <= {"{user}"} and not self._by_exact_user and not self._associations
+        if not is_by_name:
+            return np.zeros(len(users), np.bool_)
+        n_alike, first = self._names.find_only(users)
+        has_none_else: npt.NDArray[np.bool_] = (n_alike == 0) | ((n_alike == 1) & (first == entries))
+        return has_none_else
 
     @cached_property
     def _by_start(self) -> dict[tuple[int, int], list[_InverseRule]]:

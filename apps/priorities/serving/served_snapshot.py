@@ -41,7 +41,8 @@ Mask = npt.NDArray[np.bool_]
 I8 = npt.NDArray[np.int64]
 Json = dict[str, Any]
 Short = tuple[str, float, int | None]
-_MOST_ENTRIES_CACHED = 200_000
+_MOST_ENTRIES_CACHED = 1_000
+_MOST_ANSWERS_CACHED = 200_000
 _CHUNK = 10_000
 
 
@@ -191,7 +192,7 @@ class ServedSnapshot:
             missing = [query for query in dict.fromkeys(queries) if query not in rows_by_query]
             answers = zip(missing, self._answer(missing, None), strict=True)
             made = {query: tuple(map(_short, results)) for query, results in answers}
-            if len(known) + len(made) > _MOST_ENTRIES_CACHED:
+            if len(known) + len(made) > _MOST_ANSWERS_CACHED:
                 known.clear()
             known.update((query, rows) for query, rows in made.items() if self._is_constant(query))
             rows_by_query |= made
@@ -240,10 +241,6 @@ class ServedSnapshot:
             },
         )
 
-    def warm_up_like(self, older: ServedSnapshot) -> None:
-        """Cache the answers that the older snapshot has in its cache, before this one is served."""
-        self._cache_answers(list(older._answers))
-
     def clear_caches(self) -> None:
         """Empty the cache, for measurements."""
         self._answers.clear()
@@ -255,7 +252,7 @@ class ServedSnapshot:
             query: orjson.dumps(results)[1:-1]
             for query, results in zip(distinct, self._answer(distinct, None), strict=True)
         }
-        if len(self._answers) + len(made) > _MOST_ENTRIES_CACHED:
+        if len(self._answers) + len(made) > _MOST_ANSWERS_CACHED:
             self._answers.clear()
         self._answers.update((query, results) for query, results in made.items() if self._is_constant(query))
         return made
@@ -269,7 +266,7 @@ class ServedSnapshot:
         self, queries: Sequence[Query], mask: Mask | None, names: AccountNames | None = None
     ) -> list[list[Json]]:
         mask = None if mask is None or (names is None and mask.all()) else mask
-        results = [self.index.find(query) for query in queries]
+        results = self.index.find_many(queries)
         described = self._described({entry for result in results if result.joins is None for entry in result.entries})
         return [
             self._results(query, result, mask if mask is None or names is None else names.limit(query, mask), described)
@@ -312,9 +309,10 @@ class ServedSnapshot:
         missing = np.array(sorted(entries - pieces.keys()), dtype=np.int64)
         if len(missing):
             made = dict(zip(missing.tolist(), self.describe(missing), strict=True))
-            if len(self._entries) + len(made) > _MOST_ENTRIES_CACHED:
-                self._entries.clear()
-            self._entries.update(made)
+            if len(made) <= _MOST_ENTRIES_CACHED:  # not of a bulk look-up, whose answers are cached as bytes
+                if len(self._entries) + len(made) > _MOST_ENTRIES_CACHED:
+                    self._entries.clear()
+                self._entries.update(made)
             pieces |= made
         return pieces
 

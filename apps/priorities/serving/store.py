@@ -33,6 +33,7 @@ from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot, serve
 from apps.priorities.snapshot_values import unpack_snapshot
 from apps.priorities.snapshots import read_data, read_places
+from apps.runs.memory import return_freed_memory, spare_collector
 from apps.usage.models import Source, is_collected
 
 __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "cached_state", "load_stored", "newest", "state"]
@@ -179,9 +180,15 @@ class _Served:
         return known
 
     def _poll(self) -> None:
+        before: Mapping[str, ServedSnapshot] | None = None
         while True:
             try:
                 self.poll()
+                if before is None:
+                    spare_collector()
+                if before != self.state.snapshots:
+                    before = self.state.snapshots
+                    return_freed_memory()
             except Exception:
                 logger.exception("Polling for new snapshots failed; the last valid ones are served.")
                 self._polled.set()
@@ -289,10 +296,7 @@ def _serve_row(row: Snapshot, data: bytes | memoryview, older: ServedSnapshot | 
         index = LookupIndex(tree, read_places(row.places_id), row.places_id)
         index.prepare()
     values, meta = unpack_snapshot(data, row.digest, index.tree)
-    served = serve(row.pk, row.computed_at, values, index, meta)
-    if older is not None:
-        served.warm_up_like(older)
-    return served
+    return serve(row.pk, row.computed_at, values, index, meta)
 
 
 def _from_disk(state: State) -> State:

@@ -29,6 +29,7 @@ def test_answers_without_memory_equal_those_with_it(site: Site, monkeypatch: pyt
 
     expected = answers(snapshot), identities(snapshot)
     monkeypatch.setattr(served_snapshot, "_MOST_ENTRIES_CACHED", 1)
+    monkeypatch.setattr(served_snapshot, "_MOST_ANSWERS_CACHED", 1)
     monkeypatch.setattr(lookup, "_MOST_REMEMBERED", 1)
     store.forget()
     forgetful = store.newest("grid")
