@@ -467,6 +467,29 @@ def test_a_border_position_is_converted_to_shares(page: Page) -> None:
         assert sent == number, case
 
 
+NARROW_SEGMENT = """async () => {
+  const script = [...document.scripts].find((each) => each.src.includes("/js/shares"));
+  const { buildBar, drawBar } = await import(new URL("shares_bar.js", script.src));
+  const no = () => null;
+  const view = { canPull: () => true, edited: no, before: no, describe: no, picked: "a", giver: null };
+  const host = document.createElement("div");
+  for (const [vertical, thick] of [[false, 44], [true, 44], [true, 0]]) {
+    const row = { uid: "a", name: "a", target: 1e-6, actual: 1e-6, state: "on" };
+    const list = [{ row, from: 0, to: 0.3, size: 1e-6 }];
+    const bar = buildBar(host, list, list, { vertical, length: 600, thick, label: "", canPull: () => true });
+    drawBar(bar, list, view);
+  }
+}"""
+
+
+def test_segments_without_room_are_drawn_without_complaints(page: Page) -> None:
+    """A bar upright in a place that is hidden has no thickness either. What a browser logs fails the test."""
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text))
+    page.evaluate(NARROW_SEGMENT)
+    assert errors == []
+
+
 @pytest.mark.deep
 def test_a_hundred_siblings_are_reached_and_predicted(many: Grid, visit: Open, draft: ChangeSet) -> None:
     window = visit()

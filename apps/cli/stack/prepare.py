@@ -9,6 +9,7 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import django
@@ -20,6 +21,8 @@ from apps.core.errors import DomainError
 from apps.core.private_dirs import private_dir
 
 _STARTED_EMPTY = "started-empty"
+_WIRING = Path(__file__).parents[3] / "fairshare_web"
+_MAKERS = (_WIRING / "static_files.py", _WIRING / "joined_files.py")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -53,10 +56,13 @@ def _collect_static() -> None:
         stamp.write_text(wanted, encoding="ascii")
 
 
-def _fingerprint_of_static() -> str:
+def _fingerprint_of_static(makers: Iterable[Path] = _MAKERS) -> str:
+    """Changes with each static file, and with the code that joins, names and compresses them."""
     from django.contrib.staticfiles.finders import get_finders
 
     digest = hashlib.sha256(settings.STORAGES["staticfiles"]["BACKEND"].encode())
+    for maker in makers:
+        digest.update(maker.read_bytes())
     for finder in get_finders():
         for name, storage in finder.list([]):
             digest.update(f"{name} {storage.size(name)} {storage.get_modified_time(name)}\n".encode())
