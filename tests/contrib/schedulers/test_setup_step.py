@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.test import Client
 
 from apps.accounts.actor import SYSTEM
+from apps.accounts.models import User
 from apps.contrib.schedulers.services import connect_scheduler
 from apps.pages.overview import cards
 from tests.pages.grid import SLUG, Grid
@@ -23,3 +24,13 @@ def test_first_steps_lead_to_schedulers_until_one_is_connected(open_grid: Grid, 
     page = read(client.get("/"))
     assert not page.has(STEP), "all steps are done"
     assert not page.has('[data-testid="kind"][data-key="setup"]')
+
+
+def test_without_a_policy_the_page_of_schedulers_leads_back_to_the_first_steps(db: None, client: Client) -> None:
+    sign_in(client, User.objects.create_superuser("admin"))
+    page = read(client.get("/schedulers/"))
+    assert "divide the shares first" in page.text("main .empty")
+    assert page.each("main .empty a", "href") == ["/"]
+    assert sign_in(Client(), User.objects.create_user("una")).get("/schedulers/").status_code == 403
+    for address in read(client.get("/")).each('[data-testid="attention-item"] a', "href"):
+        assert client.get(address).status_code == 200, address

@@ -60,6 +60,15 @@ def test_a_file_is_shown_as_a_draft_and_published_with_a_reason(admin: Client) -
     assert not read(admin.get(f"{PAGE}{draft.pk}/")).has('[name="step"]')
 
 
+def test_entries_that_a_file_leaves_out_are_kept_unless_archiving_is_chosen(admin: Client) -> None:
+    assert read(admin.get(PAGE)).each('[name="missing"][checked]', "value") == ["keep"]
+    file = SimpleUploadedFile("policy.csv", b"path,shares\n/atlas,90\n")
+    answer = admin.post(PAGE, {"file": file, "format": "auto"})
+    assert answer.status_code == 422, "one that names neither is asked"
+    send(admin, "path,shares\n/atlas,90\n")
+    assert {edit["op"] for edit in ChangeSet.objects.get(state="draft").operations} == {"set_shares"}
+
+
 def test_a_draft_is_discarded(admin: Client) -> None:
     send(admin, TABLE)
     draft = ChangeSet.objects.get(state="draft")

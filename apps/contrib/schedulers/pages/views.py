@@ -48,8 +48,8 @@ _PASSES = 30
 
 @require_safe
 def schedulers(request: HttpRequest) -> HttpResponse:
-    """List the schedulers of the policies that the actor manages."""
-    policies = _managed(request)
+    """List the schedulers of the policies that the actor manages; an administrator may have none yet."""
+    policies = [] if _begins(request) else _managed(request)
     scheduler_views = selectors.list_schedulers(at=clock.now(), actor=actor_of(request))
     lines = [presenters.line_of(view) for view in scheduler_views]
     context = {
@@ -209,6 +209,12 @@ def program_file(name: str) -> tuple[bytes, str]:
 def program(request: HttpRequest, name: str) -> HttpResponse:
     content, digest = program_file(name)
     return program_answer(request, content, digest, name=name, content_type=_PROGRAMS[name][1])
+
+
+def _begins(request: HttpRequest) -> bool:
+    """Whether the actor sets up a site that has no policy yet."""
+    actor = actor_of(request)
+    return actor.is_admin and not list_policies(actor=actor)
 
 
 def _managed(request: HttpRequest) -> list[Policy]:

@@ -10,7 +10,8 @@ import pytest
 from django.http import HttpRequest
 from django.test import Client, RequestFactory, override_settings
 
-from apps.accounts.actor import COMMAND
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import User
 from apps.core import clock
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
@@ -123,3 +124,14 @@ def test_removed_rows_are_left_out(grid: Grid, admin: Client) -> None:
 def test_an_archived_policy_is_no_longer_refreshed(grid: Grid, admin: Client) -> None:
     Policy.objects.filter(slug=SLUG).update(archived_at=AT)
     assert admin.get(LIVE).status_code in (404, 410)
+
+
+def test_only_others_are_told_of_a_publication(grid: Grid, admin: Client) -> None:
+    """The publisher has an answer already; a page shows no message where `is_own` is true."""
+    operation = {"op": "set_shares", "entry": str(grid.uid("/biomed")), "shares": 35}
+    publish_operations(
+        policy_slug=SLUG, operations=[operation], reason="Mine.", at=clock.now(), actor=Actor(grid.admin, "page")
+    )
+    assert admin.get(LIVE).json()["published"]["is_own"] is True
+    other = sign_in(Client(), User.objects.create_superuser("olga"))
+    assert other.get(LIVE).json()["published"]["is_own"] is False
