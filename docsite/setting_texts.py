@@ -6,6 +6,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Database, broker and keys": {
         "DATABASE_URL": "PostgreSQL 15 or newer, `postgres://user:password@host:5432/name`. Without it the service runs"
         " an embedded PostgreSQL in `FAIRSHARE_VAR`",
+        "FAIRSHARE_POOLER": "whether `DATABASE_URL` leads to PgBouncer in transaction mode: limits of time are set in"
+        " each transaction then, and no cursor is kept on the server",
         "CELERY_BROKER_URL": "Redis 7 or newer, or RabbitMQ. Without it the broker is files in `FAIRSHARE_VAR`",
         "SECRET_KEY": "signs sessions and encrypts stored secrets. Without it the first start makes one in "
         "`FAIRSHARE_VAR`",

@@ -12,6 +12,7 @@ from django_celery_beat.schedulers import DatabaseScheduler
 from apps.core.plugins import keyed
 
 _SLACK = timedelta(seconds=5)  # by which clocks are adjusted all the time
+_LEAST_LIFE_S = 600  # of a message: more than the clocks of two hosts may differ by
 
 
 class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no types
@@ -39,6 +40,8 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no t
         """Entries of the core and of installed plug-ins; those of a plug-in that was left out go."""
         added = keyed("schedule").items()
         self.app.conf.beat_schedule |= {name: {"task": task, "schedule": every_s} for name, (task, every_s) in added}
+        for entry in self.app.conf.beat_schedule.values():  # what nobody has taken for so long has been rung for again
+            entry["options"] = {"expire_seconds": int(max(_LEAST_LIFE_S, entry["schedule"]))}
         self.app.loader.import_default_modules()
         unknown = self.Model.objects.exclude(task__startswith="celery.").exclude(task__in=self.app.tasks)
         unknown.delete()  # a worker would refuse the task each time

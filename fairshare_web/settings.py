@@ -6,6 +6,7 @@ Secrets may be given as NAME or as NAME_FILE (a path whose content is the value)
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
@@ -182,7 +183,7 @@ TEMPLATES = [
 
 _DATABASE = env_database("DATABASE_URL")
 FAIRSHARE_EMBEDDED_DATABASE = _DATABASE is None
-DATABASES = {
+DATABASES: dict[str, dict[str, Any]] = {
     "default": _DATABASE
     or {
         "ENGINE": "django.db.backends.postgresql",
@@ -201,11 +202,17 @@ DATABASES["default"]["OPTIONS"].update(
         "keepalives_idle": 15,
         "keepalives_interval": 5,
         "keepalives_count": 3,
-        # A statement whose client was killed ends within two seconds, and with it the locks it holds.
-        "options": "-c lock_timeout=30s -c idle_in_transaction_session_timeout=600s -c TimeZone=UTC"
-        " -c client_connection_check_interval=2000",
     }
 )
+FAIRSHARE_POOLER = env_bool("FAIRSHARE_POOLER", default=False)
+_LIMITS = {"lock_timeout": "30s", "idle_in_transaction_session_timeout": "600s"}
+if FAIRSHARE_POOLER:  # in transaction mode PgBouncer keeps nothing of a session: limits are set in each transaction
+    DATABASES["default"] |= {"IN_EACH_TRANSACTION": _LIMITS}
+    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
+else:
+    # A statement whose client was killed ends within two seconds, and with it the locks it holds.
+    _LIMITS |= {"TimeZone": "UTC", "client_connection_check_interval": "2000"}
+    DATABASES["default"]["OPTIONS"]["options"] = " ".join(f"-c {name}={value}" for name, value in _LIMITS.items())
 DATABASES["default"]["CONN_MAX_AGE"] = 60  # s: a new connection costs more than an idle one; lost ones are noticed
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 

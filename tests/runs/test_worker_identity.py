@@ -165,6 +165,11 @@ def test_beat_has_the_entries_of_plug_ins_and_none_of_a_task_that_is_gone(monkey
     names = set(PeriodicTask.objects.values_list("name", flat=True))
     assert {"prune-passes", "send-notices", "recompute-stale", "of the site"} <= names
     assert "gone" not in names
+    own = PeriodicTask.objects.filter(name__in=app.conf.beat_schedule)
+    lives = dict(own.values_list("name", "expire_seconds"))
+    assert lives["sweep-runs"] == 600, "messages that nobody took don't pile up, and clocks may differ"
+    assert lives["prune-snapshots"] == 3600
+    assert None not in lives.values()
 
 
 def test_beat_continues_after_a_clock_reset(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
@@ -11,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections, transaction
 
-from apps.core.postgresql.base import DatabaseWrapper
+from apps.core.postgresql.base import IN_EACH_TRANSACTION, DatabaseWrapper
 
 
 def after_transaction(call: Callable[[], object]) -> None:
@@ -59,9 +60,16 @@ def _sqlstate(error: BaseException | None) -> str:
 
 
 def bound_statements(longest_s: float) -> None:
-    """Let the server end any statement of this process's later connections after this time: no plan runs for ever."""
-    options = connections.settings[DEFAULT_DB_ALIAS]["OPTIONS"]
-    options["options"] += f" -c statement_timeout={int(longest_s * 1000)}"
+    """Let the server end any statement of this process's later connections after this time: no plan runs for ever.
+
+    Behind a pooler, any statement of a transaction.
+    """
+    longest_ms = int(longest_s * 1000)
+    settings = connections.settings[DEFAULT_DB_ALIAS]
+    if IN_EACH_TRANSACTION in settings:
+        settings[IN_EACH_TRANSACTION]["statement_timeout"] = f"{longest_ms}ms"
+    else:
+        settings["OPTIONS"]["options"] += f" -c statement_timeout={longest_ms}"
 
 
 _UNEXPECTED = 4  # times as many rows as expected: from here on a nested loop costs more than to sample the table
@@ -108,13 +116,17 @@ _attempts = count(1)
 
 
 def fetch_prepared(name: str, statement: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The first row of a frequent statement, which is parsed and planned once a connection.
+    """The first row of a frequent statement, which is parsed and planned once a connection; behind a pooler, each time.
 
-    statement: with $1, $2, … for `params`. name: of the statement, for PostgreSQL's views. Raises DatabaseError, also
-    if a connection pooler sends each statement to another connection; the next call prepares it again, as is necessary
-    after a migration of its tables.
+    statement: with $1, $2, … for `params`. name: of the statement, for PostgreSQL's views. Raises DatabaseError; the
+    next call prepares it again, as is necessary after a migration of its tables.
     """
     with connection.cursor() as cursor:
+        if IN_EACH_TRANSACTION in connection.settings_dict:
+            named = {f"p{number}": value for number, value in enumerate(params, 1)}
+            cursor.execute(re.sub(r"\$(\d+)", r"%(p\1)s", statement.replace("%", "%%")), named)
+            plain: tuple[Any, ...] | None = cursor.fetchone()
+            return plain
         names = _prepared.setdefault(connection.connection, {})
         if name not in names:
             fresh = f"{name}_{next(_attempts)}"  # a new name, because a failed transaction can't deallocate the old one

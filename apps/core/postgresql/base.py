@@ -11,6 +11,9 @@ from django.db.transaction import TransactionManagementError
 
 log = logging.getLogger(__name__)
 
+# Key of a database's settings: PostgreSQL's settings behind a pooler that keeps nothing of a session.
+IN_EACH_TRANSACTION = "IN_EACH_TRANSACTION"
+
 
 class DatabaseWrapper(base.DatabaseWrapper):
     """Calls the callbacks of `as_last_step` and `after_transaction`.
@@ -57,10 +60,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self._call_waiting()
 
     def set_autocommit(self, autocommit: bool, *args: Any, **kwargs: Any) -> None:
-        """Called by Django as the last step of a transaction."""
+        """Called by Django as the first and as the last step of a transaction."""
         super().set_autocommit(autocommit, *args, **kwargs)
         if autocommit:
             self._call_waiting()
+        elif limits := self.settings_dict.get(IN_EACH_TRANSACTION):
+            self.connection.execute("; ".join(f"SET LOCAL {name} = '{value}'" for name, value in limits.items()))
 
     def savepoint_commit(self, sid: str) -> None:
         """Called by Django as the last step of a savepoint, also after its rollback."""
