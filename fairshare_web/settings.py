@@ -184,8 +184,9 @@ TEMPLATES = [
 _DATABASE = env_database("DATABASE_URL")
 FAIRSHARE_EMBEDDED_DATABASE = _DATABASE is None
 DATABASES: dict[str, dict[str, Any]] = {
-    "default": _DATABASE
-    or {
+    "default": {**_DATABASE}
+    if _DATABASE
+    else {
         "ENGINE": "django.db.backends.postgresql",
         "HOST": str(socket_dir(VAR)),
         "PORT": "5432",  # names the socket; a PGPORT of the environment must not
