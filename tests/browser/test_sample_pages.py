@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -43,11 +45,31 @@ def test_reason_path_and_forecast_of_a_user_are_about_one_level(visit: Open) -> 
     assert "others come first" not in page.inner_text("main")
 
 
+def test_waiting_jobs_are_those_of_the_queue_with_the_place_of_a_new_one(visit: Open) -> None:
+    window = visit()
+    window.sign_in("kimberg")
+    page = window.go("/")
+    expect(page.locator("#waiting-jobs tbody tr")).to_have_count(3)
+    expect(page.locator("#waiting-jobs footer")).to_contain_text("3 jobs wait.")
+    expect(page.locator("#waiting-jobs footer")).to_contain_text(
+        re.compile(r"A new job in batch would be number \d+ of 49")
+    )
+    expect(page.locator("[data-testid=no-waiting]")).to_have_count(0)
+
+
 def test_pages_of_a_lead_answer_for_the_own_group(visit: Open) -> None:
     window = visit()
     window.sign_in("ingrid")
     page = window.go("/")
     expect(page.locator("h1")).to_contain_text("in seasonal")
+    expect(page.locator("[data-testid=waiting-jobs] dd")).to_have_text(re.compile(r"^\s*\d+\s+in umea\s*$"))
+    names = page.locator("#children tbody th a").all_text_contents()
+    page.locator(".home-trend").scroll_into_view_if_needed()
+    expect(page.locator(".home-trend .tile")).to_have_count(len(names))
+    assert sorted(page.locator(".home-trend .tile h3 a").all_text_contents()) == sorted(names)
+    cut = page.eval_on_selector_all(".home-trend .tile h3 a", "all => all.filter((a) => a.scrollWidth > a.clientWidth)")
+    assert cut == [], "no name is cut"
+    assert window.axe() == []
     page = window.go(f"{POLICY}/convergence/")
     expect(page.locator("h1")).to_contain_text("in seasonal")
     assert page.locator("article[data-panel]").count() > 1

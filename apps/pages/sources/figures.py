@@ -36,7 +36,7 @@ DAYS = "coverage_days"  # query parameter of the page
 PERIODS_DAYS = (60, 28, 180)
 MOST_ROWS = 25  # sources in the picture; table and CSV have all
 _WIDTH, _HEIGHT = 0.84, 0.72  # of a cell, in days and rows
-_NAME = 14
+_MOST_LETTERS, _FEW_LETTERS = 24, 14  # characters of a name in wide and in narrow windows
 _NONE = "rgba(0,0,0,0)"
 _WITH_GAPS = (Coverage.HOLE, Coverage.PART)
 
@@ -69,6 +69,7 @@ def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
         file=f"fairshare_coverage_{n_days}d",
         empty=empty,
         reads=bool(rows),
+        extra={"narrow": {"ticktext": [_short(source.name, _FEW_LETTERS) for source in drawn]}},
     )
 
 
@@ -155,13 +156,13 @@ def _layout(drawn: Sequence[SourceDays]) -> dict[str, Any]:
         edges = [_instant(days[0], -0.5), _instant(days[-1], 0.5)]
         x = axes.day_axis(days[0], days[-1]) | {"range": edges, "showspikes": False}
     return {
-        "margin": axes.margin(96, 96, 4, 24),
+        "margin": axes.margin(156, 96, 4, 24),
         "xaxis": x,
         "yaxis": {
             "range": [-0.5, n - 0.5],
             "showgrid": False,
             "tickvals": [_row(drawn, at) for at in range(len(drawn))],
-            "ticktext": [_short(source.name) for source in drawn],
+            "ticktext": [_short(source.name, _MOST_LETTERS) for source in drawn],
         },
     }
 
@@ -170,10 +171,10 @@ def _instant(day: date, days: float) -> str:
     return axes.moment(datetime.combine(day, time()) + timedelta(days=days))
 
 
-def _short(name: str) -> str:
+def _short(name: str, n_letters: int) -> str:
     """Shorten a name in the middle, because names of one peer start alike."""
-    half = _NAME // 2
-    return name if len(name) <= _NAME else f"{name[: half - 1]}…{name[-half:]}"
+    half = n_letters // 2
+    return name if len(name) <= n_letters else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def _size(n: int) -> Size:

@@ -155,7 +155,7 @@ export class Frame {
     const { answer, width } = this, isNarrow = width < NARROW;
     const layout = resolve(answer.layout);
     const few = isNarrow ? answer.narrow : null;  // what a narrow picture shows of it
-    if (few) { layout.xaxis.range = few.range; layout.yaxis.ticktext = few.ticktext; }
+    if (few) { layout.xaxis.range = few.range ?? layout.xaxis.range; layout.yaxis.ticktext = few.ticktext; }
     this.element.querySelector(".fig-note").textContent = few?.note ?? answer.note;
     const margin = { ...layout.margin, ...(isNarrow && { l: Math.min(layout.margin?.l ?? 0, 96), ...(answer.labels.length && { r: 12 }) }) };
     const xaxis = { ...layout.xaxis, ...(isNarrow && { nticks: Math.min(layout.xaxis.nticks ?? 4, 4) }), ...(this.chosen && { range: this.chosen.range.slice() }) };

@@ -292,3 +292,10 @@ def test_the_home_of_a_group_ends_with_its_children_day_by_day_and_that_of_the_p
     assert read(client.get("/", {"level": str(grid.uid("/"))})).each(".home-trend", "hx-get") == [
         f"/_deviation?policy={SLUG}"
     ]
+
+
+def test_the_home_of_a_group_counts_its_own_entries_and_users(grid: Grid) -> None:
+    """Not those of the policy, of which she sees a part."""
+    page = home(lead(grid, "/atlas"))
+    assert page.text('[data-testid="counts"]') == "2 entries · 2 users"
+    assert "visible entries" not in page.text("main")

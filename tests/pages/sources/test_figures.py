@@ -52,6 +52,12 @@ def test_the_source_with_most_gaps_is_first_and_named() -> None:
     assert figure(GAPS[0]).sentence == "east has no gaps in the last 60 days."
 
 
+def test_a_usual_name_is_whole_in_a_wide_window_and_cut_in_its_middle_in_a_narrow_one() -> None:
+    found = figure(source("turku.example, neutrinos", "ffff"))
+    assert found.layout["yaxis"]["ticktext"] == ["turku.example, neutrinos"]
+    assert found.extra["narrow"]["ticktext"] == ["turku.…utrinos"]
+
+
 def test_every_day_is_in_the_csv_with_a_label() -> None:
     found = figure(*GAPS)
     assert found.table.raw[:2] == [["north", "2026-11-01", 17, 7, "part"], ["north", "2026-11-02", 0, 24, "hole"]]
