@@ -222,7 +222,7 @@ class ServedSnapshot:
                     yield {"account": None, **more}
 
     def extended(self, valid_at: datetime, scale: float, computed_at: datetime) -> ServedSnapshot:
-        """The same ranks at a later instant, until which all usage has decayed by a factor."""
+        """Its ranks at a later instant, until which all usage has decayed by a factor."""
         computed = self.computed or self
         values, meta = computed.values, computed.meta
         usage = values.usage * scale

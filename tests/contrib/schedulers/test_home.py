@@ -57,7 +57,7 @@ def test_a_queue_that_is_not_listed_now_is_named_and_not_counted(
     assert "3" not in text.split("since")[0]
 
 
-def test_a_queue_that_was_never_listed_is_said(connected: Site, lead: Client) -> None:
+def test_a_queue_that_was_never_listed_is_named(connected: Site, lead: Client) -> None:
     assert home(lead).text(f"{FIGURE} dd") == "unknown c1 not read yet"
 
 

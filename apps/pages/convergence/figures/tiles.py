@@ -68,7 +68,7 @@ def state_text(state: str) -> str:
 def heading_of(convergence: Convergence, row: int, decimals: int | None = None) -> Heading:
     """Return the heading for the last point: the newest snapshot's, or the last day's.
 
-    decimals: of what stands beside it; by default what its two shares need.
+    decimals: of the column beside it; by default what its two shares need.
     """
     actual, target = (float(column[row, -1]) for column in (convergence.actual, convergence.target))
     shares = compare_shares(actual, target, decimals=decimals)

@@ -126,7 +126,7 @@ def test_an_archived_policy_is_no_longer_refreshed(grid: Grid, admin: Client) ->
     assert admin.get(LIVE).status_code in (404, 410)
 
 
-def test_only_others_are_told_of_a_publication(grid: Grid, admin: Client) -> None:
+def test_a_publication_is_news_to_others_alone(grid: Grid, admin: Client) -> None:
     """The publisher has an answer already; a page shows no message where `is_own` is true."""
     operation = {"op": "set_shares", "entry": str(grid.uid("/biomed")), "shares": 35}
     publish_operations(
