@@ -347,8 +347,7 @@ class _without_indexes:
 
         with connection.cursor() as cursor:
             cursor.execute("TRUNCATE usage_bucket")
-            cursor.execute("ALTER TABLE usage_bucket DROP CONSTRAINT usage_bucket_key")
-            cursor.execute("DROP INDEX usage_bucket_hour_source")
+            cursor.execute("ALTER TABLE usage_bucket DROP CONSTRAINT usage_bucket_pkey")
 
     def __exit__(self, *_failure: object) -> None:
         from django.db import connection
@@ -356,10 +355,8 @@ class _without_indexes:
         with connection.cursor() as cursor:
             cursor.execute("SET maintenance_work_mem = '512MB'")
             cursor.execute(
-                "ALTER TABLE usage_bucket ADD CONSTRAINT usage_bucket_key"
-                " UNIQUE (source_id, account_id, site, job_class_id, hour_at)"
+                "ALTER TABLE usage_bucket ADD PRIMARY KEY (hour_at, source_id, account_id, job_class_id, site)"
             )
-            cursor.execute("CREATE INDEX usage_bucket_hour_source ON usage_bucket (hour_at, source_id)")
 
 
 def _copy(source: Any, account: Any, job_class: int, hour: Any, cpu_s: Any) -> None:
@@ -371,10 +368,10 @@ def _copy(source: Any, account: Any, job_class: int, hour: Any, cpu_s: Any) -> N
     pgbinary.copy_in(
         _BUCKETS,
         [
-            pgbinary.int8(source),
-            pgbinary.int8(account),
+            pgbinary.int4(source),
+            pgbinary.int4(account),
             pgbinary.text(np.full(n, b"", np.bytes_)),
-            pgbinary.constant_int8(job_class, n),
+            pgbinary.constant_int4(job_class, n),
             pgbinary.timestamptz(hour * _HOUR_US),
             pgbinary.float8(cpu_s),
             nothing,

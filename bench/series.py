@@ -216,10 +216,10 @@ class _Hours:
         pgbinary.copy_in(
             _BUCKETS,
             [
-                pgbinary.constant_int8(self._source, n),
-                pgbinary.int8(self._accounts[account]),
+                pgbinary.constant_int4(self._source, n),
+                pgbinary.int4(self._accounts[account]),
                 pgbinary.text(np.full(n, b"", np.bytes_)),
-                pgbinary.constant_int8(self._job_class, n),
+                pgbinary.constant_int4(self._job_class, n),
                 pgbinary.timestamptz(hour * _HOUR_US),
                 pgbinary.float8(self._cpu_s[:n]),
                 nothing,

@@ -78,7 +78,7 @@ def _longest_retention_days() -> int:
 def _buckets(sizes: dict[str, int], at: datetime) -> Holding:
     n_rows = Bucket.objects.count()
     since_at = at - SAMPLE_PERIOD
-    recent = Bucket.objects.filter(hour_at__gt=since_at, hour_at__lte=at).aggregate(n=Count("id"), first=Min("hour_at"))
+    recent = Bucket.objects.filter(hour_at__gt=since_at, hour_at__lte=at).aggregate(n=Count("*"), first=Min("hour_at"))
     days = max((at - recent["first"]) / _DAY, 1.0) if recent["first"] else 1.0
     return _holding("usage buckets", n_rows, sizes["usage_bucket"], n_rows + recent["n"] / days * 365)
 

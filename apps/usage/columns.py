@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import models
+
+
+class Int4ForeignKey(models.ForeignKey[Any, Any]):
+    """A reference of 4 bytes, for tables of many rows. Larger ids are refused, and a trigger stands in for the key."""
+
+    def db_type(self, connection: Any) -> str:
+        return "integer"
 
 
 class RecordVersion(models.Model):

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from apps.usage import timeliness
-from apps.usage.columns import HourAmounts, JobColumns, RecordVersion
+from apps.usage.columns import HourAmounts, Int4ForeignKey, JobColumns, RecordVersion
 from apps.usage.parsers.slurm_billing import BillingWeights
 
 
@@ -155,20 +155,16 @@ class Bucket(HourAmounts):
     Amounts are multiples of 2⁻¹⁰, exactly summable, so that corrections leave no remainder.
     """
 
-    source = models.ForeignKey(Source, on_delete=models.PROTECT, db_index=False, db_constraint=False)
-    account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, db_index=False, db_constraint=False)
-    site = models.CharField(max_length=128, blank=True, default="")
-    job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, db_index=False, db_constraint=False)
+    # The hour is first: new rows go to the end of the index, and a window of hours is one range of it.
+    pk = models.CompositePrimaryKey("hour_at", "source_id", "account_id", "job_class_id", "site")
     hour_at = models.DateTimeField()
+    source = Int4ForeignKey(Source, on_delete=models.PROTECT, db_index=False, db_constraint=False)
+    account = Int4ForeignKey("accounts.Account", on_delete=models.PROTECT, db_index=False, db_constraint=False)
+    job_class = Int4ForeignKey(JobClass, on_delete=models.PROTECT, db_index=False, db_constraint=False)
+    site = models.CharField(max_length=128, blank=True, default="")
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["source", "account", "site", "job_class", "hour_at"], name="usage_bucket_key"
-            ),
-            models.CheckConstraint(condition=Q(cpu_s__gte=0), name="usage_bucket_cpu_not_negative"),
-        ]
-        indexes = [models.Index(fields=["hour_at", "source"], name="usage_bucket_hour_source")]
+        constraints = [models.CheckConstraint(condition=Q(cpu_s__gte=0), name="usage_bucket_cpu_not_negative")]
 
     def __str__(self) -> str:
         return f"{self.account_id} at {self.hour_at}"

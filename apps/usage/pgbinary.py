@@ -25,8 +25,8 @@ _HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 _WORD = 4  # bytes of the length before each value; −1 is NULL
 _TRAILER = struct.pack(">h", -1)
 
-_INT8, _FLOAT8, _TEXT, _TIMESTAMPTZ = 20, 701, 25, 1184
-_ARRAY_OF = {_INT8: 1016, _FLOAT8: 1022, _TEXT: 1009, _TIMESTAMPTZ: 1185}
+_INT4, _INT8, _FLOAT8, _TEXT, _TIMESTAMPTZ = 23, 20, 701, 25, 1184
+_ARRAY_OF = {_INT4: 1007, _INT8: 1016, _FLOAT8: 1022, _TEXT: 1009, _TIMESTAMPTZ: 1185}
 
 U1 = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -45,7 +45,14 @@ def boolean(values: Flags) -> Column:
 
 
 def int4(values: I8) -> Column:
-    return _numbers(23, values, ">i4")
+    """Raises OverflowError for larger numbers, which numpy would cut."""
+    if len(values) and not -(2**31) <= int(values.min()) <= int(values.max()) < 2**31:
+        raise OverflowError("An id or number doesn't fit into 4 bytes.")
+    return _numbers(_INT4, values, ">i4")
+
+
+def constant_int4(value: int, n: int) -> Column:
+    return int4(np.full(n, value, np.int64))
 
 
 def int8(values: I8) -> Column:
@@ -156,23 +163,29 @@ class _TimestamptzDumper(_ArrayDumper):
 
 
 class _NumberArrayLoader(Loader):
-    """Decodes an array of numbers without NULLs to a numpy array."""
+    """Decodes an array of numbers without NULLs to a numpy array of 8 bytes each."""
 
     format = Format.BINARY
     of = ">i8"
+    to: ClassVar[str] = "i8"
 
     def load(self, data: Buffer) -> Any:
         dimensions, has_null = struct.unpack_from(">ii", data)
         if has_null:
             raise ValueError("An array with NULLs has no numpy column.")
         if not dimensions:
-            return np.zeros(0, self.of[1:])
+            return np.zeros(0, self.to)
         elements = np.frombuffer(data, np.dtype([("length", ">i4"), ("value", self.of)]), offset=20)
-        return elements["value"].astype(self.of[1:])
+        return elements["value"].astype(self.to)
+
+
+class _Int4ArrayLoader(_NumberArrayLoader):
+    of = ">i4"
 
 
 class _Float8ArrayLoader(_NumberArrayLoader):
     of = ">f8"
+    to = "f8"
 
 
 class _TimestamptzArrayLoader(_NumberArrayLoader):
@@ -193,6 +206,7 @@ def cursor() -> Iterator[psycopg.Cursor[Any]]:
         adapters.register_dumper(Float8Array, _Float8Dumper)
         adapters.register_dumper(TextArray, _TextDumper)
         adapters.register_dumper(TimestamptzArray, _TimestamptzDumper)
+        adapters.register_loader(_ARRAY_OF[_INT4], _Int4ArrayLoader)
         adapters.register_loader(_ARRAY_OF[_INT8], _NumberArrayLoader)
         adapters.register_loader(_ARRAY_OF[_FLOAT8], _Float8ArrayLoader)
         adapters.register_loader(_ARRAY_OF[_TIMESTAMPTZ], _TimestamptzArrayLoader)

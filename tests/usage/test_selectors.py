@@ -164,7 +164,7 @@ def test_an_invalid_cursor_is_rejected(after: list[Any]) -> None:
 def test_a_load_separates_sites_and_omits_unrequested_columns(filled: Source) -> None:
     whole = load_usage(sources=[filled.pk], from_at=None, to_at=AT)
     some = load_usage(sources=[filled.pk], from_at=None, to_at=AT, sites=["elsewhere", "south"], resources=["gpu_s"])
-    of_site = dict(Bucket.objects.values_list("site").annotate(n=Count("id")))
+    of_site = dict(Bucket.objects.values_list("site").annotate(n=Count("*")))
     codes = some.site_code.tolist() if some.site_code is not None else []
     assert codes.count(2) == of_site["south"]
     assert codes.count(0) == sum(n for site, n in of_site.items() if site != "south")

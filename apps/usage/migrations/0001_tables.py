@@ -3,6 +3,8 @@ import django.db.models.manager
 from django.conf import settings
 from django.db import migrations, models
 
+import apps.usage.columns
+
 
 class Migration(migrations.Migration):
     initial = True
@@ -143,18 +145,39 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Bucket",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("site", models.CharField(blank=True, default="", max_length=128)),
-                ("hour_at", models.DateTimeField()),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "hour_at",
+                        "source_id",
+                        "account_id",
+                        "job_class_id",
+                        "site",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
                 ("cpu_s", models.FloatField(default=0)),
                 ("gpu_s", models.FloatField(default=0)),
                 ("mem_gb_s", models.FloatField(default=0)),
                 ("node_s", models.FloatField(default=0)),
                 ("billing", models.FloatField(default=0)),
                 ("jobs", models.FloatField(default=0)),
+                ("hour_at", models.DateTimeField()),
+                (
+                    "source",
+                    apps.usage.columns.Int4ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        to="usage.source",
+                    ),
+                ),
                 (
                     "account",
-                    models.ForeignKey(
+                    apps.usage.columns.Int4ForeignKey(
                         db_constraint=False,
                         db_index=False,
                         on_delete=django.db.models.deletion.PROTECT,
@@ -163,22 +186,14 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "job_class",
-                    models.ForeignKey(
+                    apps.usage.columns.Int4ForeignKey(
                         db_constraint=False,
                         db_index=False,
                         on_delete=django.db.models.deletion.PROTECT,
                         to="usage.jobclass",
                     ),
                 ),
-                (
-                    "source",
-                    models.ForeignKey(
-                        db_constraint=False,
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        to="usage.source",
-                    ),
-                ),
+                ("site", models.CharField(blank=True, default="", max_length=128)),
             ],
         ),
         migrations.CreateModel(
@@ -579,16 +594,6 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="changedhour",
             index=models.Index(fields=["source", "from_hour_at"], name="usage_changed_hour"),
-        ),
-        migrations.AddIndex(
-            model_name="bucket",
-            index=models.Index(fields=["hour_at", "source"], name="usage_bucket_hour_source"),
-        ),
-        migrations.AddConstraint(
-            model_name="bucket",
-            constraint=models.UniqueConstraint(
-                fields=("source", "account", "site", "job_class", "hour_at"), name="usage_bucket_key"
-            ),
         ),
         migrations.AddConstraint(
             model_name="bucket",
