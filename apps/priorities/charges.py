@@ -28,6 +28,8 @@ from apps.priorities.metering import RATES, JobClassRow, window_of
 from apps.priorities.own_times import since_by_source
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Overlap, Record, Source
+from apps.usage.parsers.base import text_column
+from apps.usage.records.record_keys import job_numbers
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _READS = (Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE, Token.Scope.SELF_READ)
@@ -204,7 +206,7 @@ def _part_before_us(record: Record) -> int | None:
     """First start of a job that was resized, of one of its later parts."""
     if record.start_at is None or record.submit_at != record.start_at:
         return None
-    same = {name: getattr(record, name) for name in ("source_id", "cluster", "job", "array_task")}
+    same = {name: getattr(record, name) for name in ("source_id", "job_number", "cluster", "job", "array_task")}
     before = Record.objects.filter(**same, end_at__lte=record.start_at)
     edges = before.aggregate(first=Min("start_at"), last=Max("end_at"))
     return _microseconds(edges["first"]) if edges["last"] == record.start_at else None
@@ -361,23 +363,14 @@ def _candidates(reader: _Reader, *, job: str, source: str, account: str) -> Quer
     return rows
 
 
-# By key: a loose index scan finds the clusters of each source.
 _OF_JOB = """
-WITH RECURSIVE clusters AS (
-    SELECT source.id AS source_id, (SELECT min(cluster) FROM usage_record WHERE source_id = source.id) AS cluster
-    FROM usage_source AS source WHERE %(source)s IN ('', source.slug) AND archived_at IS NULL
-    UNION ALL
-    SELECT known.source_id, (
-        SELECT min(cluster) FROM usage_record
-        WHERE source_id = known.source_id AND usage_record.cluster > known.cluster)
-    FROM clusters AS known WHERE known.cluster IS NOT NULL)
-SELECT record.id, record.account_id FROM clusters
+SELECT record.id, record.account_id FROM usage_source AS source
 CROSS JOIN LATERAL (
-    SELECT id, account_id FROM usage_record WHERE source_id = clusters.source_id AND cluster = clusters.cluster
+    SELECT id, account_id FROM usage_record WHERE source_id = source.id AND job_number = ANY(%(numbers)s::int4[])
         AND ((job = %(job)s) OR (job = %(array)s AND array_task = %(task)s))
         AND (%(accounts)s::bigint[] IS NULL OR account_id = ANY(%(accounts)s))
     ORDER BY id DESC LIMIT 2000) AS record
-WHERE clusters.cluster IS NOT NULL
+WHERE %(source)s IN ('', source.slug) AND source.archived_at IS NULL
 """
 
 
@@ -390,6 +383,7 @@ def _of_job(text: str, source: str, accounts: list[int] | None = None) -> dict[i
     with connection.cursor() as cursor:
         parameters = {
             "source": source,
+            "numbers": job_numbers(text_column([text, array])).tolist(),
             "job": text,
             "array": array if task else "",
             "task": task,

@@ -98,8 +98,9 @@ LEFT JOIN LATERAL (
     SELECT min(earlier.start_at) AS began_at FROM (
         SELECT part.start_at, part.end_at FROM usage_record AS part
         WHERE usage_record.submit_at = usage_record.start_at AND part.source_id = usage_record.source_id
-            AND part.cluster = usage_record.cluster AND part.job = usage_record.job
-            AND part.array_task = usage_record.array_task AND part.submit_at < usage_record.submit_at
+            AND part.job_number = usage_record.job_number AND part.cluster = usage_record.cluster
+            AND part.job = usage_record.job AND part.array_task = usage_record.array_task
+            AND part.submit_at < usage_record.submit_at
         ORDER BY part.submit_at DESC LIMIT {_MOST_PARTS}) AS earlier
     WHERE earlier.end_at <= usage_record.start_at
     HAVING bool_or(earlier.end_at = usage_record.start_at)) AS part_before ON true

@@ -27,7 +27,7 @@ class RecordVersion(models.Model):
     job = models.CharField(max_length=128)
     array_task = models.CharField(max_length=64, blank=True, default="")
     submit_at = models.DateTimeField()  # the start if the source reports no submission
-    restart = models.PositiveIntegerField(default=0)
+    restart = models.IntegerField(default=0)
     revision = models.BigIntegerField(default=0)
     state = models.CharField(max_length=16, choices=State.choices)
 
@@ -36,8 +36,13 @@ class RecordVersion(models.Model):
 
 
 class JobColumns(RecordVersion):
-    """Times and resources of a job in one version of its record."""
+    """Times and resources of a job in one version of its record.
 
+    job_number, key_hash: of its key, for a narrow index in the order of jobs: see records/record_keys.
+    """
+
+    job_number = models.IntegerField()
+    key_hash = models.BigIntegerField()
     site = models.CharField(max_length=128, blank=True, default="")
     start_at = models.DateTimeField(null=True)
     end_at = models.DateTimeField(null=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 
 from apps.usage import timeliness
 from apps.usage.columns import HourAmounts, Int4ForeignKey, JobColumns, RecordVersion
@@ -110,35 +110,21 @@ class JobClass(models.Model):
 class Record(JobColumns):
     """A job, or one start of a restarted job, in its latest reported version. Written by COPY, not by the ORM.
 
-    Triggers replace foreign keys here and in Bucket: they check each distinct value once per statement.
+    The writer checks values and references once for a batch (records/record_rows): constraints and foreign keys would
+    check them in each row. A trigger keeps what is referred to.
     """
 
     # No index on `source` alone: lookups by key must use the key's index, even without table statistics.
-    source = models.ForeignKey(Source, models.PROTECT, related_name="records", db_index=False, db_constraint=False)
-    account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, db_index=False, db_constraint=False)
-    job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, db_index=False, db_constraint=False)
+    source = Int4ForeignKey(Source, models.PROTECT, related_name="records", db_index=False, db_constraint=False)
+    account = Int4ForeignKey("accounts.Account", on_delete=models.PROTECT, db_index=False, db_constraint=False)
+    job_class = Int4ForeignKey(JobClass, on_delete=models.PROTECT, db_index=False, db_constraint=False)
     run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, db_index=False, db_constraint=False)
     is_charge = models.BooleanField(default=False, db_default=False)  # a charge without a job, e.g. a reservation
     note = models.CharField(max_length=64, blank=True, default="", db_default="")  # why we closed it: "vanished"
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["source", "cluster", "job", "array_task", "submit_at", "restart"], name="usage_record_key"
-            ),
-            models.CheckConstraint(
-                condition=Q(end_at=None) | Q(end_at__gte=F("start_at")), name="usage_record_end_after_start"
-            ),
-            models.CheckConstraint(
-                condition=~Q(state="finished") | Q(start_at__isnull=False, end_at__isnull=False),
-                name="usage_record_finished_has_times",
-            ),
-            *(
-                models.CheckConstraint(
-                    condition=Q(**{f"{column}__gte": 0, f"{column}__lte": 1e12}), name=f"usage_record_{column}"
-                )
-                for column in ("cpus", "gpus", "nodes", "mem_mb", "billing")
-            ),
+            models.UniqueConstraint(fields=["source", "job_number", "key_hash"], name="usage_record_key"),
         ]
         indexes = [
             models.Index(fields=["source"], condition=~Q(state="finished"), name="usage_record_open"),

@@ -225,7 +225,7 @@ class Migration(migrations.Migration):
                 ("job", models.CharField(max_length=128)),
                 ("array_task", models.CharField(blank=True, default="", max_length=64)),
                 ("submit_at", models.DateTimeField()),
-                ("restart", models.PositiveIntegerField(default=0)),
+                ("restart", models.IntegerField(default=0)),
                 ("revision", models.BigIntegerField(default=0)),
                 (
                     "state",
@@ -356,7 +356,9 @@ class Migration(migrations.Migration):
                 ("job", models.CharField(max_length=128)),
                 ("array_task", models.CharField(blank=True, default="", max_length=64)),
                 ("submit_at", models.DateTimeField()),
-                ("restart", models.PositiveIntegerField(default=0)),
+                ("job_number", models.IntegerField()),
+                ("key_hash", models.BigIntegerField()),
+                ("restart", models.IntegerField(default=0)),
                 ("revision", models.BigIntegerField(default=0)),
                 (
                     "state",
@@ -431,55 +433,20 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Record",
             fields=[
+                # Wide columns first, so that none is padded.
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("cluster", models.CharField(blank=True, default="", max_length=128)),
-                ("job", models.CharField(max_length=128)),
-                ("array_task", models.CharField(blank=True, default="", max_length=64)),
+                ("key_hash", models.BigIntegerField()),
                 ("submit_at", models.DateTimeField()),
-                ("restart", models.PositiveIntegerField(default=0)),
-                ("revision", models.BigIntegerField(default=0)),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("pending", "Waiting to start"),
-                            ("running", "Running"),
-                            ("finished", "Finished"),
-                            ("withdrawn", "Withdrawn"),
-                        ],
-                        max_length=16,
-                    ),
-                ),
-                ("site", models.CharField(blank=True, default="", max_length=128)),
                 ("start_at", models.DateTimeField(null=True)),
                 ("end_at", models.DateTimeField(null=True)),
+                ("revision", models.BigIntegerField(default=0)),
                 ("cpus", models.FloatField(default=0)),
                 ("gpus", models.FloatField(default=0)),
                 ("nodes", models.FloatField(default=0)),
                 ("mem_mb", models.FloatField(default=0)),
                 ("billing", models.FloatField(default=0)),
                 ("requested_s", models.FloatField(null=True)),
-                ("is_charge", models.BooleanField(db_default=False, default=False)),
                 ("seen_at", models.DateTimeField(null=True)),
-                ("note", models.CharField(blank=True, db_default="", default="", max_length=64)),
-                (
-                    "account",
-                    models.ForeignKey(
-                        db_constraint=False,
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        to="accounts.account",
-                    ),
-                ),
-                (
-                    "job_class",
-                    models.ForeignKey(
-                        db_constraint=False,
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        to="usage.jobclass",
-                    ),
-                ),
                 (
                     "run",
                     models.ForeignKey(
@@ -492,7 +459,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "source",
-                    models.ForeignKey(
+                    apps.usage.columns.Int4ForeignKey(
                         db_constraint=False,
                         db_index=False,
                         on_delete=django.db.models.deletion.PROTECT,
@@ -500,6 +467,44 @@ class Migration(migrations.Migration):
                         to="usage.source",
                     ),
                 ),
+                (
+                    "account",
+                    apps.usage.columns.Int4ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        to="accounts.account",
+                    ),
+                ),
+                (
+                    "job_class",
+                    apps.usage.columns.Int4ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        to="usage.jobclass",
+                    ),
+                ),
+                ("job_number", models.IntegerField()),
+                ("restart", models.IntegerField(default=0)),
+                ("is_charge", models.BooleanField(db_default=False, default=False)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("pending", "Waiting to start"),
+                            ("running", "Running"),
+                            ("finished", "Finished"),
+                            ("withdrawn", "Withdrawn"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("cluster", models.CharField(blank=True, default="", max_length=128)),
+                ("job", models.CharField(max_length=128)),
+                ("array_task", models.CharField(blank=True, default="", max_length=64)),
+                ("site", models.CharField(blank=True, default="", max_length=128)),
+                ("note", models.CharField(blank=True, db_default="", default="", max_length=64)),
             ],
             options={
                 "indexes": [
@@ -511,40 +516,7 @@ class Migration(migrations.Migration):
                     models.Index(fields=["account"], name="usage_record_account"),
                 ],
                 "constraints": [
-                    models.UniqueConstraint(
-                        fields=("source", "cluster", "job", "array_task", "submit_at", "restart"),
-                        name="usage_record_key",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(("end_at", None), ("end_at__gte", models.F("start_at")), _connector="OR"),
-                        name="usage_record_end_after_start",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            models.Q(("state", "finished"), _negated=True),
-                            models.Q(("end_at__isnull", False), ("start_at__isnull", False)),
-                            _connector="OR",
-                        ),
-                        name="usage_record_finished_has_times",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(("cpus__gte", 0), ("cpus__lte", 1000000000000.0)), name="usage_record_cpus"
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(("gpus__gte", 0), ("gpus__lte", 1000000000000.0)), name="usage_record_gpus"
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(("nodes__gte", 0), ("nodes__lte", 1000000000000.0)),
-                        name="usage_record_nodes",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(("mem_mb__gte", 0), ("mem_mb__lte", 1000000000000.0)),
-                        name="usage_record_mem_mb",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(("billing__gte", 0), ("billing__lte", 1000000000000.0)),
-                        name="usage_record_billing",
-                    ),
+                    models.UniqueConstraint(fields=("source", "job_number", "key_hash"), name="usage_record_key")
                 ],
             },
         ),

@@ -159,7 +159,8 @@ WITH changed AS (
     FROM usage_replacedrecord AS old
     JOIN usage_source AS source ON source.id = old.source_id
     JOIN accounts_account AS account ON account.id = old.account_id
-    JOIN usage_record AS now ON now.source_id = old.source_id AND now.cluster = old.cluster AND now.job = old.job
+    JOIN usage_record AS now ON now.source_id = old.source_id AND now.job_number = old.job_number
+        AND now.key_hash = old.key_hash AND now.cluster = old.cluster AND now.job = old.job
         AND now.array_task = old.array_task AND now.submit_at = old.submit_at AND now.restart = old.restart
     WHERE old.state = 'finished' AND old.replaced_at >= %(since)s AND source.archived_at IS NULL)
 """

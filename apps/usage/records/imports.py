@@ -34,6 +34,7 @@ from apps.usage.parsers.base import (
 from apps.usage.parsers.registry import FORMATS, parse_checked
 from apps.usage.records import uploads
 from apps.usage.records.ingest import GROWING, IMPORT, fill_defaults, ingest_batch, reject_ahead, split_off_nameless
+from apps.usage.records.record_keys import key_hash
 from apps.usage.records.retention import is_too_late
 from apps.usage.records.versions import (
     COUNTED,
@@ -43,7 +44,6 @@ from apps.usage.records.versions import (
     comparable_end,
     earliest_us,
     find_stored,
-    key_hash,
 )
 
 

@@ -26,7 +26,7 @@ from apps.usage.parsers.base import F8, I8, NO_TIME, RUNNING, Flags, RecordBatch
 from apps.usage.pgbinary import Float8Array, Int8Array, TimestamptzArray
 from apps.usage.records import overlaps
 from apps.usage.records.ingest import read_limits
-from apps.usage.records.record_rows import copy_records
+from apps.usage.records.record_rows import copy_records, hold_references
 from apps.usage.records.versions import lock_source
 
 MOST_ORIGIN = 128
@@ -105,6 +105,7 @@ def replace_sums(source: Source, *, hours: I8, rows: HourSums, at: datetime) -> 
     lock_source(source.pk)
     hours = np.unique(hours)
     used = _checked(hours, rows)
+    hold_references(source.pk, used.account_id, np.array([job_class_id]))
     facts = buckets.ReportedHours(hours, source.site, job_class_id, used.hour, used.account_id, used.amounts)
     changed = buckets.replace_hours(source.pk, facts)
     # Totals by hour, shape (hours, 6); exact, as sums of multiples of 2⁻¹⁰.

@@ -6,15 +6,17 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from django.db import IntegrityError
 
 from apps.usage import buckets, pgbinary
 from apps.usage.parsers.base import FINISHED, I8, NO_TIME, RUNNING, STATES, RecordBatch, microseconds
 from apps.usage.pgbinary import Int8Array
+from apps.usage.records.record_keys import job_numbers, key_hash
 
 _STATE_NAMES = np.array([name.encode() for name in STATES])
 COLUMNS = (
-    "source_id, cluster, job, array_task, submit_at, restart, revision, state, account_id, job_class_id, site,"
-    " start_at, end_at, cpus, gpus, nodes, mem_mb, billing, requested_s, run_id"
+    "key_hash, submit_at, start_at, end_at, revision, cpus, gpus, nodes, mem_mb, billing, requested_s, run_id,"
+    " source_id, account_id, job_class_id, job_number, restart, state, cluster, job, array_task, site"
 )
 MARKS = "is_charge, seen_at"  # rarely set: left to their defaults if no record of a batch has any
 _NOTE = "note"
@@ -27,19 +29,11 @@ def record_columns(
 ) -> list[pgbinary.Column]:
     """The columns of COPY for a batch, in its order."""
     return [
-        pgbinary.constant_int8(source_id, len(batch)),
-        pgbinary.text(batch.cluster),
-        pgbinary.text(batch.job),
-        pgbinary.text(batch.array_task),
+        pgbinary.int8(key_hash(batch).view(np.int64)),
         pgbinary.timestamptz(batch.submit_us),
-        pgbinary.int4(batch.restart),
-        pgbinary.int8(batch.revision),
-        pgbinary.text(_STATE_NAMES[batch.state]),
-        pgbinary.int8(account_id),
-        pgbinary.int8(job_class_id),
-        pgbinary.text(batch.site),
         pgbinary.timestamptz(batch.start_us),
         pgbinary.timestamptz(batch.end_us),
+        pgbinary.int8(batch.revision),
         pgbinary.float8(batch.cpus),
         pgbinary.float8(batch.gpus),
         pgbinary.float8(batch.nodes),
@@ -47,13 +41,29 @@ def record_columns(
         pgbinary.float8(batch.billing),
         pgbinary.float8(batch.requested_s, nan_is_null=True),
         pgbinary.constant_int8(run_id, len(batch)),
+        pgbinary.constant_int4(source_id, len(batch)),
+        pgbinary.int4(account_id),
+        pgbinary.int4(job_class_id),
+        pgbinary.int4(job_numbers(batch.job)),
+        pgbinary.int4(batch.restart),
+        pgbinary.text(_STATE_NAMES[batch.state]),
+        pgbinary.text(batch.cluster),
+        pgbinary.text(batch.job),
+        pgbinary.text(batch.array_task),
+        pgbinary.text(batch.site),
     ]
 
 
 def copy_records(
     source_id: int, batch: RecordBatch, account_id: I8, job_class_id: I8, run_id: int | None, at: datetime
 ) -> None:
-    """Insert records; open jobs get `at` as `seen_at`."""
+    """Insert records; open jobs get `at` as `seen_at`.
+
+    Raises:
+        IntegrityError: a value that no reader lets pass, or a reference to a row that doesn't exist.
+    """
+    _refuse_impossible(batch)
+    hold_references(source_id, account_id, job_class_id)
     columns = record_columns(source_id, batch, account_id, job_class_id, run_id)
     is_open = batch.state <= RUNNING
     if not (is_open.any() or batch.is_charge.any()):
@@ -61,6 +71,53 @@ def copy_records(
         return
     seen_us = np.where(is_open, microseconds(at), NO_TIME)
     pgbinary.copy_in(_COPY_MARKED, [*columns, pgbinary.boolean(batch.is_charge), pgbinary.timestamptz(seen_us)])
+
+
+_MOST = 1e12
+
+
+def _refuse_impossible(batch: RecordBatch) -> None:
+    """The constraints of a row, checked for all rows at once."""
+    for name in ("cpus", "gpus", "nodes", "mem_mb", "billing"):
+        values = getattr(batch, name)
+        if not ((values >= 0) & (values <= _MOST)).all():
+            raise IntegrityError(f"{name} of a record is below 0, over {_MOST:.0e}, or no number.")
+    has_start, has_end = batch.start_us != NO_TIME, batch.end_us != NO_TIME
+    if (has_start & has_end & (batch.end_us < batch.start_us)).any():
+        raise IntegrityError("A record ends before it starts.")
+    if ((batch.state == FINISHED) & ~(has_start & has_end)).any():
+        raise IntegrityError("A finished record has no start or no end.")
+    if (batch.restart < 0).any():
+        raise IntegrityError("restart of a record is below 0.")
+
+
+_HOLD = """
+SELECT 'source', id FROM (SELECT id FROM usage_source WHERE id = %s FOR KEY SHARE) AS held
+UNION ALL SELECT 'account', id FROM (
+    SELECT id FROM accounts_account WHERE id = ANY(%s::int8[]) ORDER BY id FOR KEY SHARE) AS held
+UNION ALL SELECT 'job class', id FROM (
+    SELECT id FROM usage_jobclass WHERE id = ANY(%s::int8[]) ORDER BY id FOR KEY SHARE) AS held
+"""
+
+
+def hold_references(source_id: int, account_id: I8, job_class_id: I8) -> None:
+    """Check that these rows exist, and keep them until the end of the transaction, as a foreign key does.
+
+    Raises:
+        IntegrityError: one doesn't.
+    """
+    wanted = {
+        "source": {source_id},
+        "account": set(np.unique(account_id).tolist()),
+        "job class": set(np.unique(job_class_id).tolist()),
+    }
+    with pgbinary.cursor() as cursor:
+        rows = cursor.execute(_HOLD, [source_id, list(wanted["account"]), list(wanted["job class"])]).fetchall()
+    for name, row_id in rows:
+        wanted[name].discard(row_id)
+    for name, missing in wanted.items():
+        if missing:
+            raise IntegrityError(f"There is no {name} {min(missing)}.")
 
 
 def finished_rows(batch: RecordBatch, account_id: I8, job_class_id: I8) -> buckets.FinishedRecords:

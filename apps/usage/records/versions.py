@@ -19,13 +19,13 @@ from apps.usage.parsers.base import (
     STATES,
     WITHDRAWN,
     AccountNames,
-    Bytes,
     Flags,
     RecordBatch,
     Rejection,
     microseconds,
 )
 from apps.usage.pgbinary import Int8Array, TextArray, TimestamptzArray
+from apps.usage.records.record_keys import job_numbers, key_hash
 
 VANISHED = "vanished"  # note of an open record that a complete listing didn't contain
 # "fsUs": one writer of a source at a time. The source's id is to be filled in.
@@ -153,11 +153,12 @@ SELECT array_agg(given.ordinal - 1), array_agg(record.id), array_agg(record.revi
     array_agg(array_position(%s::text[], record.state::text)::int8 - 1),
     array_agg(COALESCE(record.run_id, 0) * 2 + (record.note = '{VANISHED}')::int), array_agg(record.billing),
     array_agg(record.account_id)
-FROM unnest(%s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[])
-    WITH ORDINALITY AS given(cluster, job, array_task, submit_at, restart, ordinal)
+FROM unnest(%s::int8[], %s::int8[], %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[])
+    WITH ORDINALITY AS given(job_number, key_hash, cluster, job, array_task, submit_at, restart, ordinal)
 CROSS JOIN LATERAL (
     SELECT id, revision, end_at, state, run_id, note, billing, account_id FROM usage_record AS stored
-    WHERE stored.source_id = %s AND stored.cluster = given.cluster AND stored.job = given.job
+    WHERE stored.source_id = %s AND stored.job_number = given.job_number AND stored.key_hash = given.key_hash
+        AND stored.cluster = given.cluster AND stored.job = given.job
         AND stored.array_task = given.array_task AND stored.submit_at = given.submit_at
         AND stored.restart = given.restart::int4
     LIMIT 1) AS record
@@ -182,9 +183,10 @@ def find_stored(
     asked = batch if len(chosen) == len(batch) else batch.take(chosen)
     with join_transaction(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('enable_seqscan', 'off', true)")
+        numbers = [Int8Array(job_numbers(asked.job)), Int8Array(key_hash(asked).view(np.int64))]
         keys = [TextArray(asked.cluster), TextArray(asked.job), TextArray(asked.array_task)]
         times = [TimestamptzArray(asked.submit_us), Int8Array(asked.restart)]
-        columns = pgbinary.fetch_columns(_FIND, [list(STATES), *keys, *times, source_id])
+        columns = pgbinary.fetch_columns(_FIND, [list(STATES), *numbers, *keys, *times, source_id])
         cursor.execute("SELECT set_config('enable_seqscan', 'on', true)")
     if columns:
         asked_place, stored_id, revision, end_us, state, run_and_note, billing, account_id = columns
@@ -204,17 +206,6 @@ def _last_submit(source_id: int) -> int:
         cursor.execute("SELECT last_submit_at FROM usage_source WHERE id = %s", [source_id])
         row = cursor.fetchone()
     return NO_TIME if row is None or row[0] is None else microseconds(row[0])
-
-
-def key_hash(batch: RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """64-bit hash of each key."""
-    mixed = _mix(batch.submit_us.view(np.uint64))
-    mixed = _mix(mixed ^ batch.restart.view(np.uint64))
-    for texts in (batch.job, batch.array_task, batch.cluster):
-        mixed = _mix(mixed)
-        for word in _words(texts):  # zero after the end of a text, and must not depend on the column's width
-            mixed = np.where(word != 0, _mix(mixed ^ word), mixed)
-    return mixed
 
 
 def keys_of(batch: RecordBatch, chosen: I8) -> list[tuple[object, ...]]:
@@ -263,14 +254,3 @@ def _classify_repeated(batch: RecordBatch, end_us: I8, stored: StoredVersions, r
             counts.corrected += 1
         newest[key], winner[key] = version, row
     return np.fromiter(winner.values(), np.int64, len(winner))
-
-
-def _mix(word: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """One round of splitmix64."""
-    word = (word + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
-    return word ^ (word >> np.uint64(29))
-
-
-def _words(texts: Bytes) -> list[np.ndarray[tuple[int], np.dtype[np.uint64]]]:
-    width = -(-max(texts.dtype.itemsize, 1) // 8) * 8
-    return list(np.ascontiguousarray(texts.astype(f"S{width}")).view(np.uint64).reshape(len(texts), width // 8).T)

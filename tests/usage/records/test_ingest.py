@@ -18,6 +18,7 @@ from apps.usage.models import Bucket, Record, Source
 from apps.usage.parsers.base import MOST_JOB_S, MOST_RATE, RecordBatch, RecordRow
 from apps.usage.records.imports import DryRun
 from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.record_rows import copy_records
 from apps.usage.records.versions import Counts
 from apps.usage.services import NewSource, make_source
 from tests.examples import examples
@@ -312,28 +313,35 @@ def test_a_failure_in_the_middle_stores_nothing(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("bad", "constraint"), [(row(cpus=1e13), "usage_record_cpus"), (row(gpus=-1), "usage_record_gpus")]
+    ("bad", "why"),
+    [
+        (row(cpus=1e13), "cpus"),
+        (row(gpus=-1), "gpus"),
+        (row(mem_mb=float("nan")), "mem_mb"),
+        (row(restart=-1), "restart"),
+        (row(start_at=hour(2), end_at=hour(1)), "ends before"),
+        (row(start_at=None), "no start"),
+        (row(end_at=None), "no end"),
+    ],
 )
-def test_database_constraints_reject_invalid_records(source: Source, bad: RecordRow, constraint: str) -> None:
-    with pytest.raises(IntegrityError, match=constraint), transaction.atomic():
-        take(source, bad)
+def test_the_writer_rejects_records_that_no_reader_lets_pass(source: Source, bad: RecordRow, why: str) -> None:
+    batch = RecordBatch.from_rows([bad])
+    some_id = np.array([source.pk])
+    with pytest.raises(IntegrityError, match=why):
+        copy_records(source.pk, batch, some_id, some_id, None, AT)
     assert not Record.objects.exists()
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("model", [Record, Bucket])
-@pytest.mark.parametrize("column", ["source_id", "account_id", "job_class_id"])
-def test_foreign_keys_reject_usage_of_unknown_objects(
-    source: Source, model: type[Record | Bucket], column: str
-) -> None:
+@pytest.mark.parametrize("unknown", ["source", "account", "job class"])
+def test_the_writer_rejects_usage_of_unknown_objects(source: Source, unknown: str) -> None:
     take(source, row())
-    copy = model.objects.get(**({"hour_at": hour(1)} if model is Bucket else {}))
-    copy.site = "another"
-    if isinstance(copy, Record):
-        copy.pk, copy.job = None, "another"
-    setattr(copy, column, 10**9)
-    with pytest.raises(IntegrityError, match="There is no"), transaction.atomic():
-        copy.save(force_insert=True)
+    known = Record.objects.get()
+    ids = {"source": known.source_id, "account": known.account_id, "job class": known.job_class_id, unknown: 10**9}
+    references = (np.array([ids["account"]]), np.array([ids["job class"]]))
+    with pytest.raises(IntegrityError, match=f"There is no {unknown} 1000000000"):
+        copy_records(ids["source"], RecordBatch.from_rows([row("another")]), *references, None, AT)
+    assert Record.objects.count() == 1
 
 
 @pytest.mark.django_db

@@ -1,0 +1,61 @@
+"""The key of a record as two numbers: its job's number, and a hash of all of the key.
+
+The key is (source, cluster, job, array task, submission, restart). Job numbers rise with time, so that new records
+go to the end of the index, and a job is found by its number. Lookups compare the texts too: equal numbers are no proof.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from apps.usage.parsers.base import I8, Bytes, RecordBatch
+
+U8 = np.ndarray[tuple[int], np.dtype[np.uint64]]
+_MOST_NUMBERS = 2**31
+
+
+def job_numbers(jobs: Bytes) -> I8:
+    """The digits with which a job's name begins, modulo 2³¹; a hash of a name without any."""
+    width = max(jobs.dtype.itemsize, 1)
+    letters: np.ndarray[Any, np.dtype[np.uint8]] = np.ascontiguousarray(jobs).view(np.uint8).reshape(len(jobs), width)
+    number, is_number = np.zeros(len(jobs), np.int64), np.ones(len(jobs), np.bool_)
+    for column in letters.T:
+        digit = column - np.uint8(ord("0"))  # of another letter: 10 or more
+        is_number &= digit < 10
+        if not is_number.any():
+            break
+        number = np.where(is_number, (number * 10 + digit) % _MOST_NUMBERS, number)
+    is_name = letters[:, 0] - np.uint8(ord("0")) >= 10
+    if is_name.any():
+        hashed = _mixed_in(np.zeros(len(jobs), np.uint64), jobs)
+        number = np.where(is_name, (hashed % np.uint64(_MOST_NUMBERS)).astype(np.int64), number)
+    return number
+
+
+def key_hash(batch: RecordBatch) -> U8:
+    """64-bit hash of each key within its source."""
+    mixed = _mix(batch.submit_us.view(np.uint64))
+    mixed = _mix(mixed ^ batch.restart.view(np.uint64))
+    for texts in (batch.job, batch.array_task, batch.cluster):
+        mixed = _mixed_in(mixed, texts)
+    return mixed
+
+
+def _mixed_in(mixed: U8, texts: Bytes) -> U8:
+    mixed = _mix(mixed)
+    for word in _words(texts):  # zero after the end of a text, and must not depend on the column's width
+        mixed = np.where(word != 0, _mix(mixed ^ word), mixed)
+    return mixed
+
+
+def _mix(word: U8) -> U8:
+    """One round of splitmix64."""
+    word = (word + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+    return word ^ (word >> np.uint64(29))
+
+
+def _words(texts: Bytes) -> list[U8]:
+    width = -(-max(texts.dtype.itemsize, 1) // 8) * 8
+    return list(np.ascontiguousarray(texts.astype(f"S{width}")).view("<u8").reshape(len(texts), width // 8).T)
