@@ -180,7 +180,7 @@ def test_hours_held_for_an_archived_source_count(site: Site) -> None:
     other = make_source(NewSource(slug="again", name="Again", namespace="a", site="s1"), at=AT, actor=COMMAND)
     kept = Source.objects.get(slug="cluster-a")
     for bucket in list(Bucket.objects.filter(source=kept)):
-        bucket.pk, bucket.source = None, other
+        bucket.source = other
         bucket.save(force_insert=True)
     Overlap.objects.create(
         site="s1", kept=kept, held=other, from_at=AT.replace(hour=0), to_at=AT, found_at=AT, state="held"
