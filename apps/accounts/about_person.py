@@ -154,7 +154,7 @@ def _rows(label: str, section: Section, name: str, user: User | None, accounts: 
 
 
 def _refers(model: type[Model], user: User | None, accounts: list[int]) -> Q:
-    wanted = Q(pk=None)
+    wanted = Q(pk__in=())
     for field, to in relations(model).items():
         if to is Account:
             wanted |= Q(**{f"{field}__in": accounts})

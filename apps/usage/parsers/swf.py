@@ -150,14 +150,13 @@ def _parsed(
 
 def _leading_comments(data: bytes, state: _State) -> tuple[int, bytes]:
     """Parse the header; returns its number of lines, and the data behind it."""
-    n_lines = 0
-    if data.startswith(b"\xef\xbb\xbf"):
-        data = data[3:]
-    while data.startswith(b";"):
-        line, _, data = data.partition(b"\n")
-        _read_header(line, state)
+    n_lines, start = 0, 3 if data.startswith(b"\xef\xbb\xbf") else 0
+    while data.startswith(b";", start):
+        end = data.find(b"\n", start) % (len(data) + 1)  # of the last line: none, −1
+        _read_header(data[start:end], state)
+        start = end + 1
         n_lines += 1
-    return n_lines, data
+    return n_lines, data[start:]
 
 
 def _read_header(line: bytes, state: _State) -> None:
@@ -369,19 +368,27 @@ def _mem_mb(matrix: F8, cpus: F8, state: _State, notes: dict[str, int]) -> F8:
 
 
 def _people(matrix: F8, notes: dict[str, int]) -> tuple[list[AccountNames], I8]:
-    pairs, code = np.unique(matrix[:, (USER, GROUP)], axis=0, return_inverse=True)
+    pairs, code = _distinct_pairs(matrix[:, USER], matrix[:, GROUP])
     people = []
-    for user, group in pairs.tolist():
+    for user, group in pairs:
         who = AccountNames(_name(user), _name(group))
         people.append(who if any(who) else AccountNames("unknown"))
     notes["user_unknown"] = int((matrix[:, USER] < 0).sum())
-    return people, code.reshape(-1).astype(np.int64)
+    return people, code
 
 
 def _job_classes(matrix: F8) -> tuple[list[JobClassKey], I8]:
-    pairs, code = np.unique(matrix[:, (QUEUE, PARTITION)], axis=0, return_inverse=True)
-    classes = [JobClassKey(_name(queue), _name(partition), "") for queue, partition in pairs.tolist()]
-    return classes, code.reshape(-1).astype(np.int64)
+    pairs, code = _distinct_pairs(matrix[:, QUEUE], matrix[:, PARTITION])
+    return [JobClassKey(_name(queue), _name(partition), "") for queue, partition in pairs], code
+
+
+def _distinct_pairs(left: F8, right: F8) -> tuple[list[tuple[float, float]], I8]:
+    """Distinct pairs in ascending order, and each row's index: by columns, a tenth of the time of `unique(axis=0)`."""
+    lefts, left_code = np.unique(left, return_inverse=True)
+    rights, right_code = np.unique(right, return_inverse=True)
+    mixed, code = np.unique(left_code * len(rights) + right_code, return_inverse=True)
+    pairs = [(float(lefts[each // len(rights)]), float(rights[each % len(rights)])) for each in mixed.tolist()]
+    return pairs, code.astype(np.int64)
 
 
 def _names(numbers: F8) -> Bytes:
