@@ -218,7 +218,7 @@ def _replace_zero_bytes(rows: Rows) -> Problems:
 def _drop_steps(rows: Rows, state: _State, rejections: list[Rejection], notes: dict[str, int]) -> None:
     """Remove rows of steps. A step without the row of its job is reported once per job, and not counted either."""
     ids = rows.texts.get("JobIDRaw") or rows.texts.get("JobID") or []
-    steps = [row for row, text in enumerate(ids) if b"." in text]
+    steps = [row for row, text in enumerate(ids) if b"." in text] if b"." in b"".join(ids) else []
     if steps:
         notes["steps_skipped"] = notes.get("steps_skipped", 0) + len(steps)
         allocations = sorted(set(range(len(ids))) - set(steps))

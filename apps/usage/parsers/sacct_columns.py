@@ -47,6 +47,7 @@ from apps.usage.parsers.slurm_values import (
 
 MOST_NAME = 256
 MOST_JOB = 128
+_MOST_DIGITS = 18
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _JOB = re.compile(rb"\d{1,18}(?:\+\d{1,9})?")
 _TASK = re.compile(rb"(\d{1,18})_(\d{1,18}|\[[\w,:%.-]{1,60}\])")
@@ -117,6 +118,8 @@ def _times(
 
 def distinct(values: Sequence[_T]) -> tuple[list[_T], I8]:
     """The distinct values of a column, in order of first appearance, and each row's index into them."""
+    if len(values) and values[0] == values[-1] and values.count(values[0]) == len(values):  # as most do in some columns
+        return [values[0]], np.zeros(len(values), np.int64)
     places: defaultdict[_T, int] = defaultdict(count().__next__)
     code = np.fromiter(map(places.__getitem__, values), np.int64, len(values))
     return list(places), code
@@ -159,10 +162,12 @@ def _ids(texts: Texts, n: int, problems: Problems) -> tuple[Bytes, Bytes]:
     If only JobID is present, the ids are the array's number and the task's.
     """
     if "JobIDRaw" in texts:
-        for row, text in enumerate(texts["JobIDRaw"]):
-            if not (text.isdigit() and len(text) <= 18) and not _JOB.fullmatch(text):
-                problems.setdefault(row, _no_job(text))
-        return np.array([text[:MOST_JOB] for text in texts["JobIDRaw"]] or [b""]).astype("S")[:n], np.zeros(n, "S1")
+        raw = texts["JobIDRaw"]
+        column: Bytes = np.array(raw or [b""], dtype=np.bytes_)[:n]
+        for row in np.flatnonzero(~_are_digits(column, _MOST_DIGITS)).tolist():
+            if not _JOB.fullmatch(raw[row]):
+                problems.setdefault(row, _no_job(raw[row]))
+        return column.astype(f"S{min(column.dtype.itemsize, MOST_JOB)}"), np.zeros(n, "S1")
     jobs, tasks = [], []
     for row, text in enumerate(texts["JobID"]):
         match = _TASK.fullmatch(text)
@@ -171,6 +176,15 @@ def _ids(texts: Texts, n: int, problems: Problems) -> tuple[Bytes, Bytes]:
         jobs.append(match[1] if match else text[:MOST_JOB])
         tasks.append(match[2] if match and not match[2].startswith(b"[") else b"")
     return np.array(jobs or [b""])[:n], np.array(tasks or [b""])[:n]
+
+
+def _are_digits(column: Bytes, most: int) -> Flags:
+    """Which texts are 1 to `most` digits."""
+    letters = column.view(np.uint8).reshape(len(column), -1)
+    is_digit = letters - np.uint8(ord("0")) < 10
+    is_short = (letters[:, most:] == 0).all(axis=1)
+    are_digits: Flags = is_digit[:, 0] & is_short & (is_digit | (letters == 0)).all(axis=1)
+    return are_digits
 
 
 def _no_job(text: bytes) -> tuple[str, str]:

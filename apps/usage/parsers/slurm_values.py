@@ -20,8 +20,7 @@ from apps.usage.parsers.slurm_billing import IN_MEGABYTES
 NOWHEN = frozenset((b"", b"0", b"None", b"Unknown", b"None assigned", b"N/A", b"NONE"))
 _QUARTER_S = 900  # offsets change at quarter hours
 _DIGITS = [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18]
-_WEIGHTS = np.array([1000, 100, 10, 1, 10, 1, 10, 1, 10, 1, 10, 1, 10, 1])
-_MARKS = ([4, 7, 10, 13, 16], np.frombuffer(b"--T::", np.uint8))
+_MARKS = ([4, 7, 10, 13, 16], np.frombuffer(b"--T::", np.uint8)[:, None])
 _DAY_S = 86400
 
 Problems = dict[int, tuple[str, str]]  # row → code and message of its first problem
@@ -54,11 +53,13 @@ def read_times(name: str, texts: Sequence[bytes], zone: ZoneInfo | None, problem
     column = np.array(texts, dtype=np.bytes_) if n else np.zeros(0, "S1")
     times = no_times(n)
     letters = column.view(np.uint8).reshape(n, -1) if n else np.zeros((0, 1), np.uint8)
-    is_epoch = _are_epochs(letters)
-    times.first_us[is_epoch] = times.second_us[is_epoch] = column[is_epoch].astype(np.int64) * 1_000_000
     is_local, local_s = _iso(letters)
     if is_local.any():
         _to_instants(name, texts, np.flatnonzero(is_local), local_s, zone, times, problems)
+    if is_local.all():
+        return times
+    is_epoch = _are_epochs(letters)
+    times.first_us[is_epoch] = times.second_us[is_epoch] = column[is_epoch].astype(np.int64) * 1_000_000
     for row in np.flatnonzero(~is_epoch & ~is_local).tolist():
         if texts[row] not in NOWHEN:
             _parse_offset_time(name, row, texts[row], times, problems)
@@ -80,12 +81,13 @@ def _iso(letters: npt.NDArray[np.uint8]) -> tuple[Flags, I8]:
     n, width = letters.shape
     if width < 19:
         return np.zeros(n, np.bool_), np.zeros(0, np.int64)
-    digits = letters[:, _DIGITS].astype(np.int64) - 48
-    is_iso = ((digits >= 0) & (digits <= 9)).all(axis=1) & (letters[:, _MARKS[0]] == _MARKS[1]).all(axis=1)
+    by_place = np.ascontiguousarray(letters[:, :19].T)  # each place of all texts together
+    digits = by_place[_DIGITS] - np.uint8(ord("0"))  # of another letter: 10 or more
+    is_iso = (digits < 10).all(axis=0) & (by_place[_MARKS[0]] == _MARKS[1]).all(axis=0)
     is_iso &= (letters[:, 19:] == 0).all(axis=1)
-    parts = digits[is_iso] * _WEIGHTS
-    year = parts[:, :4].sum(axis=1)
-    month, day, hour, minute, second = (parts[:, at : at + 2].sum(axis=1) for at in (4, 6, 8, 10, 12))
+    digit = digits[:, is_iso].astype(np.int64)
+    century, years, month, day, hour, minute, second = (10 * digit[at] + digit[at + 1] for at in range(0, 14, 2))
+    year = 100 * century + years
     months = (year - 1970) * 12 + month - 1
     days = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + day - 1
     same_month = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) == months
