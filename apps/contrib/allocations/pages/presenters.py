@@ -59,8 +59,9 @@ class AllocationLine:
     allocation_url: str
 
     @property
-    def indent(self) -> range:
-        return range(max(self.row.level, 0))
+    def level(self) -> int:
+        """Of the indentation, 0..3."""
+        return min(max(self.row.level, 0), 3)
 
 
 def core_h(value: float | None) -> str:
