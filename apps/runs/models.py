@@ -84,3 +84,13 @@ class WorkerContact(models.Model):
 
     def __str__(self) -> str:
         return f"{self.at:%FT%TZ}"
+
+
+class BeatLease(models.Model):
+    """The one row says which beat rings, and until when without renewal; the others stand by."""
+
+    holder = models.CharField(max_length=128)
+    until = models.DateTimeField()  # by the database's clock
+
+    def __str__(self) -> str:
+        return f"{self.holder} until {self.until:%FT%TZ}"

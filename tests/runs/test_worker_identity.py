@@ -19,7 +19,7 @@ from apps.cli.stack import processes
 from apps.runs import services, tasks
 from apps.runs import worker_identity as holders
 from apps.runs.leases import Lease
-from apps.runs.models import Run
+from apps.runs.models import BeatLease, Run
 from apps.runs.services import claim_run, enqueue_run
 from fairshare_web.beat import Scheduler
 from fairshare_web.celery import app
@@ -170,6 +170,41 @@ def test_beat_has_the_entries_of_plug_ins_and_none_of_a_task_that_is_gone(monkey
     assert lives["sweep-runs"] == 600, "messages that nobody took don't pile up, and clocks may differ"
     assert lives["prune-snapshots"] == 3600
     assert None not in lives.values()
+
+
+def test_a_second_beat_stands_by_until_the_first_is_silent_or_has_ended(
+    monkeypatch: pytest.MonkeyPatch, worker: subprocess.Popen[str]
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # the handlers are for a process of its own
+    monkeypatch.setattr("django_celery_beat.schedulers.close_old_connections", lambda: None)
+    rung: list[tuple[str, str]] = []
+
+    def beat(name: str) -> Any:
+        made: Any = Scheduler(app=app, lazy=True)
+        made.setup_schedule()
+        made._holder = name
+        monkeypatch.setattr(made, "apply_entry", lambda entry, producer=None: rung.append((name, entry.name)))
+        return made
+
+    def tick(ringing: Any) -> set[str]:
+        rung.clear()
+        PeriodicTask.objects.update(last_run_at=datetime.now(UTC) - timedelta(days=1))
+        ringing._schedule, ringing._heap = ringing.all_as_schedule(), None
+        assert ringing.tick() <= 5
+        return {name for name, _entry in rung}
+
+    first, second = beat("another-host"), beat("this-host")
+    assert (tick(first), tick(second), tick(first)) == ({"another-host"}, set(), {"another-host"})
+    BeatLease.objects.update(until=datetime.now(UTC) - timedelta(seconds=1))
+    assert (tick(second), tick(first)) == ({"this-host"}, set()), "it was silent for as long as its lease"
+    assert worker.stdout is not None
+    BeatLease.objects.update(holder=worker.stdout.readline().strip())
+    assert tick(second) == set()
+    worker.kill()
+    worker.wait()
+    assert tick(second) == {"this-host"}, "at once, where it has certainly ended"
+    for each in (first, second):
+        each.sync()
 
 
 def test_beat_continues_after_a_clock_reset(monkeypatch: pytest.MonkeyPatch) -> None:
