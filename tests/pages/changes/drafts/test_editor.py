@@ -13,7 +13,6 @@ from apps.accounts.models import User
 from apps.core import clock
 from apps.policies import services
 from apps.policies.changesets import drafts
-from apps.policies.files import import_export
 from apps.policies.models import ChangeSet, Policy, Revision
 from tests.examples import first
 from tests.pages.grid import SLUG, TRICKY, Grid
@@ -381,9 +380,13 @@ def test_a_table_of_more_edits_than_a_draft_holds_is_refused_before_they_are_che
     admin: Client, draft: ChangeSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apps.policies.files.import_export.MOST_OPERATIONS", 1)
-    checked = []
-    check = import_export.check_operations
-    monkeypatch.setattr(import_export, "check_operations", lambda *args: checked.append(len(args[1])) or check(*args))
+    checked: list[int] = []
+
+    def check(draft: ChangeSet, operations: list[Any], *rest: Any) -> Any:
+        checked.append(len(operations))
+        return drafts.check_operations(draft, operations, *rest)
+
+    monkeypatch.setattr("apps.policies.files.import_export.check_operations", check)
     page = read(write(admin, draft, "paste/", table="/atlas\t70\n/biomed\t20\n", step="preview"), 413)
     assert "A draft holds at most 1 edits" in page.text("main")
     assert checked == [0], "only the draft as it was"
