@@ -97,7 +97,7 @@ def compute_delta(records: FinishedRecords) -> Delta:
         key, total = _summed(combination[row] * span + (hour - span_from), amounts)
         keys.append(key)
         sums.append(total)
-    key, amounts = _summed(np.concatenate(keys), np.concatenate(sums))
+    key, amounts = (keys[0], sums[0]) if len(keys) == 1 else _summed(np.concatenate(keys), np.concatenate(sums))
     changed = amounts.any(axis=1)
     key, amounts = key[changed], amounts[changed]
     example = first_of[key // span]

@@ -250,6 +250,31 @@ def test_batches_with_repeats_corrections_and_disorder_equal_the_oracle(
 
 
 @pytest.mark.django_db
+def test_sums_that_are_copied_and_sums_that_are_added_equal_the_oracle(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.usage.buckets._MANY", 1)  # batches of few sums look at the stored ones, as large ones do
+    random = Random(3)
+    rows: list[RecordRow] = []
+    for batch in range(8):
+        begins = [random.randrange(24) / 4 + 3 * batch for _ in range(20)]
+        some = [
+            row(
+                f"{batch}{number:02}",
+                user=random.choice(["alice", "bob"]),
+                site=random.choice(["", "north"]),
+                queue=random.choice(["", "long"]),
+                start_at=hour(begin),
+                end_at=hour(begin + random.randrange(40) / 4),
+            )
+            for number, begin in enumerate(begins)
+        ]
+        take(source, *some)
+        rows += some
+    assert read_buckets(source) == oracle.buckets_of(rows)
+
+
+@pytest.mark.django_db
 def test_any_order_of_different_versions_ends_the_same(source: Source, stored: Stored) -> None:
     random = Random(7)
     versions = [
