@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
-from django.db import connection
 
 from apps.accounts.account_index import AccountIndex, load_account_index
 from apps.engine import sweep
@@ -32,20 +31,10 @@ from apps.policies.tree.stored import TreeColumns
 from apps.priorities.metering import indexes_in
 from apps.priorities.recompute.pipeline import consistent_read
 from apps.usage import account_sums
-from apps.usage.account_sums import Piece, earliest_hour, first_full_hour
-from apps.usage.held_hours import NOT_HELD, OF_CURRENT
+from apps.usage.account_sums import Piece, earliest_hour, first_full_hour, has_usage
 from apps.usage.models import Source
-from apps.usage.pgbinary import fetch_columns
 
 F8 = npt.NDArray[np.float64]
-
-_USED = f"""
-SELECT array_agg(account_id), array_agg(source_id), array_agg(period::int8), array_agg(cpu_s) FROM (
-    SELECT account_id, source_id, width_bucket(hour_at, %s::timestamptz[]) AS period, sum(cpu_s) AS cpu_s
-    FROM usage_bucket WHERE hour_at >= %s::timestamptz AND hour_at < %s::timestamptz{NOT_HELD}{OF_CURRENT}
-    GROUP BY account_id, source_id, period
-) AS used
-"""  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,69 +78,23 @@ def load_delivered_by_site(
 ) -> DeliveredBySite:
     """As `load_delivered`, and by site the sum over the entries `whole`, none of which is below another."""
     cut, wanted = sorted(set(edges)), sorted(set(entries))
+    sums = account_sums.cached_sums
+    with sums.lock, consistent_read() as may_cache:
+        has_any = has_usage()
+        hours = list(map(first_full_hour, cut))
+        begin = earliest_hour(hours[-1]) if has_any and hours else 0
+        periods = sums.load_pieces([max(hour, begin) for hour in hours], use_cache=may_cache) if has_any else []
+        inputs = _read_inputs(policy, tree, periods, may_cache=may_cache)
     n = max(len(cut) - 1, 0)
-    origin_of = dict(Source.objects.values_list("pk", "origin"))
-    origins = ("", *sorted({origin for origin in origin_of.values() if origin}))
-    below, unmapped, by_site = np.zeros((n, len(wanted))), np.zeros(n), np.zeros((n, len(origins)))
-    used = _load_usage(policy, tree, cut, {pk: origins.index(origin) for pk, origin in origin_of.items()})
-    for part in () if used is None else used.parts():
-        unmapped[part.period] += part.cpu_s[part.entry == UNMAPPED].sum()
-        is_mapped = part.entry != UNMAPPED
-        own = np.bincount(part.entry[is_mapped], weights=part.cpu_s[is_mapped], minlength=len(tree)).astype(np.float64)
-        total = sweep.sum_up(tree.engine_tree(), own)[0]
-        below[part.period] += total[wanted]
-        by_site[part.period, part.origin] = total[list(whole)].sum()
+    below, unmapped, by_site = np.zeros((n, len(wanted))), np.zeros(n), np.zeros((n, len(inputs.origins)))
+    for period, pieces in enumerate(inputs.periods):
+        own, unmapped[period] = inputs.own(pieces)
+        for origin in np.flatnonzero(own.any(axis=1)).tolist():
+            total = sweep.sum_up(tree.engine_tree(), own[origin])[0]
+            below[period] += total[wanted]
+            by_site[period, origin] = total[list(whole)].sum()
     column_of = {i: at for at, i in enumerate(wanted)}
-    return DeliveredBySite(cut, column_of, below, unmapped, used is not None, origins, by_site)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Part:
-    """Usage of one period, from 0, and origin, by account."""
-
-    period: int
-    origin: int
-    entry: npt.NDArray[np.int32]
-    cpu_s: F8
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Used:
-    """Usage by account, period and origin. entry: of the account, −1 for none."""
-
-    period: npt.NDArray[np.int64]
-    origin: npt.NDArray[np.int64]
-    entry: npt.NDArray[np.int32]
-    cpu_s: F8
-
-    def parts(self) -> Iterator[_Part]:
-        order = np.lexsort((self.origin, self.period))
-        keys = np.stack([self.period[order], self.origin[order]])
-        edges = np.flatnonzero(np.r_[True, (np.diff(keys, axis=1) != 0).any(axis=0), True]) if len(order) else ()
-        for begin, end in pairwise(edges):
-            rows = order[begin:end]
-            yield _Part(int(keys[0, begin]), int(keys[1, begin]), self.entry[rows], self.cpu_s[rows])
-
-
-def _load_usage(
-    policy: Policy, tree: TreeColumns, cut: Sequence[datetime], origin_of: Mapping[int, int]
-) -> _Used | None:
-    """Usage in the periods between cuts, placed by the current rules; None if the database has none at all."""
-    with consistent_read() as may_cache:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT EXISTS (SELECT 1 FROM usage_bucket)")
-            if not cursor.fetchone()[0]:
-                return None
-        columns = fetch_columns(_USED, [list(cut), cut[0], cut[-1]]) if len(cut) > 1 else []
-        if not columns:
-            none = np.zeros(0, np.int64)
-            return _Used(none, none, none.astype(np.int32), np.zeros(0))
-        accounts, rule_set = load_account_index(use_cache=may_cache), load_rule_set(policy, tree)
-    account, source, period, cpu_s = columns
-    entry = place_accounts(tree, rule_set.rules, rule_set.known, accounts.keys).of_usage
-    known, which = np.unique(source, return_inverse=True)
-    origin = np.array([origin_of.get(pk, 0) for pk in known.tolist()], np.int64)[which]
-    return _Used(period - 1, origin, entry[indexes_in(accounts.ids, account)], cpu_s)
+    return DeliveredBySite(cut, column_of, below, unmapped, has_any, inputs.origins, by_site)
 
 
 _MOST_BYTES = 128 * 1024**2
@@ -191,9 +134,13 @@ def load_by_site(
     with sums.lock, consistent_read() as may_cache:
         edges = _edges(from_at, to_at, cuts)
         periods = sums.load_pieces(edges, use_cache=may_cache)
-        origin_of = dict(Source.objects.values_list("pk", "origin"))
-        rule_set, account_index = load_rule_set(policy, tree), load_account_index(use_cache=may_cache)
-    return _cache.of(_Inputs(tree, rule_set, account_index, periods, origin_of), keeps=may_cache and bool(tree.digest))
+        inputs = _read_inputs(policy, tree, periods, may_cache=may_cache)
+    return _cache.of(inputs, keeps=may_cache and bool(tree.digest))
+
+
+def _read_inputs(policy: Policy, tree: TreeColumns, periods: Sequence[Sequence[Piece]], *, may_cache: bool) -> _Inputs:
+    origin_of = dict(Source.objects.values_list("pk", "origin"))
+    return _Inputs(tree, load_rule_set(policy, tree), load_account_index(use_cache=may_cache), periods, origin_of)
 
 
 def _edges(from_at: datetime | None, to_at: datetime, cuts: Sequence[datetime]) -> list[int]:
@@ -220,33 +167,46 @@ class _Inputs:
         known = self.tree.digest, self.rule_set.rules, self.rule_set.known.digest
         return *known, id(self.account_index.keys), numbers, tuple(sorted(self.origin_of.items()))
 
+    @cached_property
+    def origins(self) -> tuple[str, ...]:
+        return ("", *sorted({origin for origin in self.origin_of.values() if origin}))
+
+    @cached_property
+    def _entry(self) -> npt.NDArray[np.int32]:
+        """Of each account, −1 for none."""
+        return place_accounts(self.tree, self.rule_set.rules, self.rule_set.known, self.account_index.keys).of_usage
+
     def compute(self) -> BySite:
-        entry = place_accounts(self.tree, self.rule_set.rules, self.rule_set.known, self.account_index.keys).of_usage
-        origins = ("", *sorted({origin for origin in self.origin_of.values() if origin}))
-        own = np.zeros((len(self.periods), len(origins), len(self.tree)))
+        own = np.zeros((len(self.periods), len(self.origins), len(self.tree)))
         first: dict[str, int] = {}
         for period, pieces in enumerate(self.periods):
-            own[period] = self._own(pieces, entry, origins)
+            own[period] = self.own(pieces)[0]
             for source_id, hour in chain.from_iterable(
                 zip(piece.first_sources.tolist(), piece.first_hours.tolist(), strict=True) for piece in pieces
             ):
                 origin = self.origin_of.get(source_id, "")
                 first[origin] = min(hour, first.get(origin, hour))
         first_at = {origin: datetime.fromtimestamp(hour * 3600, UTC) for origin, hour in first.items()}
-        return BySite(self.tree, origins, own, first_at)
+        return BySite(self.tree, self.origins, own, first_at)
 
-    def _own(self, pieces: Sequence[Piece], entry: npt.NDArray[np.int32], origins: tuple[str, ...]) -> F8:
-        """Own core-seconds (origins, entries). They are multiples of 2⁻¹⁰ s, so sums are exact in any order."""
-        shape, cells, amounts = (len(origins), len(self.tree)), [np.zeros(0, np.int64)], [np.zeros(0)]
+    def own(self, pieces: Sequence[Piece]) -> tuple[F8, float]:
+        """Own core-seconds (origins, entries), and those of unmapped accounts.
+
+        They are multiples of 2⁻¹⁰ s, so sums are exact in any order.
+        """
+        shape, cells, amounts = (len(self.origins), len(self.tree)), [np.zeros(0, np.int64)], [np.zeros(0)]
+        unmapped = 0.0
         for piece in pieces:
             sources = piece.first_sources
-            row = np.array([origins.index(self.origin_of.get(source, "")) for source in sources.tolist()], np.int64)
-            at = entry[indexes_in(self.account_index.ids, piece.account_id)]
-            counts = np.flatnonzero(at != UNMAPPED)
+            names = [self.origin_of.get(source, "") for source in sources.tolist()]
+            row = np.array([self.origins.index(name) for name in names], np.int64)
+            at = self._entry[indexes_in(self.account_index.ids, piece.account_id)]
+            counts = at != UNMAPPED
+            unmapped += float(piece.cpu_s[~counts].sum())
             cells.append(row[np.searchsorted(sources, piece.source_id[counts])] * shape[1] + at[counts])
             amounts.append(piece.cpu_s[counts])
         sums = np.bincount(np.concatenate(cells), weights=np.concatenate(amounts), minlength=shape[0] * shape[1])
-        return sums.astype(np.float64, copy=False).reshape(shape)
+        return sums.astype(np.float64, copy=False).reshape(shape), unmapped
 
 
 def _n_bytes(kept: tuple[AccountIndex, BySite]) -> int:
