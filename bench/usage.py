@@ -74,17 +74,25 @@ def _log(path: Path, n_millions: int) -> Path:
     return path
 
 
+# A process begins with the peak of the one that starts it, and the writer of the logs is large: a small one starts it.
+_MEASURED = """
+import os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+_pid, status, used = os.wait4(process.pid, 0)
+print(os.waitstatus_to_exitcode(status), used.ru_maxrss)
+"""
+
+
 def _import(path: Path, slug: str) -> _Imported:
     """Resident memory as the kernel counted it for the process (`ru_maxrss`, in kB on Linux)."""
     command = [sys.executable, "manage.py", "import_usage", "--source", slug, "--format", "swf", str(path)]
     started = time.perf_counter()
-    process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _pid, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"The import of {path.name} ended with {process.returncode}.")
+    measured = subprocess.check_output([sys.executable, "-c", _MEASURED, *command], cwd=_ROOT, text=True)
+    code, peak_kb = map(int, measured.split())
+    if code:
+        raise RuntimeError(f"The import of {path.name} ended with {code}.")
     path.unlink()
-    return _Imported(time.perf_counter() - started, used.ru_maxrss)
+    return _Imported(time.perf_counter() - started, peak_kb)
 
 
 def _recomputes(slug: str) -> tuple[float, float]:
