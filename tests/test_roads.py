@@ -50,7 +50,7 @@ class Road:
 # scans are switched on and off around the search for its earlier versions.
 BUDGETS = {
     "frame": Road(27, 147, 21, 3),  # words of the glossary are explained where a page first uses them
-    "my priority": Road(86, 1312, 30, 9),  # whom to ask about the share of a group over its target
+    "my priority": Road(86, 1313, 30, 9),  # whom to ask about the share of a group over its target
     "tree": Road(71, 1313, 24, 13),
     # Files of schedulers and of the mapping say whether one is connected and anything maps accounts: a query each.
     "overview": Road(92, 1210, 27, 23),

@@ -8,7 +8,7 @@ from django.db import models
 
 
 class Int4ForeignKey(models.ForeignKey[Any, Any]):
-    """A reference of 4 bytes, for tables of many rows. Larger ids are refused, and a trigger stands in for the key."""
+    """A reference of 4 bytes, for tables of many rows. Larger ids are refused, and a trigger replaces the key."""
 
     def db_type(self, connection: Any) -> str:
         return "integer"

@@ -38,6 +38,7 @@ ACTIONS = {
         "Why",
     ),  # beside a part of the page
 }
+ACTIONS.add("First steps")  # the heading of Home without a policy
 VIEWS = {"List", "Matrix", "Peers"}  # switches between drawings of one page
 BRAND = "Fairshare"
 _LINK = re.compile(r'<a\b[^>]*?href="{% url "dashboard:([\w-]+)"[^%]*%}(?:\?[^"]*)?"[^>]*>(.*?)</a>', re.DOTALL)
