@@ -59,7 +59,7 @@ def rows_of(usage: UsageArrays) -> list[Row]:
 
 
 def used_s(rows: list[Row]) -> float:
-    return sum(row[4] for row in rows)
+    return float(sum(row[4] for row in rows))
 
 
 def read(kept: KeptUsage, *, to_at: datetime = AS_OF, days: int | None = 60, **more: Any) -> list[Row]:
@@ -128,8 +128,8 @@ def test_policies_with_other_windows_do_not_read_each_others_usage_again(world: 
     for days in (60, 9):
         read(kept, days=days)
     with starts_of_reads() as starts:
-        for days in (60, 9, None):
-            read(kept, days=days)
+        for length in (60, 9, None):
+            read(kept, days=length)
     assert starts == [datetime(1970, 1, 1, tzinfo=UTC)]
 
 

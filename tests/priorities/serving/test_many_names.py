@@ -11,7 +11,7 @@ from apps.accounts.account_index import AccountKeys
 from apps.mapping.rules.account_places import AccountPlaces, unpack_places
 from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import Rule
-from apps.priorities.serving.lookup import AccountQuery, LookupIndex
+from apps.priorities.serving.lookup import AccountQuery, LookupIndex, Query
 from tests.examples import examples
 from tests.mapping.rules.test_placement import _KEYS, _RULES, _TREE, _UIDS
 
@@ -32,7 +32,7 @@ def _index(rules: list[Rule], known: list[AccountKey]) -> LookupIndex:
 @example([Rule("glob", _UIDS[0], suffix="/{group}/{user}")], [AccountKey("c1", "alice", "physics")])
 @example([Rule("each", _UIDS[0])], [AccountKey("c1", "alice"), AccountKey("c1", "bob")])
 def test_many_names_are_found_as_each_alone(rules: list[Rule], known: list[AccountKey]) -> None:
-    queries = [
+    queries: list[Query] = [
         *_NAMES,
         *dict.fromkeys(key.user_name for key in known),
         AccountQuery("alice"),

@@ -364,8 +364,8 @@ def test_the_copy_of_another_policy_with_the_same_name_is_not_served(site: Site)
     store.forget()
     head = disk_copies.read_copy("grid")
     assert head is not None
-    row, *parts = head
-    disk_copies.write_copy({**row, "policy_id": row["policy_id"] + 1}, *parts)
+    row, data, tree, places = head
+    disk_copies.write_copy({**row, "policy_id": row["policy_id"] + 1}, data, tree, places)
     with pytest.raises(Unavailable) as refusal:
         store.newest("grid")
     assert refusal.value.code == "no_snapshot"

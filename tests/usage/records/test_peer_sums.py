@@ -87,7 +87,8 @@ def places_of_buckets() -> list[tuple[str]]:
     """Where the rows are stored: elsewhere once they are written again."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT ctid::text FROM usage_bucket ORDER BY hour_at, account_id")
-        return cursor.fetchall()
+        rows: list[tuple[str]] = cursor.fetchall()
+        return rows
 
 
 def test_repeated_sums_change_nothing(peer: Source) -> None:
