@@ -472,7 +472,8 @@ draggable(table, {
 });
 wireReason();
 followBackTest();
-wireViews({ chosen: () => entered || document.getElementById("picked")?.dataset.uid, drained: () => queue.drained() });
+// The panel of a row that was just chosen is still on its way.
+wireViews({ chosen: () => entered || (chosenRow() ?? document.getElementById("picked"))?.dataset.uid, drained: () => queue.drained() });
 queue.restore();
 restoreTyped();
 askEffect();

@@ -15,7 +15,7 @@ const SIZES = new Set(["width", "height"]);
 /** Attributes that differ are written; pixels to a tenth. What has no room is 0 wide: browsers complain of less. */
 export function set(node, attributes) {
   for (const [key, value] of Object.entries(attributes)) {
-    const pixels = SIZES.has(key) ? Math.max(value, 0) : value;
+    const pixels = SIZES.has(key) && typeof value === "number" ? Math.max(value, 0) : value;
     const text = typeof pixels === "number" ? String(Math.round(pixels * 10) / 10) : String(pixels);
     if (node.getAttribute(key) !== text) node.setAttribute(key, text);
   }

@@ -107,13 +107,13 @@ def test_a_file_becomes_a_draft_without_effect(grid: Policy, file: Write, snapsh
     assert [
         (path.strip(), re.findall(r"[\d.]+ %", found)) for path, found in (line.split(": ") for line in targets)
     ] == [
-        ("/biology/lab", ["100 %"]),
-        ("/physics/bob", ["75 %"]),
-        ("/biology", ["50 %"]),
-        ("/physics/alice", ["25 %", "66.67 %"]),
-        ("/physics", ["30 %", "66.67 %"]),
-        ("/physics/carl", ["33.33 %"]),
-        ("/reserve", ["20 %", "33.33 %"]),
+        ("/biology/lab", ["100.0 %"]),
+        ("/physics/bob", ["75.0 %"]),
+        ("/biology", ["50.0 %"]),
+        ("/physics/alice", ["25.0 %", "66.7 %"]),
+        ("/physics", ["30.0 %", "66.7 %"]),
+        ("/physics/carl", ["33.3 %"]),
+        ("/reserve", ["20.0 %", "33.3 %"]),
     ]
     assert "--publish --reason" in err
     assert (out.replace(str(draft.pk), "ID", 1), err) == snapshot
