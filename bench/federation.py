@@ -252,10 +252,10 @@ def _write_usage(slug: str, tree: TreeColumns) -> int:
     pgbinary.copy_in(
         _BUCKETS,
         [
-            pgbinary.constant_int8(source.pk, n),
-            pgbinary.int8(np.tile(accounts, N_HOURS)),
+            pgbinary.constant_int4(source.pk, n),
+            pgbinary.int4(np.tile(accounts, N_HOURS)),
             pgbinary.text(np.full(n, b"", np.bytes_)),
-            pgbinary.constant_int8(job_class, n),
+            pgbinary.constant_int4(job_class, n),
             pgbinary.timestamptz(hour * 3_600_000_000),
             pgbinary.float8(used),
             nothing,

@@ -152,35 +152,36 @@ def _write_records(
     source: int, job_class: int, account: Any, start_us: Any, length_us: Any, waited_us: Any, cpus: Any, begin: int
 ) -> None:
     from apps.usage import pgbinary
-    from apps.usage.records.record_rows import COPY
+    from apps.usage.parsers.base import FINISHED, RecordBatch
+    from apps.usage.records.record_rows import COPY, record_columns
 
     n = len(account)
-    nothing, none = np.zeros(n), np.full(n, b"", np.bytes_)
-    pgbinary.copy_in(
-        COPY,
-        [
-            pgbinary.constant_int8(source, n),
-            pgbinary.text(none),
-            pgbinary.text(np.arange(begin, begin + n).astype("S12")),
-            pgbinary.text(none),
-            pgbinary.timestamptz(start_us - waited_us),
-            pgbinary.int4(np.zeros(n, np.int64)),
-            pgbinary.constant_int8(0, n),
-            pgbinary.text(np.full(n, b"finished")),
-            pgbinary.int8(account),
-            pgbinary.constant_int8(job_class, n),
-            pgbinary.text(none),
-            pgbinary.timestamptz(start_us),
-            pgbinary.timestamptz(start_us + length_us),
-            pgbinary.float8(cpus),
-            pgbinary.float8(nothing),
-            pgbinary.float8(nothing),
-            pgbinary.float8(nothing),
-            pgbinary.float8(nothing),
-            pgbinary.float8(length_us * 2e-6),
-            pgbinary.constant_int8(None, n),
-        ],
+    nothing, none, zero = np.zeros(n), np.full(n, b"", np.bytes_), np.zeros(n, np.int64)
+    batch = RecordBatch(
+        line=zero,
+        job=np.arange(begin, begin + n).astype("S12"),
+        array_task=none,
+        cluster=none,
+        site=none,
+        restart=zero,
+        revision=zero,
+        state=np.full(n, FINISHED),
+        who=zero,
+        job_class=zero,
+        submit_us=start_us - waited_us,
+        start_us=start_us,
+        end_us=start_us + length_us,
+        cpus=cpus,
+        gpus=nothing,
+        nodes=nothing,
+        mem_mb=nothing,
+        billing=nothing,
+        requested_s=length_us * 2e-6,
+        is_charge=np.zeros(n, np.bool_),
+        people=[],
+        job_classes=[],
     )
+    pgbinary.copy_in(COPY, record_columns(source, batch, account, np.full(n, job_class), None))
 
 
 class _Hours:
