@@ -227,7 +227,8 @@ def usage_of_accounts(
         return indexes_in(account_ids, accounts) * shape[1] + indexes_in(source_ids, of_sources)
 
     def gather(cell: I8, amount: F8) -> F8:
-        return np.bincount(cell, weights=amount, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+        sums: F8 = np.bincount(cell, weights=amount, minlength=shape[0] * shape[1]).astype(np.float64, copy=False)
+        return sums.reshape(shape)
 
     ended = recorded.ended if window.charges_by_period else None
     if ended is not None:
@@ -261,9 +262,11 @@ def usage_of_accounts(
         start_epoch = np.where(is_running, resized, start_epoch)
     elapsed = _elapsed(start_epoch, rate, known_s, as_of_s, window)
     remaining = _remaining(opened, rate, is_running, known_s)
-    open_order = np.lexsort((remaining, elapsed, open_cell))
-    active = historical + gather(open_cell[open_order], elapsed[open_order])
-    predictive = active + gather(open_cell[open_order], remaining[open_order])
+    active = predictive = historical
+    if len(open_cell):  # tables of many accounts and sources: without jobs they are one
+        open_order = np.lexsort((remaining, elapsed, open_cell))
+        active = historical + gather(open_cell[open_order], elapsed[open_order])
+        predictive = active + gather(open_cell[open_order], remaining[open_order])
     return accounts_with_demand(
         dict(zip(APPROACHES, (historical, active, predictive), strict=True)), opened, account_ids
     )
@@ -282,7 +285,10 @@ def usage_of_scope(
     """Usage of each account in one scope; see `SourceRow.is_in`."""
     ordered = sorted(sources, key=lambda source: source.id)
     counts = np.array([source.is_in(scope, narrowed) for source in ordered], dtype=np.bool_)
-    total: F8 = accounts.by_approach[approach][:, counts].sum(axis=1)
+    used = accounts.by_approach[approach]
+    total: F8 = np.zeros(len(used))
+    for column in np.flatnonzero(counts).tolist():  # one at a time: a copy of all is too large to reuse its memory
+        total += used[:, column]
     return total
 
 
