@@ -45,6 +45,13 @@ WATCH = """() => {
   }, true);
   addEventListener("focusout", ({ relatedTarget }) => { if (!relatedTarget) window.walked.push(null); }, true);
 }"""
+SEEN_ONCE = """async () => {
+  for (let y = 0; y < document.body.scrollHeight; y += innerHeight / 2) {
+    scrollTo(0, y);
+    await new Promise(requestAnimationFrame);
+  }
+  scrollTo(0, 0);
+}"""
 WALKED = "() => window.walked.splice(0)"
 # Controls that Tab should have reached; roving ones and all but the chosen one of a group have other keys.
 MISSED = """place => [...document.querySelector(place)
@@ -176,6 +183,8 @@ def walk_by_tab(page: Page, path: str, *, with_frame: bool) -> None:
 
     with_frame: through the navigation, too; else the skip link is followed.
     """
+    page.evaluate(SEEN_ONCE)  # figures that come when they are seen bring controls behind the place where Tab is
+    page.wait_for_load_state("networkidle")
     page.evaluate(WATCH)
     if page.evaluate("document.activeElement !== document.body"):  # the page begins at its answer: once round
         _tab_out(page, path, presses=1)
