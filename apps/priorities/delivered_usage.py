@@ -29,9 +29,10 @@ from apps.mapping.rules.rule_set import RuleSet, load_rule_set
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.metering import indexes_in
+from apps.priorities.recompute.inputs import first_usage_at
 from apps.priorities.recompute.pipeline import consistent_read
 from apps.usage import account_sums
-from apps.usage.account_sums import Piece, earliest_hour, first_full_hour, has_usage
+from apps.usage.account_sums import Piece, earliest_hour, first_full_hour
 from apps.usage.models import Source
 
 F8 = npt.NDArray[np.float64]
@@ -80,10 +81,9 @@ def load_delivered_by_site(
     cut, wanted = sorted(set(edges)), sorted(set(entries))
     sums = account_sums.cached_sums
     with sums.lock, consistent_read() as may_cache:
-        has_any = has_usage()
-        hours = list(map(first_full_hour, cut))
-        begin = earliest_hour(hours[-1]) if has_any and hours else 0
-        periods = sums.load_pieces([max(hour, begin) for hour in hours], use_cache=may_cache) if has_any else []
+        first_at = first_usage_at()
+        hours = [] if first_at is None else [first_full_hour(max(at, first_at)) for at in cut]
+        periods = sums.load_pieces(hours, use_cache=may_cache)
         inputs = _read_inputs(policy, tree, periods, may_cache=may_cache)
     n = max(len(cut) - 1, 0)
     below, unmapped, by_site = np.zeros((n, len(wanted))), np.zeros(n), np.zeros((n, len(inputs.origins)))
@@ -94,7 +94,7 @@ def load_delivered_by_site(
             below[period] += total[wanted]
             by_site[period, origin] = total[list(whole)].sum()
     column_of = {i: at for at, i in enumerate(wanted)}
-    return DeliveredBySite(cut, column_of, below, unmapped, has_any, inputs.origins, by_site)
+    return DeliveredBySite(cut, column_of, below, unmapped, first_at is not None, inputs.origins, by_site)
 
 
 _MOST_BYTES = 128 * 1024**2

@@ -16,14 +16,16 @@ _READ = "SELECT data FROM priorities_snapshot WHERE id = %s"
 _READ_PLACES = "SELECT data FROM priorities_storedplaces WHERE digest = %s"
 _WRITE_PLACES = """
 INSERT INTO priorities_storedplaces AS known (digest, data, used_at) VALUES (%(digest)s, %(data)b, %(at)s)
-ON CONFLICT (digest) DO UPDATE SET used_at = GREATEST(known.used_at, excluded.used_at)
+ON CONFLICT (digest) DO UPDATE SET data = excluded.data, used_at = GREATEST(known.used_at, excluded.used_at)
 """
-# To the hour, because a new version of the row is written.
+# To the hour, because a new version of the row is written. All snapshots depend on the row, so that it is verified.
 _USE_PLACES = """
-WITH locked AS (SELECT digest, used_at FROM priorities_storedplaces WHERE digest = %(digest)s FOR NO KEY UPDATE),
+WITH locked AS (
+    SELECT digest, used_at, encode(sha256(data), 'hex') = digest AS is_sound
+    FROM priorities_storedplaces WHERE digest = %(digest)s FOR NO KEY UPDATE),
 used AS (UPDATE priorities_storedplaces SET used_at = %(at)s WHERE digest IN (
     SELECT digest FROM locked WHERE used_at < %(at)s - interval '1 hour'))
-SELECT digest FROM locked
+SELECT digest FROM locked WHERE is_sound
 """
 
 
@@ -35,13 +37,13 @@ def write_data(snapshot: Snapshot, data: bytes) -> None:
 
 
 def write_places(places: AccountPlaces, *, at: datetime) -> str:
-    """Store the places of accounts unless they are; return their digest.
+    """Store the places of accounts unless they are, undamaged; return their digest.
 
     The row is locked until the caller's transaction ends, so that it isn't deleted before a snapshot refers to it.
     """
     with cursor() as db_cursor:
-        is_stored = db_cursor.execute(_USE_PLACES, {"digest": places.digest, "at": at}).rowcount
-        if not is_stored:
+        is_sound = db_cursor.execute(_USE_PLACES, {"digest": places.digest, "at": at}).rowcount
+        if not is_sound:
             db_cursor.execute(_WRITE_PLACES, {"digest": places.digest, "data": places.packed[0], "at": at})
     return places.digest
 

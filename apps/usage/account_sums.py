@@ -27,7 +27,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_BYTES = 128 * 1024**2
 _MOST_HOURS = 31 * 24  # read by one query: bounds memory
 _LEAST_BYTES = 1_000  # assumed for a piece, even an empty one
-_LAST_HOUR = 24 * 365 * 1000
 _MANY_CELLS = 4  # per row: with more cells than this, sorting is cheaper than counting
 _READ = """
 SELECT array_agg(account_id), array_agg(source_id), array_agg(hour_at), array_agg(cpu_s)
@@ -119,11 +118,6 @@ def earliest_hour(before_hour: int) -> int:
     """Number of the first hour with a bucket, at most `before_hour`."""
     columns = fetch_columns(_FIRST, [_at(before_hour)])
     return int(columns[0][0]) // _HOUR_US if columns else before_hour
-
-
-def has_usage() -> bool:
-    """Whether there is any bucket."""
-    return bool(fetch_columns(_FIRST, [_at(_LAST_HOUR)]))
 
 
 def split_into_spans(from_hour: int, to_hour: int) -> list[Span]:

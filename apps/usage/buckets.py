@@ -159,7 +159,7 @@ SELECT array_agg(hour_at), array_agg(account_id), array_agg(job_class_id) FROM (
 def _may_be_stored(source_id: int, delta: Delta, rows: I8) -> Flags:
     """Which of these sums may have a stored bucket: none of hours, accounts and classes that have none.
 
-    All of them where few are given, or where many more are stored in their hours.
+    All of them where they are few, or where many more are stored in their hours.
     """
     all_may = np.ones(len(rows), np.bool_)
     if len(rows) < _MANY:
@@ -172,8 +172,8 @@ def _may_be_stored(source_id: int, delta: Delta, rows: I8) -> Flags:
     if len(columns[0]) == most:
         return all_may
     stored = (columns[0] // HOUR_US, columns[1], columns[2])
-    given = (hour, delta.account_id[rows], delta.job_class_id[rows])
-    is_in: Flags = np.isin(*_numbered(given, stored))
+    own = (hour, delta.account_id[rows], delta.job_class_id[rows])
+    is_in: Flags = np.isin(*_numbered(own, stored))
     return is_in
 
 

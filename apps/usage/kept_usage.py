@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from cachetools import LRUCache
 
+from apps.usage.account_sums import first_full_hour
 from apps.usage.arrays import UsageArrays, load_usage
 from apps.usage.buckets import RESOURCES
 from apps.usage.changed_hours import ReadMarks
@@ -67,8 +68,8 @@ class KeptUsage:
         """As `arrays.load_usage`; rows are sorted by hour."""
         self._drop_changed()
         is_held = Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists()
-        from_hour = 0 if from_at is None else max(_hour_from(from_at), 0)
-        to_hour = _hour_from(to_at)
+        from_hour = 0 if from_at is None else max(first_full_hour(from_at), 0)
+        to_hour = first_full_hour(to_at)
         n_days = None if from_at is None else (to_hour - from_hour) // 24  # two windows don't take turns
         key = (tuple(sources), tuple(sites), frozenset(resources), classes, is_held, n_days)
         kept = self._kept.get(key)
@@ -99,11 +100,6 @@ class KeptUsage:
                 del self._kept[key]
             elif changed_hour < kept.to_hour:
                 self._kept[key] = _Kept(kept.from_hour, changed_hour, kept.between(kept.from_hour, changed_hour))
-
-
-def _hour_from(at: datetime) -> int:
-    """Number of the first hour since 1970 that begins at `at` or later."""
-    return -((_EPOCH - at) // timedelta(hours=1))
 
 
 def _columns(usage: UsageArrays) -> dict[str, Any]:

@@ -42,14 +42,14 @@ def world(make_site: Callable[..., Site]) -> Site:
 @contextmanager
 def starts_of_reads() -> Iterator[list[datetime | None]]:
     """From which instant on usage is read."""
-    found: list[datetime | None] = []
+    starts: list[datetime | None] = []
 
     def noted(**asked: Any) -> UsageArrays:
-        found.append(asked["from_at"])
+        starts.append(asked["from_at"])
         return load_usage(**asked)
 
     with patch.object(kept_module, "load_usage", noted):
-        yield found
+        yield starts
 
 
 def rows_of(usage: UsageArrays) -> list[Row]:

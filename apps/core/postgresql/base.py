@@ -65,7 +65,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if autocommit:
             self._call_waiting()
         elif limits := self.settings_dict.get(IN_EACH_TRANSACTION):
-            self.connection.execute("; ".join(f"SET LOCAL {name} = '{value}'" for name, value in limits.items()))
+            with self.wrap_database_errors:
+                self.connection.execute("; ".join(f"SET LOCAL {name} = '{value}'" for name, value in limits.items()))
 
     def savepoint_commit(self, sid: str) -> None:
         """Called by Django as the last step of a savepoint, also after its rollback."""

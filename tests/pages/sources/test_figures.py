@@ -53,9 +53,9 @@ def test_the_source_with_most_gaps_is_first_and_named() -> None:
 
 
 def test_a_usual_name_is_whole_in_a_wide_window_and_cut_in_its_middle_in_a_narrow_one() -> None:
-    found = figure(source("turku.example, neutrinos", "ffff"))
-    assert found.layout["yaxis"]["ticktext"] == ["turku.example, neutrinos"]
-    assert found.extra["narrow"]["ticktext"] == ["turku.…utrinos"]
+    narrow = figure(source("turku.example, neutrinos", "ffff"))
+    assert narrow.layout["yaxis"]["ticktext"] == ["turku.example, neutrinos"]
+    assert narrow.extra["narrow"]["ticktext"] == ["turku.…utrinos"]
 
 
 def test_every_day_is_in_the_csv_with_a_label() -> None:

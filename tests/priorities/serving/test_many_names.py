@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.accounts.account_ids import AccountKey
-from apps.accounts.account_index import AccountKeys
-from apps.mapping.rules.account_places import AccountPlaces, unpack_places
-from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import Rule
-from apps.priorities.serving.lookup import AccountQuery, LookupIndex, Query
+from apps.priorities.serving.lookup import AccountQuery, Query
 from tests.examples import examples
 from tests.mapping.rules.test_placement import _KEYS, _RULES, _TREE, _UIDS
+from tests.priorities.serving.test_named_entries import _index
 
 _NAMES = ["alice", "bob", "carol", "Alice", "", "nobody", "a=b", "/DC=org/CN=alice", "x/y", "physics", "dan", "eve"]
-
-
-def _index(rules: list[Rule], known: list[AccountKey]) -> LookupIndex:
-    matches = [(key, Resolver(tuple(rules), _TREE).resolve(key)) for key in dict.fromkeys(known)]
-    placed = [(key, match) for key, match in matches if match.entry > 0]
-    entries = np.array([match.entry for _, match in placed], np.int32)
-    joins = np.array([-1 if match.joins is None else match.joins for _, match in placed], np.int32)
-    places = AccountPlaces(AccountKeys.of(key for key, _ in placed), entries, tuple(rules), joins)
-    return LookupIndex(_TREE, unpack_places(*places.packed), "digest")
 
 
 @examples(400)
@@ -38,7 +26,7 @@ def test_many_names_are_found_as_each_alone(rules: list[Rule], known: list[Accou
         AccountQuery("alice"),
         AccountQuery("", "physics"),
     ]
-    together, alone = _index(rules, known), _index(rules, known)
+    together, alone = _index(_TREE, *rules, known=known), _index(_TREE, *rules, known=known)
     assert together.find_many(queries) == [alone.find(query) for query in queries]
     assert [together.choices(query) for query in queries] == [alone.choices(query) for query in queries]
 
@@ -47,7 +35,8 @@ def test_known_users_of_plain_rules_are_found_without_looking_at_each_rule() -> 
     lone = _TREE.index_of_path("/lone")
     assert lone is not None
     rules = [Rule("glob", _TREE.uuid(lone), suffix="/{user}")]
-    index = _index(rules, [AccountKey("c1", "carol"), AccountKey("c1", "alice"), AccountKey("c2", "bob")])
+    known = [AccountKey("c1", "carol"), AccountKey("c1", "alice"), AccountKey("c2", "bob")]
+    index = _index(_TREE, *rules, known=known)
     index._find_users(["alice", "carol", "nobody", "bob"])
     assert {name: [index.path(at) for at in found.entries] for name, found in index._results.items()} == {
         "carol": ["/lone/carol"]

@@ -293,6 +293,22 @@ def test_numbers_that_this_release_derives_otherwise_are_not_served(
     assert "derives other numbers than engine 0.1 did" in caplog.text
 
 
+def test_damaged_places_of_accounts_are_replaced_by_the_next_recompute(site: Site) -> None:
+    first = site.recompute()
+    row = StoredPlaces.objects.get(pk=first.places_id)
+    StoredPlaces.objects.update(data=bytes([row.data[0] ^ 1]) + bytes(row.data[1:]))
+    without_copies()
+    store.forget()
+    with pytest.raises(Unavailable) as refusal:
+        store.newest("grid")
+    assert refusal.value.code == "no_snapshot"
+    site.job("alice", "physics", 2)
+    newest = site.recompute()
+    assert newest.places_id == first.places_id
+    assert store.newest("grid").snapshot_id == newest.pk
+    assert store.load_stored("grid", first.pk).snapshot_id == first.pk, "older ones can be read again"
+
+
 def test_places_of_accounts_are_stored_once_and_deleted_with_the_last_snapshot(site: Site) -> None:
     first = site.recompute()
     site.job("alice", "physics", 2)

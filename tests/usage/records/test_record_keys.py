@@ -16,13 +16,13 @@ from apps.usage.records.record_keys import job_numbers, key_hash
 from tests.instants import AT
 
 
-def row(job: str, **given: Any) -> RecordRow:
-    return RecordRow(job=job, user="ada", start_at=AT - timedelta(hours=2), end_at=AT - timedelta(hours=1), **given)
+def row(job: str, **fields: Any) -> RecordRow:
+    return RecordRow(job=job, user="ada", start_at=AT - timedelta(hours=2), end_at=AT - timedelta(hours=1), **fields)
 
 
 def numbers(*jobs: str) -> list[int]:
-    found: list[int] = job_numbers(RecordBatch.from_rows([row(job) for job in jobs]).job).tolist()
-    return found
+    numbered: list[int] = job_numbers(RecordBatch.from_rows([row(job) for job in jobs]).job).tolist()
+    return numbered
 
 
 def test_a_job_has_the_number_with_which_its_name_begins() -> None:
