@@ -2,7 +2,8 @@
 
 Layout before compression: b"FSB1", a little-endian u4 header length, the header as JSON (`{"columns": [[name, dtype,
 shape, offset, n_bytes], …], "meta": {…}}`), then the columns, 16-byte aligned. A list of strings is stored as two
-columns, `<name>.utf8` (u1) and `<name>.ends` (i8, i4 where that suffices, i1 where all are empty).
+columns, `<name>.utf8` (u1) and `<name>.lengths` in bytes (u1, u2 or u4), which pack better than where each ends; older
+blobs have `<name>.ends` (i8).
 """
 
 from __future__ import annotations
@@ -69,13 +70,15 @@ def unpack(blob: bytes | memoryview, digest: str) -> tuple[dict[str, Any], dict[
     for name, dtype, shape, offset, n_bytes in header["columns"]:
         count = n_bytes // np.dtype(dtype).itemsize
         columns[name] = np.frombuffer(raw, dtype=dtype, count=count, offset=start + offset).reshape(shape)
-    for name in [name for name in columns if name.endswith(".ends")]:
-        stem = name.removesuffix(".ends")
-        columns[stem] = Strings(columns.pop(f"{stem}.utf8").data, columns.pop(name))
+    for name in [name for name in columns if name.endswith((".lengths", ".ends"))]:
+        stem, _, kind = name.rpartition(".")
+        ends = columns.pop(name) if kind == "ends" else np.cumsum(columns.pop(name), dtype=np.int64)
+        columns[stem] = Strings(columns.pop(f"{stem}.utf8").data, ends)
     return columns, header["meta"]
 
 
 def _string_columns(name: str, texts: Sequence[str]) -> dict[str, Array]:
     strings = Strings.of(texts)
-    ends = np.zeros(len(strings), np.int8) if strings.is_empty else strings.ends
-    return {f"{name}.utf8": np.frombuffer(strings.utf8, np.uint8), f"{name}.ends": ends}
+    lengths = np.diff(strings.ends, prepend=0)
+    narrow = lengths.astype(np.min_scalar_type(int(lengths.max(initial=0))))
+    return {f"{name}.utf8": np.frombuffer(strings.utf8, np.uint8), f"{name}.lengths": narrow}

@@ -73,6 +73,12 @@ for thread in threads: thread.join()
 assert not failures, failures[:2]
 run = work_run_now(request_recompute(policy_slug="grid", at=clock.now(), actor=COMMAND).pk)
 assert run.state == "succeeded", run.error
+from django.core.management import call_command
+from django.test import Client
+
+call_command("migrate", check=True, interactive=False, verbosity=0)
+answer = Client(headers={"host": "localhost"}).get("/readyz")
+assert answer.status_code == 200, answer.content
 print("done", Snapshot.objects.filter(pk=run.result["snapshot"]).count())
 """
 

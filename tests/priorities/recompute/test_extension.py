@@ -12,15 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.accounts.actor import COMMAND
 from apps.engine import decay
 from apps.engine.algorithms import PriorityResult, read_algorithm
 from apps.engine.decay_functions import DECAY_FUNCTIONS
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 from apps.priorities.models import Snapshot, UnmappedAccounts
 from apps.priorities.recompute import staleness
 from apps.priorities.recompute.extension import usage_scale
-from apps.priorities.recompute.pipeline import compute
+from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
 from apps.web.rest.answers import etag
@@ -145,6 +147,30 @@ def test_a_quiet_hour_is_one_snapshot(quiet: Site, monkeypatch: pytest.MonkeyPat
     hour = recompute(quiet, at_minute(monkeypatch, 60))
     assert hour.pk != first.pk, "each hour has its own"
     assert Snapshot.objects.count() == 2
+
+
+@pytest.mark.django_db
+def test_adjustments_decay_with_the_usage_that_they_adjust(quiet: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    used_at = (NOON - timedelta(hours=5)).isoformat()
+    adjustments = [
+        {"op": "adjust_usage", "entry": path, "resource": "cpu_s", "amount_s": hours * 3600, "at": used_at}
+        for path, hours in (("/physics/alice", -2.0), ("/biology", 3.0))
+    ]
+    publish_operations(policy_slug=quiet.slug, operations=adjustments, reason="test", at=NOON, actor=COMMAND)
+    quiet.policy.refresh_from_db()
+    recompute(quiet, at_minute(monkeypatch, 0))
+    store.poll()
+    at = at_minute(monkeypatch, 30)
+    recompute(quiet, at)
+    store.poll()
+    extended = store.newest("grid")
+    assert (extended.as_of, len(extended.meta["corrections"])) == (at, 2)
+    inputs = load_inputs(quiet.policy, as_of=at)
+    anew = compute(inputs)
+    assert extended.values.usage == pytest.approx(anew.result.usage, rel=1e-12)
+    assert extended.values.rank.tolist() == anew.result.rank.tolist()
+    amounts = {each["uid"]: each["counted"] for each in anew.corrections}
+    assert {each["uid"]: each["counted"] for each in extended.meta["corrections"]} == pytest.approx(amounts, rel=1e-12)
 
 
 @pytest.mark.django_db
