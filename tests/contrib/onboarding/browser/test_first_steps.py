@@ -103,7 +103,7 @@ def test_from_slurm_outputs_to_a_scheduler_in_shadow_mode(
     page = window.go("/setup/")
     page.set_input_files("#id_file", outputs)
     page.click(TREE)
-    page.set_input_files("#id_file", captured / "sacct.txt")
+    page.set_input_files("#log #id_file", captured / "sacct.txt")  # the step before has a field of this name, too
     page.click(LOG)
     expect(page.locator("#reading")).to_have_attribute("data-key", "waiting")
     work()
