@@ -65,9 +65,24 @@ def measure() -> list[BenchLine]:
 
 
 def build(n_entries: int, at: datetime) -> Policy:
-    """Divisions of 100 groups of 99 users, an account for each user, and a bucket for each that isn't idle."""
+    """The policy, an account for each user, and a bucket for each that isn't idle."""
     from django.db import connection
 
+    from apps.usage.models import Source
+
+    policy = publish(n_entries, at)
+    source = Source.objects.get(slug=SLUG)
+    with connection.cursor() as cursor:
+        cursor.execute(_ACCOUNTS, {"n": n_groups(n_entries), "at": at - timedelta(hours=1)})
+        cursor.execute("INSERT INTO usage_jobclass (queue, partition, qos) VALUES ('bench', '', '')")
+        cursor.execute(_BUCKETS, {"source": source.pk, "at": at, "days": N_DAYS, "idle": IDLE_PART})
+        cursor.execute("ANALYZE usage_bucket")
+        cursor.execute("ANALYZE accounts_account")
+    return policy
+
+
+def publish(n_entries: int, at: datetime) -> Policy:
+    """Divisions of 100 groups of 99 users, a rule that maps d0/g0/u0-0, and a source; all an hour before `at`."""
     from apps.accounts.actor import COMMAND
     from apps.mapping.rules.rule import Rule
     from apps.mapping.services import set_rules
@@ -76,24 +91,21 @@ def build(n_entries: int, at: datetime) -> Policy:
     from apps.policies.tree.stored import load_tree
     from apps.usage.services import NewSource, make_source
 
-    groups = [_group(number) for number in range(n_entries // 100 - n_entries // 10_000)]
+    groups = [_group(number) for number in range(n_groups(n_entries))]
     divisions = [{"name": f"d{at}", "children": groups[at : at + 100]} for at in range(0, len(groups), 100)]
     document = {"policy": SLUG, "root": {"name": SLUG, "children": divisions}}
     before = at - timedelta(hours=1)
     make_policy(slug=SLUG, name=SLUG, at=before, actor=COMMAND)
     publish_document(policy_slug=SLUG, document=document, reason="bench", at=before, actor=COMMAND)
     policy = Policy.objects.get(slug=SLUG)
-    root_uid = load_tree(policy).uuid(0)
-    rules = [Rule("glob", root_uid, suffix="/{project}/{group}/{user}")]
+    rules = [Rule("glob", load_tree(policy).uuid(0), suffix="/{project}/{group}/{user}")]
     set_rules(policy_slug=SLUG, rules=rules, at=before, actor=COMMAND)
-    source = make_source(NewSource(slug=SLUG, name=SLUG, namespace="c1"), at=before, actor=COMMAND)
-    with connection.cursor() as cursor:
-        cursor.execute(_ACCOUNTS, {"n": len(groups), "at": before})
-        cursor.execute("INSERT INTO usage_jobclass (queue, partition, qos) VALUES ('bench', '', '')")
-        cursor.execute(_BUCKETS, {"source": source.pk, "at": at, "days": N_DAYS, "idle": IDLE_PART})
-        cursor.execute("ANALYZE usage_bucket")
-        cursor.execute("ANALYZE accounts_account")
+    make_source(NewSource(slug=SLUG, name=SLUG, namespace="c1"), at=before, actor=COMMAND)
     return policy
+
+
+def n_groups(n_entries: int) -> int:
+    return n_entries // 100 - n_entries // 10_000
 
 
 _ACCOUNTS = """

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from apps.core.errors import Invalid, NotFound
+from apps.core.postgresql import consistent_read
 from apps.federation.models import Publication, UsageFeed
 from apps.federation.publishing import current_document, given_name, is_current
 from apps.federation.usage_feeds.feed_build import build_feed, load_inputs
 from apps.policies.models import Policy, Revision
-from apps.priorities.recompute.pipeline import consistent_read
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from cachetools import LRUCache
 
 from apps.accounts.account_index import AccountIndex, load_account_index
+from apps.core.postgresql import consistent_read
 from apps.engine import sweep
 from apps.mapping.rules.placement import place_accounts
 from apps.mapping.rules.resolver import UNMAPPED
@@ -30,7 +31,6 @@ from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.metering import indexes_in
 from apps.priorities.recompute.inputs import first_usage_at
-from apps.priorities.recompute.pipeline import consistent_read
 from apps.usage import account_sums
 from apps.usage.account_sums import Piece, earliest_hour, first_full_hour
 from apps.usage.models import Source

@@ -15,6 +15,7 @@ from django.db import connection
 
 from apps.accounts.account_index import AccountIndex, load_account_index
 from apps.core import blobs
+from apps.core.postgresql import consistent_read
 from apps.engine.algorithms import PriorityResult
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
@@ -22,7 +23,6 @@ from apps.policies.models import Policy, Revision
 from apps.policies.settings import PolicySettings
 from apps.priorities.local_only import LocalOnlyEntry, list_local_only_entries
 from apps.priorities.metering import JobClassRow, SourceRow, site_names, weighted_amounts, weighted_resources
-from apps.priorities.recompute.pipeline import consistent_read
 from apps.series.daily_series import HOUR_S, Day, DayValues, day_at, days_of, site_zone
 from apps.series.inputs import HeadMapping, PolicyState, RevisionContext, SharedInputs, build_context, head_mapping
 from apps.series.usage_and_demand import (

@@ -19,11 +19,11 @@ from django.utils.translation import gettext as _
 from apps.accounts.request_cache import once_per_request
 from apps.core import blobs
 from apps.core.errors import TooLarge
+from apps.core.postgresql import consistent_read
 from apps.policies.changesets.change_sets import load_revision
 from apps.policies.models import Entry, Policy
 from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import load_tree
-from apps.priorities.recompute.pipeline import consistent_read
 from apps.runs.models import Run
 from apps.series.builder import Builder, BuiltDay
 from apps.series.daily_series import (

@@ -15,6 +15,7 @@ from django.db.models import Count, Q, QuerySet
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.core.errors import FieldProblem, Malformed, NotFound
+from apps.usage.account_counts import account_counts
 from apps.usage.authority import may_read_all, may_write
 from apps.usage.buckets import AMOUNTS
 from apps.usage.models import Import, RejectedLine, Source
@@ -64,7 +65,7 @@ def list_sources(*, actor: Actor) -> list[Source]:
 
 
 def list_counted_sources(*, actor: Actor) -> list[Source]:
-    """The sources with `n_accounts` and `n_rejected`, which scan their buckets and imports."""
+    """The sources with `n_accounts` and `n_rejected`."""
     return _counted(_sources_of(actor).order_by("slug"))
 
 
@@ -235,10 +236,6 @@ def _sources_of(actor: Actor, *, also_archived: bool = False) -> QuerySet[Source
     return sources.filter(slug__in=reached)
 
 
-_N_ACCOUNTS = """
-SELECT source_id, count(*) FROM (SELECT DISTINCT source_id, account_id FROM usage_bucket WHERE source_id = ANY(%s))
-    AS seen GROUP BY source_id
-"""
 _N_REJECTED = """
 SELECT source_id, sum((run.counts->>'rejected')::int8)::int8 FROM usage_import
 JOIN runs_run AS run ON run.id = run_id WHERE NOT dry_run AND source_id = ANY(%s) GROUP BY source_id
@@ -248,9 +245,8 @@ JOIN runs_run AS run ON run.id = run_id WHERE NOT dry_run AND source_id = ANY(%s
 def _counted(sources: QuerySet[Source]) -> list[Source]:
     listed = list(sources)
     ids = [source.pk for source in listed]
+    n_accounts = account_counts.count(ids)
     with connection.cursor() as cursor:
-        cursor.execute(_N_ACCOUNTS, [ids])
-        n_accounts = dict(cursor.fetchall())
         cursor.execute(_N_REJECTED, [ids])
         n_rejected = dict(cursor.fetchall())
     for source in listed:

@@ -14,7 +14,7 @@ import pytest
 from django.db import OperationalError, transaction
 
 from apps.accounts.actor import COMMAND
-from apps.priorities.recompute.pipeline import consistent_read
+from apps.core.postgresql import consistent_read
 from apps.usage import kept_usage as kept_module
 from apps.usage.arrays import UsageArrays, load_usage
 from apps.usage.kept_usage import KeptUsage

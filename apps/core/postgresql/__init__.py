@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import count
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -103,6 +103,20 @@ def analyze_unexpected(table: str, column: str, value: int, n_rows: int) -> None
         plan = (json.loads(plans) if isinstance(plans, str) else plans)[0]["Plan"]
         if _UNEXPECTED * int(plan["Plan Rows"]) < n_rows:
             cursor.execute(f'ANALYZE "{table}"')
+
+
+@contextmanager
+def consistent_read() -> Iterator[bool]:
+    """A read-only transaction in which all queries see one state of the database.
+
+    Yields False inside another transaction, which may have written something itself: results must not be cached.
+    """
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield is_outermost
 
 
 def n_commits() -> int:

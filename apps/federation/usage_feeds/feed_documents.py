@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import connection
 
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, TooLarge, Unavailable
+from apps.core.postgresql import consistent_read
 from apps.core.signing import sign_document
 from apps.federation.documents.site_keys import load_keys
 from apps.federation.documents.wire_usage import (
@@ -33,7 +34,6 @@ from apps.federation.publishing import own_name, require_entry
 from apps.federation.usage_feeds.feed_build import load_states
 from apps.federation.usage_feeds.feed_sums import hour_of
 from apps.federation.usage_feeds.stored_rows import unique_uids, unpack_hours, unpack_running
-from apps.priorities.recompute.pipeline import consistent_read
 
 
 @dataclass(frozen=True)

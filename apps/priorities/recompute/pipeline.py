@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,10 +11,10 @@ from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
-from django.db import connection, transaction
 
 from apps import engine
 from apps.accounts.account_index import AccountKeys, load_account_index
+from apps.core.postgresql import consistent_read
 from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult
 from apps.mapping.rules.account_places import AccountPlaces, places_of
@@ -294,20 +294,6 @@ def computed_parts(inputs: Inputs, computed: Computed) -> tuple[Values, AccountP
         **({"known_later": dict(inputs.known_later)} if inputs.known_later is not None else {}),
     }
     return values_of(result, computed.has_demand, computed.demand_core_s), places, meta
-
-
-@contextmanager
-def consistent_read() -> Iterator[bool]:
-    """A read-only transaction in which all queries see one state of the database.
-
-    Yields False inside another transaction, which may have written something itself: results must not be cached.
-    """
-    is_outermost = not connection.in_atomic_block
-    with transaction.atomic():
-        if is_outermost:
-            with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        yield is_outermost
 
 
 def oldest_counted_at(settings: PolicySettings, as_of: datetime) -> datetime | None:

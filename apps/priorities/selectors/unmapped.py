@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from django.db import connection
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
+from apps.core.postgresql import consistent_read
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import build_rule_set, load_rule_set, load_rules_of
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_current_trees, load_tree
 from apps.usage.authority import may_read_all
-from apps.usage.models import Import
+from apps.usage.models import Import, Source
 
 _MOST_COMPARED = 2_000  # accounts whose names are compared without letter case
 
 # An account is listed if it is unmapped in every computed policy.
+_UNMAPPED = """
+SELECT account_id FROM priorities_unmappedaccounts, unnest(account_ids) AS account_id
+GROUP BY account_id HAVING count(*) = (SELECT count(*) FROM priorities_unmappedaccounts) ORDER BY account_id
+"""
 _BY_SOURCE = """
 SELECT source.slug, count(DISTINCT bucket.account_id), sum(bucket.cpu_s)
 FROM usage_bucket AS bucket JOIN usage_source AS source ON source.id = bucket.source_id
-WHERE source.archived_at IS NULL AND bucket.account_id IN (
-    SELECT account_id FROM priorities_unmappedaccounts, unnest(account_ids) AS account_id
-    GROUP BY account_id HAVING count(*) = (SELECT count(*) FROM priorities_unmappedaccounts))
-GROUP BY source.slug
+WHERE source.archived_at IS NULL AND bucket.account_id = ANY(%s) GROUP BY source.slug
 """
+_BySource = dict[str, tuple[int, float]]
 
 
 def count_unmapped_by_source(*, actor: Actor) -> dict[str, tuple[int, float | None]]:
@@ -38,7 +44,7 @@ def count_unmapped_by_source(*, actor: Actor) -> dict[str, tuple[int, float | No
     if actor.user is not None and not actor.user.is_active:
         return {}
     reads_all = may_read_all(actor)
-    return {slug: (n, core_s if reads_all else None) for slug, (n, core_s) in _by_source().items()}
+    return {slug: (n, core_s if reads_all else None) for slug, (n, core_s) in _by_source.get().items()}
 
 
 def count_unmapped_accounts(account_ids: Sequence[int]) -> int:
@@ -100,7 +106,35 @@ def _count_unmapped(unmapped: list[AccountKey]) -> int:
     return len(unmapped)
 
 
-def _by_source() -> dict[str, tuple[int, float]]:
+class _BySourceCache:
+    """The last sums: they read all buckets, and stay as they are until a watermark or the unmapped accounts change."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.kept: OrderedDict[Hashable, _BySource] = OrderedDict()
+
+    def get(self) -> _BySource:
+        with self._lock, consistent_read() as may_keep:  # concurrent requests for it wait
+            with connection.cursor() as cursor:
+                cursor.execute(_UNMAPPED)
+                unmapped = [account_id for (account_id,) in cursor.fetchall()]
+            if not unmapped:
+                return {}
+            sources = Source.objects.order_by("pk").values_list("pk", "slug", "watermark")
+            key = (np.array(unmapped).tobytes(), tuple(sources))
+            by_source = self.kept.get(key) if may_keep else None
+            if by_source is None:
+                by_source = _sum_by_source(unmapped)
+            if may_keep:
+                self.kept.clear()
+                self.kept[key] = by_source
+            return by_source
+
+
+_by_source = _BySourceCache()
+
+
+def _sum_by_source(account_ids: list[int]) -> _BySource:
     with connection.cursor() as cursor:
-        cursor.execute(_BY_SOURCE)
+        cursor.execute(_BY_SOURCE, [account_ids])
         return {slug: (count, float(core_s)) for slug, count, core_s in cursor.fetchall()}
