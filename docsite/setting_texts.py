@@ -8,6 +8,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         " an embedded PostgreSQL in `FAIRSHARE_VAR`",
         "FAIRSHARE_POOLER": "whether `DATABASE_URL` leads to PgBouncer in transaction mode: limits of time are set in"
         " each transaction then, and no cursor is kept on the server",
+        "FAIRSHARE_REPLICA_URL": "a streaming replica of the same database, which pages and exports are read from, as "
+        "`DATABASE_URL`; with `FAIRSHARE_POOLER` that leads to PgBouncer, too",
+        "FAIRSHARE_REPLICA_LAG_S": "seconds; a replica further behind isn't read from",
         "CELERY_BROKER_URL": "Redis 7 or newer, or RabbitMQ. Without it the broker is files in `FAIRSHARE_VAR`",
         "SECRET_KEY": "signs sessions and encrypts stored secrets. Without it the first start makes one in "
         "`FAIRSHARE_VAR`",

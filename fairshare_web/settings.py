@@ -5,6 +5,7 @@ Secrets may be given as NAME or as NAME_FILE (a path whose content is the value)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,7 @@ MIDDLEWARE = [
     "apps.web.rest.requests.RefusedRequestMiddleware",
     "apps.web.rest.requests.RequestCacheMiddleware",
     "apps.web.shell.errors.DomainErrorMiddleware",
+    "apps.web.replica_reads.ReplicaMiddleware",  # around views only: sessions, users and tokens are the primary's
     "axes.middleware.AxesMiddleware",  # last, by its own rule
 ]
 ROOT_URLCONF = "fairshare_web.urls"
@@ -194,28 +196,36 @@ DATABASES: dict[str, dict[str, Any]] = {
         "NAME": "fairshare",
     }
 }
-DATABASES["default"]["ENGINE"] = "apps.core.postgresql"
-DATABASES["default"].setdefault("OPTIONS", {})
-DATABASES["default"]["OPTIONS"].update(
-    {
-        "connect_timeout": 3,
-        "tcp_user_timeout": 20_000,  # ms; else a host that is gone is waited for a quarter of an hour
-        "keepalives_idle": 15,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-    }
-)
+_REPLICA = env_database("FAIRSHARE_REPLICA_URL")
+FAIRSHARE_REPLICA_LAG_S = env_int("FAIRSHARE_REPLICA_LAG_S", default=5, minimum=1)  # one further behind isn't read
 FAIRSHARE_POOLER = env_bool("FAIRSHARE_POOLER", default=False)
 _LIMITS = {"lock_timeout": "30s", "idle_in_transaction_session_timeout": "600s"}
-if FAIRSHARE_POOLER:  # in transaction mode PgBouncer keeps nothing of a session: limits are set in each transaction
-    DATABASES["default"] |= {"IN_EACH_TRANSACTION": _LIMITS}
-    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
-else:
-    # A statement whose client was killed ends within two seconds, and with it the locks it holds.
-    _LIMITS |= {"TimeZone": "UTC", "client_connection_check_interval": "2000"}
-    DATABASES["default"]["OPTIONS"]["options"] = " ".join(f"-c {name}={value}" for name, value in _LIMITS.items())
-DATABASES["default"]["CONN_MAX_AGE"] = 60  # s: a new connection costs more than an idle one; lost ones are noticed
-DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+
+
+def _with_limits(database: Mapping[str, Any], *, connect_s: int, gone_s: int) -> dict[str, Any]:
+    """gone_s: after which a silent host is taken for gone; else it is waited for a quarter of an hour."""
+    options = {
+        **database.get("OPTIONS", {}),
+        "connect_timeout": connect_s,
+        "tcp_user_timeout": gone_s * 1000,
+        "keepalives_idle": gone_s * 3 // 4,
+        "keepalives_interval": max(gone_s // 4, 1),
+        "keepalives_count": 3,
+    }
+    limited: dict[str, Any] = {**database, "ENGINE": "apps.core.postgresql", "OPTIONS": options}
+    if FAIRSHARE_POOLER:  # in transaction mode PgBouncer keeps nothing of a session: limits are set in each transaction
+        limited |= {"IN_EACH_TRANSACTION": dict(_LIMITS), "DISABLE_SERVER_SIDE_CURSORS": True}
+    else:
+        # A statement whose client was killed ends within two seconds, and with it the locks it holds.
+        limits = {**_LIMITS, "TimeZone": "UTC", "client_connection_check_interval": "2000"}
+        options["options"] = " ".join(f"-c {name}={value}" for name, value in limits.items())
+    # A new connection costs more than an idle one (seconds); lost ones are noticed.
+    return {**limited, "CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
+
+
+DATABASES["default"] = _with_limits(DATABASES["default"], connect_s=3, gone_s=20)
+if _REPLICA:  # requests that find it gone ask the primary
+    DATABASES["replica"] = _with_limits(_REPLICA, connect_s=2, gone_s=4)
 
 CELERY_BROKER_URL = env_str("CELERY_BROKER_URL", default="") or "filesystem://"
 if CELERY_BROKER_URL == "filesystem://":

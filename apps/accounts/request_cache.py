@@ -27,6 +27,17 @@ def cache_for_request() -> Iterator[None]:
         _cache.reset(token)
 
 
+@contextmanager
+def separate_cache() -> Iterator[None]:
+    """Use what is cached, and forget at the end what was added: it was read elsewhere."""
+    cached = _cache.get()
+    token = _cache.set(None if cached is None else dict(cached))
+    try:
+        yield
+    finally:
+        _cache.reset(token)
+
+
 def is_caching() -> bool:
     """Whether `once_per_request` keeps results, so that reading more than one is asked for may save a query."""
     return _cache.get() is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 from django.conf import settings
@@ -11,8 +12,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from apps.core.plugins import plugins
+from apps.core.postgresql.replica import has_replica, replica, replica_refusal
 from apps.pages.monitoring.federation_gauges import federation_families
-from apps.pages.monitoring.gauges import run_families, token_families
+from apps.pages.monitoring.gauges import gauge, run_families, token_families
 from apps.pages.monitoring.policy_gauges import entry_families, policy_families
 from apps.pages.monitoring.source_gauges import source_families
 from apps.priorities.serving import store
@@ -28,6 +30,19 @@ class _Site(Collector):
             families = []
         yield GaugeMetricFamily("fairshare_database_up", "1: the database is available", value=float(bool(families)))
         yield from families
+        yield from _replica_families()
+
+
+def _replica_families() -> Iterator[Metric]:
+    """Without samples where there is no replica."""
+    used = gauge("fairshare_replica_used", "1: this process reads pages from the replica")
+    lag = gauge("fairshare_replica_lag_seconds", "Seconds by which the replica is behind, at most")
+    if has_replica():
+        used.add_metric([], float(not replica_refusal()))
+        lag_s = replica.state.lag_s(time.monotonic())
+        if lag_s is not None:
+            lag.add_metric([], lag_s)
+    yield from (used, lag)
 
 
 def _site_families() -> Iterator[Metric]:

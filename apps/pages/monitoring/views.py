@@ -22,6 +22,7 @@ from apps.core.counts import counted
 from apps.core.disk_space import full_disks
 from apps.core.errors import DomainError, NotAllowed, Unauthenticated
 from apps.core.plugins import plugins
+from apps.core.postgresql.replica import replica_refusal
 from apps.pages.monitoring.exposition import exposition
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import failed_recompute
@@ -117,6 +118,8 @@ def _degraded(at: datetime) -> Iterator[Mapping[str, str]]:
     for plugin in plugins():
         yield from plugin.degradations()
     yield from _full_disks()
+    if refusal := replica_refusal():
+        yield {"code": "replica_unused", "subject": "replica", "message": refusal}
 
 
 def _stale_policies(at: datetime) -> Iterator[dict[str, str]]:
