@@ -24,6 +24,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "FAIRSHARE_CONFIG": "path of a file of settings, `NAME=value` a line (see above)",
         "FAIRSHARE_VAR": "folder of the instance: embedded database, secrets, uploads, logs",
         "FAIRSHARE_PORT": "port of pages and REST on 127.0.0.1",
+        "FAIRSHARE_WEB_WORKERS": "processes of the web server. Each keeps its own place in memory for look-ups",
         "FAIRSHARE_SITE": "name of this site on pages",
         "FAIRSHARE_ISSUER": "name under which other sites know this authority, such as `hpc.example.org`. Without it "
         "nothing is published; the sample uses `nordgrid.example`",
@@ -38,6 +39,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Recompute and background work": {
         "FAIRSHARE_TICK_S": "seconds between recomputes",
+        "FAIRSHARE_WORKERS": "processes of workers on this host, of `up` and of each `serve worker`. With a broker of files "
+        "`serve worker` has one",
         "FAIRSHARE_STATEMENT_S": "longest time of one database statement of a worker (seconds). A run without progress "
         "for three times as long is taken over by another worker",
     },

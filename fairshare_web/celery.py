@@ -1,10 +1,10 @@
-"""The task queue. The broker is a doorbell: the work itself is in the database."""
+"""The task queues. A message has the id of a run: the work itself is in the database."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from threading import Thread
+from contextlib import suppress
 from typing import Any
 
 from celery import Celery
@@ -13,7 +13,7 @@ from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
 
-# Messages are JSON and only wake workers: they are no danger to a worker that runs as root, in a container.
+# Messages are JSON and hold ids only: they are no danger to a worker that runs as root, in a container.
 warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
 
 TRANSPORT_ALIASES["filesystem"] = "apps.cli.stack.file_broker:Transport"
@@ -43,12 +43,13 @@ def finish_step(**_signal: Any) -> None:
 
 
 @worker_ready.connect
-def look_for_work(sender: Any, **_signal: Any) -> None:
+def look_for_work(**_signal: Any) -> None:
     """A restarted worker takes over at once what its killed predecessor worked on."""
-    from apps.runs import bell, services, workers
+    from django.db import DatabaseError, connection
 
-    if workers.OUTGOING_QUEUE in sender.app.amqp.queues.consume_from:
-        wake = services.wake_for_due_outgoing_runs
-        Thread(target=workers.report_outgoing_worker, args=(wake,), daemon=True, name="contact").start()
-    else:
-        bell.wake_workers()
+    from apps.core import clock
+    from apps.runs.services import send_due_runs
+
+    with suppress(DatabaseError):  # beat's next sweep does it
+        send_due_runs(at=clock.now())
+    connection.close()

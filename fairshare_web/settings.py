@@ -11,10 +11,12 @@ from typing import Any
 
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
+from kombu import Queue
 
 from apps.cli.stack.paths import broker_dirs, read_or_make_secret, socket_dir, var_dir
 from apps.core.plugin_loading import load_plugins
 from apps.core.private_dirs import private_dir
+from apps.runs.queues import PERIODIC, QUEUES
 from fairshare_web.environment import (
     env_bool,
     env_choice,
@@ -51,6 +53,10 @@ FAIRSHARE_STATEMENT_S = env_int("FAIRSHARE_STATEMENT_S", default=300, minimum=1)
 # A run without progress changes its worker. It reports progress every few statements, so that one which does not for
 # three of the longest has stopped.
 FAIRSHARE_STALL_S = 3 * FAIRSHARE_STATEMENT_S
+FAIRSHARE_WORKERS = env_int("FAIRSHARE_WORKERS", default=2, minimum=1, maximum=256)  # processes of workers on this host
+FAIRSHARE_WEB_WORKERS = env_int(
+    "FAIRSHARE_WEB_WORKERS", default=1, minimum=1, maximum=64
+)  # processes of the web server
 FAIRSHARE_SWEEP_S = env_int("FAIRSHARE_SWEEP_S", default=10, minimum=1)  # how often expired leases are checked
 FAIRSHARE_SMALLEST_GROUP = env_int("FAIRSHARE_SMALLEST_GROUP", default=5, minimum=2)  # whose sum is shown without names
 FAIRSHARE_SNAPSHOT_POLL_S = 1.0  # a new snapshot is served at most 2 s after it is ready
@@ -229,9 +235,13 @@ if _REPLICA:  # requests that find it gone ask the primary
 
 CELERY_BROKER_URL = env_str("CELERY_BROKER_URL", default="") or "filesystem://"
 if CELERY_BROKER_URL == "filesystem://":
-    # The broker is only a doorbell: files in var/ ring it when no Redis or RabbitMQ is given.
+    # Messages only have ids: files in var/ do when no Redis or RabbitMQ is given.
     CELERY_BROKER_TRANSPORT_OPTIONS = {**broker_dirs(VAR), "polling_interval": 0.1}
     CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # its queues would be unread files
+elif CELERY_BROKER_URL.startswith("redis"):
+    CELERY_BROKER_TRANSPORT_OPTIONS = {"queue_order_strategy": "priority"}  # the order of QUEUES
+CELERY_TASK_QUEUES = [Queue(name) for name in QUEUES]  # all of which a worker consumes, unless -Q or -X choose
+CELERY_TASK_DEFAULT_QUEUE = PERIODIC
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1

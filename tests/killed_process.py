@@ -10,7 +10,13 @@ from collections.abc import Callable
 
 from django.db import connections
 
+from apps.core import clock
 from apps.runs import fault_points
+from apps.runs.services import work_due_runs
+
+
+def work_all() -> int:
+    return work_due_runs(clock=clock.now)
 
 
 def work_until_killed(work: Callable[[], object], *, fault: str) -> None:

@@ -26,7 +26,7 @@ ROLES = {
     "prepare": "apps.cli.stack.prepare",
     "web": "granian",
     "worker": "solo",
-    "outgoing": "outgoing",
+    "outgoing": "federation",
     "beat": "beat",
 }
 

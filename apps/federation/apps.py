@@ -11,14 +11,15 @@ class FederationConfig(AppConfig):
         from apps.federation.mounts.services import keep_usage
         from apps.policies.publishing.revisions import register_publish_step
         from apps.runs.kinds import register
+        from apps.runs.queues import FEDERATION, RECOMPUTE
 
         register(
             fetching.KIND,
             fetching.run_fetch,
-            is_outgoing=True,
+            queue=FEDERATION,
             most_of_key=fetching.MOST_OF_OWNER,
             most_threads=fetching.MOST_THREADS,
         )
-        register(document_builds.KIND, document_builds.run_build)
+        register(document_builds.KIND, document_builds.run_build, queue=RECOMPUTE)
         register_publish_step(keep_usage)
         register_publish_step(document_builds.request_builds_after_publish)

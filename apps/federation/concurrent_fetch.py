@@ -1,7 +1,7 @@
 """Many fetches at once: a worker starts further fetches while it waits for a slow response.
 
 A fast response is waited for. While a slow one is pending, the worker claims other due fetches, starts them
-concurrently, settles each response as it arrives. Without a worker for other hosts, it works on runs of other kinds in
+concurrently, settles each response as it arrives. A worker that consumes earlier queues, too, works on their runs in
 between. A thread only sends a request: it has no database connection, and `outbound` bounds its time and bytes.
 """
 
@@ -15,12 +15,11 @@ from typing import Any
 
 from apps.core import outbound
 from apps.federation.fetch_requests import FetchRequest
-from apps.runs.kinds import kinds, low_priority_kinds
+from apps.runs.kinds import kinds_before
 from apps.runs.leases import Heartbeat, Lease
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
 from apps.runs.shutdown import is_stopping
-from apps.runs.workers import has_outgoing_worker
 
 PATIENCE_S = 0.5  # for the response, before other work is claimed
 MOST_AT_ONCE = 32
@@ -77,8 +76,8 @@ class ConcurrentFetch:
 
     def __init__(self, kind: str, begin: Begin, settle: Settle) -> None:
         self._begin, self._settle = begin, settle
-        self._other_kinds = [each for each in kinds() if each != kind]
-        self._excluded_kinds = [kind, *low_priority_kinds()]
+        self._kind = kind
+        self._others = kinds_before(kind)
         self._wakeup = threading.Event()
         self._joined: list[_JoinedFetch] = []
 
@@ -95,7 +94,7 @@ class ConcurrentFetch:
         failure: BaseException | None = None
         while not self._is_over(result, failure) or self._joined:
             self._wakeup.clear()
-            if not self._is_over(result, failure) or has_outgoing_worker(lease.clock()):
+            if not self._is_over(result, failure) or not self._others:
                 self._claim_more(lease)
             done = [joined for joined in self._joined if joined.asked.is_done]
             for joined in done:
@@ -121,7 +120,7 @@ class ConcurrentFetch:
 
     def _claim_more(self, lease: Lease) -> None:
         while len(self._joined) < MOST_AT_ONCE and not is_stopping():
-            other = claim_run(at=lease.clock(), clock=lease.clock, without=self._other_kinds)
+            other = claim_run(at=lease.clock(), clock=lease.clock, of_kinds=[self._kind])
             if other is None:
                 return
             try:
@@ -142,13 +141,10 @@ class ConcurrentFetch:
         return handle
 
     def _work_on_others(self, lease: Lease) -> bool:
-        """Work on one run of another, impatient kind, so that for example a recompute doesn't wait for a slow peer.
-
-        Not while other threads and workers do so.
-        """
-        if has_outgoing_worker(lease.clock()):
+        """Work on one run of an earlier queue, so that for example a recompute doesn't wait for a slow peer."""
+        if not self._others:
             return False
-        other = claim_run(at=lease.clock(), clock=lease.clock, without=self._excluded_kinds)
+        other = claim_run(at=lease.clock(), clock=lease.clock, of_kinds=self._others)
         if other is not None:
             work_lease(other)
         return other is not None

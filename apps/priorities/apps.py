@@ -19,10 +19,11 @@ class PrioritiesConfig(AppConfig):
         from apps.priorities.receivers import recompute_after_publish
         from apps.priorities.recompute import staleness as recompute
         from apps.runs.kinds import register
+        from apps.runs.queues import INTERACTIVE, RECOMPUTE
 
         register_check(check_packages)
-        register(KIND, recompute.run_recompute)
-        register(change_effect_runs.KIND, change_effect_runs.run_effect)
+        register(KIND, recompute.run_recompute, queue=RECOMPUTE)
+        register(change_effect_runs.KIND, change_effect_runs.run_effect, queue=INTERACTIVE)
         register_rank_count(change_effect_runs.count_rank_moves)
         register_trial(change_effect_runs.check_algorithm_on_usage)
         policy_published.connect(recompute_after_publish, dispatch_uid="priorities.recompute_after_publish")

@@ -1,22 +1,23 @@
-"""Ring for workers through the broker, without ever waiting for it: the row of a run is what counts."""
+"""Send runs to their queues, without ever waiting for the broker: the row of a run is what counts."""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Collection
 from typing import Any
 
 import celery
 from django.conf import settings
+from kombu import Connection
 
-from apps.core import clock
-from apps.runs.workers import OUTGOING_QUEUE, OUTGOING_TASK, has_outgoing_worker
+from apps.runs.queues import queue_of
 
 logger = logging.getLogger(__name__)
 
-TASK = "apps.runs.tasks.work_runs"
-PATIENCE_S = 0.25  # for a connection, and for each answer of RabbitMQ
-SILENT_S = 5.0  # after a failure, nothing is tried for so long: each sweep rings again
+TASK = "apps.runs.tasks.work_run"
+PATIENCE_S = 0.2  # for a connection, and for each answer of RabbitMQ
+SILENT_S = 5.0  # after a failure, nothing is tried for so long: each sweep sends again
 _BOUNDS = {
     "max_retries": 0,
     "socket_connect_timeout": PATIENCE_S,  # Redis
@@ -28,22 +29,39 @@ _BOUNDS = {
 _silent_until_s = 0.0
 
 
-def wake_workers(*, is_outgoing: bool = False) -> None:
-    """Notify workers through the broker. If it doesn't answer at once, the next sweep finds the work."""
+def send_runs(runs: Collection[tuple[int, str]], *, only_to_empty_queues: bool = False) -> None:
+    """Send runs, each an id and a kind, to the queues of their kinds. What the broker loses, the next sweep sends.
+
+    only_to_empty_queues: where messages wait, those of these runs may be among them.
+    """
     global _silent_until_s
-    if time.monotonic() < _silent_until_s:
+    if not runs or time.monotonic() < _silent_until_s:
         return
     try:
-        task, options = TASK, dict[str, Any]()
-        if is_outgoing and has_outgoing_worker(clock.now()):
-            task, options = OUTGOING_TASK, {"queue": OUTGOING_QUEUE}
-        app = celery.current_app
         # A connection of its own: those of Celery's pool are retried for seconds, and workers wait on theirs for long.
-        with app.connection_for_write(
+        with celery.current_app.connection_for_write(
             connect_timeout=PATIENCE_S,
             transport_options={} if settings.CELERY_BROKER_URL.startswith("filesystem:") else dict(_BOUNDS),
         ) as broker:
-            app.send_task(task, connection=broker, retry=False, ignore_result=True, **options)
+            queues = {queue_of(kind) for _id, kind in runs}
+            full = {queue for queue in queues if _n_waiting(broker, queue)} if only_to_empty_queues else set()
+            for id, kind in runs:
+                if queue_of(kind) not in full:
+                    _send(broker, id, kind)
     except Exception as error:
         _silent_until_s = time.monotonic() + SILENT_S
         logger.warning("The broker doesn't answer (%s): the next sweep finds waiting work.", type(error).__name__)
+
+
+def _send(broker: Connection, id: int, kind: str) -> None:
+    options: dict[str, Any] = {"queue": queue_of(kind), "retry": False, "ignore_result": True}
+    celery.current_app.send_task(TASK, args=(id, kind), connection=broker, **options)
+
+
+def _n_waiting(broker: Connection, queue: str) -> int:
+    """How many messages no worker has taken yet."""
+    with broker.channel() as channel:
+        try:
+            return int(channel.queue_declare(queue, passive=True).message_count)
+        except broker.channel_errors:  # Redis has no empty queues, and a new RabbitMQ none at all
+            return 0

@@ -18,9 +18,10 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections, transaction
 
 from apps.runs.models import Run
+from apps.runs.queues import FEDERATION, queue_of
 from apps.runs.shutdown import WorkerStops, is_stopping
 from apps.runs.worker_identity import has_ended, own_machine
-from apps.runs.workers import OUTGOING_TASK, record_contact
+from apps.runs.workers import record_contact
 
 logger = logging.getLogger(__name__)
 
@@ -66,9 +67,10 @@ class Lease:
     steps. Without any for FAIRSHARE_STALL_S it isn't renewed.
     """
 
-    def __init__(self, run_id: int, fence: int, *, clock: Callable[[], datetime]) -> None:
+    def __init__(self, run_id: int, fence: int, *, kind: str = "", clock: Callable[[], datetime]) -> None:
         self.run_id = run_id
         self.fence = fence
+        self.kind = kind
         self.clock = clock
         self.finished = False
         self._progressed_s = time.monotonic()
@@ -201,7 +203,6 @@ class Heartbeat:
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
         self._is_of_worker = bool(current_task)
-        self._is_outgoing = bool(current_task) and current_task.name == OUTGOING_TASK
         self._worked_by = connections[DEFAULT_DB_ALIAS]  # of the thread that works, whose statement can be cancelled
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"heartbeat of run {lease.run_id}", daemon=True)
@@ -226,7 +227,7 @@ class Heartbeat:
                         self._give_up()
                         return
                     self._lease.renew(self._lease.clock())
-                    if self._is_of_worker and not self._is_outgoing:
+                    if self._is_of_worker and queue_of(self._lease.kind) != FEDERATION:
                         record_contact(self._lease.clock())
                 except (LeaseLost, RunCancelled):
                     return  # the worker notices at its next step

@@ -1,4 +1,4 @@
-"""Tables of background work: each unit is a row, and the message broker only wakes workers."""
+"""Tables of background work: each unit is a row, of which a message to workers only has the id."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ class Run(models.Model):
 
 
 class WorkerContact(models.Model):
-    """Time of the last contact of any worker, and of one that does nothing but call other hosts."""
+    """Time of the last contact of any worker that does more than call other hosts."""
 
-    ANY, OUTGOING = 1, 2
+    ANY = 1
 
     at = models.DateTimeField()
 

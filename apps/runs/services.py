@@ -8,8 +8,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -25,13 +25,14 @@ from apps.core import clock
 from apps.core.disk_space import disk_full_message
 from apps.core.errors import DomainError, NotFound
 from apps.runs import leases
-from apps.runs.bell import wake_workers
-from apps.runs.kinds import Handler, handler_of, kinds, limits_by_key, limits_of_threads, low_priority_kinds
+from apps.runs.bell import send_runs
+from apps.runs.kinds import Handler, handler_of, kinds, kinds_before, limits_by_key, limits_of_threads
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
+from apps.runs.queues import rank_of
 from apps.runs.shutdown import WorkerStops, is_stopping
 from apps.runs.worker_identity import own_holder
-from apps.runs.workers import are_working, has_outgoing_worker, outgoing_kinds
+from apps.runs.workers import are_working
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,8 @@ BACK_OFF_S = 2.0  # doubled with every attempt
 MOST_BACK_OFF_S = 600.0
 _POLL_S = 0.2
 _claiming = threading.RLock()  # so that two threads don't both find room for one more run
-_threads: Counter[str] = Counter()  # of this process, at work on each kind that calls other hosts
+_threads: Counter[str] = Counter()  # of this process, at work on each kind
+_MOST_SENT = 1_000  # messages of a sweep, the oldest runs first
 
 _COALESCE = """
 INSERT INTO runs_run (kind, state, owner_id, subject, limit_key, arguments, due_at, fence, attempts, max_attempts,
@@ -59,27 +61,29 @@ state = 'queued' AND CASE
         OR due_at > clock_timestamp() + make_interval(secs => %(most_back_off_s)s)
     ELSE due_at <= GREATEST(%(at)s, created_at) END
 """
+# of_kind …: what a run that ended held back.
+_CLAIMABLE = f"""
+SELECT id, kind FROM runs_run AS wanted
+WHERE kind = ANY(%(kinds)s) AND (%(run_id)s::bigint IS NULL OR id = %(run_id)s)
+    AND attempts < max_attempts
+    AND ({_WAITS} OR state = 'queued' AND attempts = 0 AND %(is_urgent)s
+        OR state = 'running' AND lease_until < clock_timestamp())
+    AND NOT EXISTS (
+        SELECT FROM runs_run AS other WHERE other.kind = wanted.kind AND other.subject = wanted.subject
+            AND other.state = 'running' AND other.id <> wanted.id)
+    AND (%(is_urgent)s OR limit_key = '' OR NOT %(most_of_key)s::jsonb ? kind OR (
+        SELECT count(*) FROM runs_run AS other WHERE other.kind = wanted.kind
+            AND other.limit_key = wanted.limit_key AND other.state = 'running' AND other.id <> wanted.id
+        ) < (%(most_of_key)s::jsonb ->> kind)::int)
+    AND (%(subject)s::text IS NULL OR subject = %(subject)s OR limit_key = %(limit_key)s AND limit_key <> '')
+ORDER BY (%(rank)s::jsonb ->> kind)::int, due_at, id
+"""  # noqa: S608 - constants only
 _CLAIM = f"""
 UPDATE runs_run SET state = 'running', fence = fence + 1, attempts = attempts + 1, heartbeat_at = %(at)s,
     progressed_at = %(at)s, holder = %(holder)s,
     started_at = COALESCE(started_at, %(at)s), lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s)
-WHERE id = (
-    SELECT id FROM runs_run AS wanted
-    WHERE kind = ANY(%(kinds)s) AND (%(run_id)s::bigint IS NULL OR id = %(run_id)s)
-        AND attempts < max_attempts
-        AND ({_WAITS} OR state = 'queued' AND attempts = 0 AND id = %(run_id)s
-            OR state = 'running' AND lease_until < clock_timestamp())
-        AND NOT EXISTS (
-            SELECT FROM runs_run AS other WHERE other.kind = wanted.kind AND other.subject = wanted.subject
-                AND other.state = 'running' AND other.id <> wanted.id)
-        AND (%(run_id)s::bigint IS NOT NULL OR limit_key = '' OR NOT %(most_of_key)s::jsonb ? kind OR (
-            SELECT count(*) FROM runs_run AS other WHERE other.kind = wanted.kind
-                AND other.limit_key = wanted.limit_key AND other.state = 'running' AND other.id <> wanted.id
-            ) < (%(most_of_key)s::jsonb ->> kind)::int)
-    ORDER BY kind = ANY(%(low_priority)s), kind = ANY(%(outgoing)s), due_at, id
-    FOR NO KEY UPDATE SKIP LOCKED
-    LIMIT 1)
-RETURNING id, fence
+WHERE id = (SELECT id FROM ({_CLAIMABLE} FOR NO KEY UPDATE SKIP LOCKED LIMIT 1) AS claimed)
+RETURNING id, fence, kind
 """  # noqa: S608 - constants only
 
 _FAIL_LOST = """
@@ -89,11 +93,6 @@ WHERE id IN (
     SELECT id FROM runs_run WHERE state = 'running' AND lease_until < clock_timestamp() AND attempts >= max_attempts
     FOR NO KEY UPDATE SKIP LOCKED)
 """
-
-_IS_DUE = f"""
-SELECT DISTINCT kind = ANY(%(outgoing)s) FROM runs_run
-WHERE {_WAITS} OR state = 'running' AND lease_until < clock_timestamp()
-"""  # noqa: S608 - constants only
 
 
 @transaction.atomic
@@ -109,19 +108,20 @@ def enqueue_run(
     at: datetime,
     max_attempts: int = 5,
 ) -> Run:
-    """Enqueue a run in the caller's transaction; workers are woken when that commits.
+    """Enqueue a run in the caller's transaction; it is sent to the queue of its kind when that commits.
 
     Without a key, it joins a queued run of the same kind and subject, and replaces its arguments. With a key, the run
     first created with that key is returned, whatever its state. limit_key: few of one kind and key run at once.
     """
-    limit_key = limit_key[:255]
+    limit_key, due_at = limit_key[:255], due_at or at
     if idempotency_key is None:
         with connection.cursor() as cursor:
             values = [kind, owner.pk if owner else None, subject, limit_key, json.dumps(dict(arguments or {}))]
-            cursor.execute(_COALESCE, [*values, due_at or at, max_attempts, at])
+            cursor.execute(_COALESCE, [*values, due_at, max_attempts, at])
             run = Run.objects.get(pk=cursor.fetchone()[0])
+            is_sent = run.due_at < due_at  # when that one was enqueued
     else:
-        run, _ = Run.objects.get_or_create(
+        run, is_new = Run.objects.get_or_create(
             kind=kind,
             idempotency_key=idempotency_key,
             defaults={
@@ -129,12 +129,14 @@ def enqueue_run(
                 "limit_key": limit_key,
                 "arguments": dict(arguments or {}),
                 "owner": owner,
-                "due_at": due_at or at,
+                "due_at": due_at,
                 "created_at": at,
                 "max_attempts": max_attempts,
             },
         )
-    transaction.on_commit(partial(wake_workers, is_outgoing=kind in outgoing_kinds))
+        is_sent = not is_new
+    if not is_sent and due_at <= at:
+        transaction.on_commit(partial(send_runs, [(run.pk, kind)]))
     return run
 
 
@@ -168,25 +170,21 @@ def claim_run(
     *,
     at: datetime,
     run_id: int | None = None,
+    is_urgent: bool | None = None,
     clock: Callable[[], datetime] = clock.now,
-    without: Sequence[str] = (),
+    of_kinds: Collection[str] | None = None,
 ) -> Lease | None:
-    """Claim the named run, or the next due one; None if there is none. Kinds in `without` are excluded, low-priority
-    ones come last.
+    """Claim the named run, or the next due one; None if there is none. Runs of earlier queues come first.
 
-    A run waits while another of its kind and subject runs, and, unless it is named, while as many of its `limit_key`
-    run as its kind permits. Expired leases are taken over with the next fence number.
+    A run waits while another of its kind and subject runs, until it is due, and while as many of its `limit_key` run as
+    its kind permits; the latter two don't hold for an urgent run, as one that is named is unless `is_urgent` is False.
+    Expired leases are taken over with the next fence number.
     """
     fail_lost_runs(at=at)
     wanted: dict[str, Any] = {
-        "at": at,
+        **_asked(at, of_kinds=of_kinds, run_id=run_id),
+        "is_urgent": run_id is not None if is_urgent is None else is_urgent,
         "holder": own_holder(),
-        "most_back_off_s": MOST_BACK_OFF_S,
-        "kinds": [kind for kind in kinds() if kind not in without],
-        "low_priority": low_priority_kinds(),
-        "outgoing": list(outgoing_kinds),
-        "most_of_key": json.dumps(limits_by_key()),
-        "run_id": run_id,
         "lease_s": settings.FAIRSHARE_LEASE_S,
     }
     for _ in range(3):
@@ -196,8 +194,23 @@ def claim_run(
                 row = cursor.fetchone()
         except IntegrityError:
             continue  # another worker claimed one of the same subject at the same moment: try again
-        return Lease(row[0], row[1], clock=clock) if row else None
+        return Lease(row[0], row[1], kind=row[2], clock=clock) if row else None
     return None
+
+
+def _asked(at: datetime, *, of_kinds: Collection[str] | None = None, run_id: int | None = None) -> dict[str, Any]:
+    """Values of `_CLAIMABLE`."""
+    return {
+        "at": at,
+        "most_back_off_s": MOST_BACK_OFF_S,
+        "kinds": list(kinds() if of_kinds is None else of_kinds),
+        "rank": json.dumps({kind: rank_of(kind) for kind in kinds()}),
+        "most_of_key": json.dumps(limits_by_key()),
+        "run_id": run_id,
+        "is_urgent": False,
+        "subject": None,
+        "limit_key": "",
+    }
 
 
 def fail_lost_runs(*, at: datetime) -> int:
@@ -213,80 +226,75 @@ def fail_lost_runs(*, at: datetime) -> int:
         return int(cursor.rowcount)
 
 
-def wake_for_due_runs(*, at: datetime) -> bool:
-    """Wake workers if a run is due and unclaimed; returns whether one is."""
-    due = _due_lanes(at)
-    for is_outgoing in due:
-        wake_workers(is_outgoing=is_outgoing)
+def send_due_runs(*, at: datetime) -> bool:
+    """Fail lost runs, and send those that are due and unclaimed: their messages may be lost. Returns whether one is."""
+    fail_lost_runs(at=at)
+    due = _claimable(_asked(at), _MOST_SENT)
+    send_runs(due, only_to_empty_queues=True)
     return bool(due)
 
 
-def wake_for_due_outgoing_runs() -> None:
-    """Called by a worker for other hosts: it is found even if the message was lost."""
-    if True in _due_lanes(clock.now()):
-        wake_workers(is_outgoing=True)
+def _send_held_back(run: Run, at: datetime) -> None:
+    """Send the runs that waited for the end of this one: of its subject, of its limit, or for its thread."""
+    values = {**_asked(at, of_kinds=[run.kind]), "subject": run.subject, "limit_key": run.limit_key}
+    if run.kind in limits_of_threads():
+        values["subject"] = None
+    due = _claimable(values, 2)
+    transaction.on_commit(partial(send_runs, due))
 
 
-def _due_lanes(at: datetime) -> list[bool]:
-    """Whether a run that calls other hosts is due (True), and whether another is (False)."""
+def _claimable(values: Mapping[str, Any], most: int) -> list[tuple[int, str]]:
     with connection.cursor() as cursor:
-        cursor.execute(_IS_DUE, {"at": at, "most_back_off_s": MOST_BACK_OFF_S, "outgoing": list(outgoing_kinds)})
-        return [is_outgoing for (is_outgoing,) in cursor.fetchall()]
+        cursor.execute(f"{_CLAIMABLE} LIMIT {most:d}", values)
+        return [(id, kind) for id, kind in cursor.fetchall()]
 
 
-def work_due_runs(*, clock: Callable[[], datetime], is_outgoing: bool = False) -> int:
-    """Work on due runs until there are none or this worker must stop; returns their number.
+def work_run(run_id: int, kind: str, *, clock: Callable[[], datetime]) -> bool:
+    """Work on this run unless it has to wait, after due runs of earlier queues; returns whether it was worked on.
 
-    is_outgoing: only on those that call other hosts.
+    A message that is old, lost its run to another worker or came twice does nothing.
     """
-    n_worked = 0
-    while not is_stopping():
-        with _claimed_call(clock) if is_outgoing else nullcontext(_claimed_other(clock)) as lease:
-            if lease is None:
-                break
+    work_due_runs(clock=clock, of_kinds=kinds_before(kind))
+    with _thread_for(kind) as is_free:
+        lease = claim_run(at=clock(), run_id=run_id, is_urgent=False, clock=clock) if is_free else None
+        if lease is not None:
             work_lease(lease)
+    return lease is not None
+
+
+@contextmanager
+def _thread_for(kind: str) -> Iterator[bool]:
+    """Whether this process has a thread left for a run of this kind, which is taken until the end of the block."""
+    with _claiming:
+        is_free = not is_stopping() and _threads[kind] < limits_of_threads().get(kind, _threads[kind] + 1)
+        _threads[kind] += is_free
+    try:
+        yield is_free
+    finally:
+        with _claiming:
+            _threads[kind] -= is_free
+
+
+def work_due_runs(*, clock: Callable[[], datetime], of_kinds: Collection[str] | None = None) -> int:
+    """Work on due runs until there are none or this worker must stop; returns their number."""
+    n_worked = 0
+    while of_kinds != [] and not is_stopping():
+        lease = claim_run(at=clock(), clock=clock, of_kinds=of_kinds)
+        if lease is None:
+            break
+        work_lease(lease)
         n_worked += 1
     return n_worked
 
 
-def _claimed_other(clock: Callable[[], datetime]) -> Lease | None:
-    return claim_run(at=clock(), clock=clock, without=_left_to_others(clock()))
-
-
-@contextmanager
-def _claimed_call(clock: Callable[[], datetime]) -> Iterator[Lease | None]:
-    """Claim a run that calls other hosts, of a kind that has threads left. One at a time in this process."""
-    with _claiming:
-        full = [kind for kind, most in limits_of_threads().items() if _threads[kind] >= most]
-        not_calls = [kind for kind in kinds() if kind not in outgoing_kinds]
-        lease = claim_run(at=clock(), clock=clock, without=[*not_calls, *full])
-        kind = "" if lease is None else Run.objects.values_list("kind", flat=True).get(pk=lease.run_id)
-        _threads[kind] += 1
-    try:
-        yield lease
-    finally:
-        with _claiming:
-            _threads[kind] -= 1
-
-
-def _left_to_others(at: datetime) -> list[str]:
-    """Kinds that have a worker of their own, while it is alive."""
-    return sorted(outgoing_kinds) if has_outgoing_worker(at) else []
-
-
 def work_other_runs(lease: Lease) -> int:
-    """Between two steps of a low-priority run, work on all due runs of other kinds; returns their number.
+    """Between two steps of a long run, work on all due runs of earlier queues; returns their number.
 
     Raises:
         WorkerStops: as `Lease.stop_if_requested`.
     """
     lease.stop_if_requested()
-    n_worked = 0
-    without = [*low_priority_kinds(), *_left_to_others(lease.clock())]
-    while (other := claim_run(at=lease.clock(), clock=lease.clock, without=without)) is not None:
-        work_lease(other)
-        n_worked += 1
-    return n_worked
+    return work_due_runs(clock=lease.clock, of_kinds=kinds_before(lease.kind))
 
 
 def work_lease(lease: Lease, handler: Handler | None = None) -> None:
@@ -312,12 +320,14 @@ def work_lease(lease: Lease, handler: Handler | None = None) -> None:
         logger.warning("Run %s (%s): %s", lease.run_id, run.kind, error)
         if not connection.in_atomic_block:
             connection.close()  # the connection itself may be broken
-        # otherwise the lease expires, and the sweep wakes a worker
+        # otherwise the lease expires, and the sweep sends the run again
         with contextlib.suppress(DatabaseError, InterfaceError):
             fail_run(lease=lease, error=error, at=lease.clock())
     except Exception as error:
         logger.exception("Run %s (%s) failed.", lease.run_id, run.kind)
         fail_run(lease=lease, error=error, at=lease.clock())
+    with contextlib.suppress(DatabaseError, InterfaceError):
+        _send_held_back(run, lease.clock())
 
 
 def finish_run(*, lease: Lease, result: Mapping[str, Any], at: datetime) -> None:
@@ -376,7 +386,6 @@ def _requeue(lease: Lease) -> None:
             runs.update(state=Run.State.QUEUED, lease_until=None, attempts=F("attempts") - 1)
     except IntegrityError:  # another one is queued: this one is taken over first, like after a lost worker
         runs.update(lease_until=Now() - timedelta(seconds=1))
-    wake_workers()
 
 
 def _retry_later(lease: Lease, wait_s: float, code: str, message: str) -> None:

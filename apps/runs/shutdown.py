@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import mmap
 
-_stop_requested = threading.Event()
+_stop_requested = mmap.mmap(-1, 1)  # shared with the processes of a pool, of which Celery tells its first one alone
 
 
 class WorkerStops(Exception):
@@ -13,8 +13,8 @@ class WorkerStops(Exception):
 
 def request_stop() -> None:
     """Ask this worker to stop at its next step; called by a signal handler."""
-    _stop_requested.set()
+    _stop_requested[0] = 1
 
 
 def is_stopping() -> bool:
-    return _stop_requested.is_set()
+    return bool(_stop_requested[0])

@@ -2,37 +2,26 @@
 
 A worker stores its contact with each scheduled task and each heartbeat of a run. Readiness, metrics and notices all use
 this module.
-
-Runs that call other hosts have a queue and a worker of their own, so that slow hosts hold up nothing else. While no
-such worker is alive, the others do its work, after their own.
 """
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import connection
 from django.db.models import Q
 from django_celery_beat.models import PeriodicTask
 
 from apps.accounts.clock_watch import note_clock
 from apps.core import clock
 from apps.runs.models import Run, WorkerContact
-
-logger = logging.getLogger(__name__)
+from apps.runs.queues import FEDERATION, kinds_on
 
 _BEAT_SILENT = timedelta(minutes=10)  # it stores its last run every three minutes
 _MISSED_SWEEPS = 3
 _SLOW_HOSTS = timedelta(minutes=10)  # for which runs may wait for other hosts
-
-OUTGOING_QUEUE = "outgoing"
-OUTGOING_TASK = "apps.runs.tasks.work_outgoing_runs"
-outgoing_kinds: set[str] = set()  # kinds of runs that call other hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +39,9 @@ class SilentWorkers:
     n_stalled: int
 
 
-def record_contact(at: datetime, *, is_outgoing: bool = False) -> None:
+def record_contact(at: datetime) -> None:
     """Store that a worker is alive. Only workers call it, not commands that work on runs."""
-    contact = WorkerContact(pk=WorkerContact.OUTGOING if is_outgoing else WorkerContact.ANY, at=at)
+    contact = WorkerContact(pk=WorkerContact.ANY, at=at)
     # One statement: of two workers that make the first contact at once neither fails.
     WorkerContact.objects.bulk_create([contact], update_conflicts=True, unique_fields=["id"], update_fields=["at"])
     if not clock.is_set():
@@ -65,24 +54,6 @@ def last_contact_at() -> datetime | None:
     return WorkerContact.objects.filter(pk=WorkerContact.ANY).values_list("at", flat=True).first()
 
 
-def has_outgoing_worker(at: datetime) -> bool:
-    """Whether a worker is alive that does nothing but call other hosts."""
-    contact_at = WorkerContact.objects.filter(pk=WorkerContact.OUTGOING).values_list("at", flat=True).first()
-    return contact_at is not None and abs(at - contact_at) <= _patience()
-
-
-def report_outgoing_worker(wake: Callable[[], object]) -> None:
-    """Store that this worker for other hosts is alive, and call `wake` for lost messages, until the process ends."""
-    while True:
-        try:
-            record_contact(clock.now(), is_outgoing=True)
-            wake()
-        except DatabaseError as error:
-            logger.warning("The worker for other hosts can't report: %s", error)
-            connection.close()
-        time.sleep(settings.FAIRSHARE_SWEEP_S)
-
-
 def are_working(at: datetime) -> bool:
     return last_contact_at() is not None and silent_workers(at) is None
 
@@ -90,7 +61,7 @@ def are_working(at: datetime) -> bool:
 def silent_workers(at: datetime) -> SilentWorkers | None:
     """None while workers are alive. Before their first contact, only waiting runs show that they are missing."""
     patience = _patience()
-    late = Q(due_at__lt=at - patience) & ~Q(kind__in=outgoing_kinds) | Q(due_at__lt=at - patience - _SLOW_HOSTS)
+    late = Q(due_at__lt=at - patience) & ~Q(kind__in=kinds_on(FEDERATION)) | Q(due_at__lt=at - patience - _SLOW_HOSTS)
     waiting = Run.objects.filter(late, state=Run.State.QUEUED).count()
     lost = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=at - patience).count()
     stalled = Run.objects.filter(is_stalled(at)).count()

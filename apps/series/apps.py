@@ -9,7 +9,8 @@ class AnalyticsConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.runs.kinds import register
+        from apps.runs.queues import INTERACTIVE, SERIES
         from apps.series import back_test_runs, runs
 
-        register(runs.KIND, runs.run_series_build, is_low_priority=True)
-        register(back_test_runs.KIND, back_test_runs.run_back_test)
+        register(runs.KIND, runs.run_series_build, queue=SERIES)
+        register(back_test_runs.KIND, back_test_runs.run_back_test, queue=INTERACTIVE)

@@ -7,16 +7,17 @@ class UsageConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.runs.kinds import register
+        from apps.runs.queues import FEDERATION, IMPORT
         from apps.usage.records import imports, retention, undo
         from apps.usage.sources import collection as collecting
 
         register(
             collecting.KIND,
             collecting.run_collect,
-            is_outgoing=True,
+            queue=FEDERATION,
             most_of_key=collecting.MOST_OF_HOST,
             most_threads=collecting.MOST_THREADS,
         )
-        register(imports.KIND, imports.run_import)
-        register(retention.KIND, retention.run_retention)
-        register(undo.KIND, undo.run_undo)
+        register(imports.KIND, imports.run_import, queue=IMPORT)
+        register(retention.KIND, retention.run_retention, queue=IMPORT)
+        register(undo.KIND, undo.run_undo, queue=IMPORT)

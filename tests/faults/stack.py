@@ -220,7 +220,7 @@ class Stack:
         marks = {
             "web": "granian",
             "worker": "--pool solo",
-            "outgoing": "--queues outgoing",
+            "outgoing": "--queues federation",
             "beat": r" beat[ \]]",
             "postgres": "postgres",
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,9 +25,10 @@ from apps.federation.fetch_schedule import MOST_OF_OWNER, request_fetch
 from apps.federation.models import Mount
 from apps.federation.mounts.services import preview
 from apps.policies.models import Policy
-from apps.runs import workers
+from apps.runs import kinds, services
 from apps.runs.models import Run
-from apps.runs.services import work_due_runs
+from apps.runs.queues import FEDERATION, kinds_on
+from apps.runs.services import work_run
 from apps.usage.models import Source
 from apps.usage.sources.schedule import MOST_OF_HOST, enqueue_collection
 from apps.usage.sources.services import set_up_source
@@ -67,25 +69,32 @@ class QuickServer(ThreadingHTTPServer):
 
 
 class Callers:
-    """The threads of the worker for other hosts; each message wakes one that has nothing to do."""
+    """The threads of the worker for other hosts, which do what messages ask, each once."""
 
     def __init__(self) -> None:
-        self._threads: list[threading.Thread] = []
-
-    def wake(self) -> None:
-        self._threads = [thread for thread in self._threads if thread.is_alive()]
-        if len(self._threads) < definitions._CALLERS:
-            thread = threading.Thread(target=self._work)
-            self._threads.append(thread)
+        self._messages: queue.SimpleQueue[tuple[int, str] | None] = queue.SimpleQueue()
+        self._threads = [threading.Thread(target=self._work) for _n in range(definitions._CALLERS)]
+        for thread in self._threads:
             thread.start()
+
+    def send(self, runs: list[tuple[int, str]], **_options: Any) -> None:
+        for each in runs:
+            self._messages.put(each)
 
     def _work(self) -> None:
         try:
-            work_due_runs(clock=lambda: AT, is_outgoing=True)
+            while (message := self._messages.get()) is not None:
+                work_run(*message, clock=lambda: AT)
         finally:
             connections.close_all()
 
     def join(self) -> None:
+        wait_until(lambda: not Run.objects.filter(state__in=("queued", "running")).exists())
+        self.stop()
+
+    def stop(self) -> None:
+        for _thread in self._threads:
+            self._messages.put(None)
         for thread in self._threads:
             thread.join(60)
             assert not thread.is_alive()
@@ -127,8 +136,18 @@ def site(
     monkeypatch.setattr(fetch_requests, "TOTAL_S", LONG_S)
     policy = build_site(AT).policy
     Run.objects.all().delete()
-    workers.record_contact(AT, is_outgoing=True)
     return policy
+
+
+@pytest.fixture
+def callers(site: Policy, slow: SlowServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callers]:
+    """Their messages are those that services send: of new runs, and of runs that others held back."""
+    threads = Callers()
+    monkeypatch.setattr(services, "send_runs", threads.send)
+    monkeypatch.setattr(kinds, "consumed_queues", lambda: {FEDERATION})
+    yield threads
+    slow.stop()
+    threads.stop()
 
 
 def add_mount(policy: Policy, owner: User, url: str) -> Mount:
@@ -152,53 +171,46 @@ def add_source(slug: str, url: str, folder: Path) -> Source:
     return set_up_source(slug=slug, new_settings={"kind": "slurm-rest", "collecting": terms}, at=AT, actor=COMMAND)
 
 
-def others_are_served(callers: Callers, policy: Policy, quick: QuickServer, folder: Path) -> None:
+def others_are_served(policy: Policy, quick: QuickServer, folder: Path) -> None:
     """A fetch and a collection of another person, which are asked for last."""
     other = User.objects.create_user("other", is_superuser=True)
     fetch = request_fetch(add_mount(policy, other, quick.url), at=AT)
     collection = enqueue_collection(add_source("quick", quick.url, folder), at=AT)
-    for _message in range(2):
-        callers.wake()
     ended = Run.objects.filter(pk__in=(fetch.pk, collection.pk), state="succeeded")
     wait_until(lambda: ended.count() == 2)
     assert quick.n_asked == 2
 
 
 def test_thirty_slow_peers_of_one_person_hold_up_nobody_else(
-    site: Policy, slow: SlowServer, quick: QuickServer, tmp_path: Path
+    site: Policy, callers: Callers, slow: SlowServer, quick: QuickServer, tmp_path: Path
 ) -> None:
-    admin, callers = User.objects.get(username="admin"), Callers()
+    admin = User.objects.get(username="admin")
     for _n in range(N_SLOW):
         request_fetch(add_mount(site, admin, slow.url), at=AT)
-        callers.wake()
     wait_until(lambda: slow.n_open >= MOST_OF_OWNER)
-    others_are_served(callers, site, quick, tmp_path)
+    others_are_served(site, quick, tmp_path)
     assert slow.n_open == slow.n_accepted == MOST_OF_OWNER
     slow.stop()
     callers.join()
-    assert not Run.objects.filter(state__in=("queued", "running")).exists()
 
 
 def test_thirty_sources_at_a_slow_daemon_hold_up_nobody_else(
-    site: Policy, slow: SlowServer, quick: QuickServer, tmp_path: Path
+    site: Policy, callers: Callers, slow: SlowServer, quick: QuickServer, tmp_path: Path
 ) -> None:
-    callers = Callers()
     for n in range(N_SLOW):
         enqueue_collection(add_source(f"slow-{n}", slow.url, tmp_path), at=AT)
-        callers.wake()
     wait_until(lambda: slow.n_open >= MOST_OF_HOST)
-    others_are_served(callers, site, quick, tmp_path)
+    others_are_served(site, quick, tmp_path)
     assert slow.n_open == slow.n_accepted == MOST_OF_HOST
     slow.stop()
-    callers.join()
-    assert not Run.objects.filter(kind="usage_collect", state="running").exists()
+    wait_until(lambda: not Run.objects.filter(kind="usage_collect", state="running").exists())
 
 
 def test_the_worker_for_other_hosts_has_a_thread_left_for_each_kind_of_call() -> None:
     from apps.runs.kinds import limits_of_threads
 
     bound = limits_of_threads()
-    n_single = len(workers.outgoing_kinds - bound.keys())  # one run of the whole site at a time
+    n_single = len(set(kinds_on(FEDERATION)) - bound.keys())  # one run of the whole site at a time
     assert sum(bound.values()) + n_single <= definitions._CALLERS
 
 
@@ -238,8 +250,6 @@ def test_a_person_waits_for_few_previews_at_once(site: Policy, slow: SlowServer,
 def test_a_run_that_is_asked_for_by_name_does_not_wait(
     site: Policy, slow: SlowServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from apps.runs import services
-
     admin = User.objects.get(username="admin")
     runs = [request_fetch(add_mount(site, admin, slow.url), at=AT) for _n in range(MOST_OF_OWNER + 1)]
     leases = [services.claim_run(at=AT) for _n in runs]

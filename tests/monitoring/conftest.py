@@ -13,10 +13,12 @@ from django.db import connections
 from django.test.testcases import QuietWSGIRequestHandler
 
 from apps.contrib.notices.tasks import evaluate_notices
+from apps.core import clock
 from apps.federation.tasks import fetch_due_mounts
 from apps.priorities.serving import store
 from apps.priorities.tasks import recompute_stale
-from apps.runs.tasks import sweep_runs, work_runs
+from apps.runs.services import work_due_runs
+from apps.runs.tasks import sweep_runs
 from apps.usage.tasks import collect_due_usage
 from tests.contrib.notices.sending import send_notices
 from tests.federation.conftest import feed, mounted, policy, subscription, vo
@@ -46,7 +48,7 @@ class Service:
                 recompute_stale,
                 collect_due_usage,
                 fetch_due_mounts,
-                work_runs,
+                lambda: work_due_runs(clock=clock.now),
                 evaluate_notices,
                 send_notices,
             ):

@@ -8,16 +8,16 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
-from apps.runs import bell, workers
+from apps.runs import bell
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from tests.instants import AT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("handle")]
 
-JUST_ONE_S = 2.0  # a busy machine's 0.3 s; without bounds it is 6 s for each run
+MOST_S = 0.3  # for one enqueue; without bounds it is 6 s
 
 
 class BlackHole:
@@ -52,6 +52,13 @@ def hole() -> Iterator[BlackHole]:
     found.close()
 
 
+def enqueued_within_s(subject: str) -> float:
+    began_s = time.monotonic()
+    with transaction.atomic():
+        enqueue_run(kind="test", subject=subject, at=AT)
+    return time.monotonic() - began_s
+
+
 @pytest.mark.parametrize("scheme", ["redis", "amqp"])
 @pytest.mark.parametrize("is_closed", [True, False], ids=["refuses", "says nothing"])
 def test_runs_are_queued_at_once_while_the_broker_is_away(
@@ -66,36 +73,24 @@ def test_runs_are_queued_at_once_while_the_broker_is_away(
     monkeypatch.setenv("CELERY_BROKER_WRITE_URL", url)
     monkeypatch.setattr("apps.runs.bell.settings.CELERY_BROKER_URL", url)
     monkeypatch.setattr(bell, "_silent_until_s", 0.0)
-    began_s = time.monotonic()
-    for n in range(10):
-        with transaction.atomic():
-            enqueue_run(kind="test", subject=f"thing {n}", at=AT)
-    took_s = time.monotonic() - began_s
-    print(f"{scheme}: ten runs queued in {took_s:.2f} s")
-    assert took_s < JUST_ONE_S
-    assert Run.objects.filter(state="queued").count() == 10
-    assert len(hole.kept) == (0 if is_closed else 1), "after a failure it is left alone"
+    first_s, later_s = [], []
+    for n in range(5):
+        monkeypatch.setattr(bell, "_silent_until_s", 0.0)
+        first_s.append(enqueued_within_s(f"first {n}"))
+        later_s += [enqueued_within_s(f"later {n} {m}") for m in range(9)]
+    print(f"{scheme}: first {min(first_s):.3f} s, at most {max(first_s):.3f} s, later ones {min(later_s):.4f} s")
+    assert min(first_s) <= MOST_S, "more on a busy machine, but not each time"
+    assert min(later_s) <= MOST_S / 3
+    assert Run.objects.filter(state="queued").count() == 50
+    assert len(hole.kept) == (0 if is_closed else 5), "after a failure it is left alone"
 
 
-def test_a_broker_that_is_back_is_rung_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    rung: list[str] = []
-    monkeypatch.setattr("celery.current_app.send_task", lambda name, **_: rung.append(name))
+def test_a_broker_that_is_back_is_sent_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[int, str]] = []
+    monkeypatch.setattr("celery.current_app.send_task", lambda name, *, args, **_: sent.append(args))
     monkeypatch.setattr(bell, "_silent_until_s", time.monotonic() + 60)
-    bell.wake_workers()
-    assert rung == []
+    bell.send_runs([(1, "test")])
+    assert sent == []
     monkeypatch.setattr(bell, "_silent_until_s", 0.0)
-    bell.wake_workers()
-    assert rung == [bell.TASK]
-
-
-def test_workers_for_other_hosts_are_rung_only_while_they_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    rung: list[tuple[str, str]] = []
-    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    monkeypatch.setattr("celery.current_app.send_task", lambda name, **o: rung.append((name, o.get("queue", ""))))
-    monkeypatch.setattr(bell, "_silent_until_s", 0.0)
-    bell.wake_workers(is_outgoing=True)
-    workers.record_contact(AT, is_outgoing=True)
-    bell.wake_workers(is_outgoing=True)
-    bell.wake_workers()
-    connection.close()
-    assert rung == [(bell.TASK, ""), (workers.OUTGOING_TASK, workers.OUTGOING_QUEUE), (bell.TASK, "")]
+    bell.send_runs([(1, "test")])
+    assert sent == [(1, "test")]

@@ -244,13 +244,13 @@ def test_a_dead_broker_loses_only_the_signal(
     monkeypatch.setattr(celery.current_app, "send_task", refuse)
     with django_capture_on_commit_callbacks(execute=True):
         ask()
-    assert rung == [("apps.runs.tasks.work_runs",)]
-    assert tasks.work_runs() == 1
+    assert rung == [(bell.TASK,)]
+    assert tasks.work_run(Run.objects.get().pk, "test")
 
 
 def test_the_sweeper_signals_only_due_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     rung: list[int] = []
-    monkeypatch.setattr(services, "wake_workers", lambda **_: rung.append(1))
+    monkeypatch.setattr(services, "send_runs", lambda runs, **_: rung.extend(id for id, _kind in runs))
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     assert tasks.sweep_runs() is False
     ask()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -23,12 +22,12 @@ Handle = Callable[[Callable[[Run, Lease], dict[str, Any]]], None]
 
 @pytest.fixture(autouse=True)
 def own_signal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutdown, "_stop_requested", threading.Event())
+    monkeypatch.setattr(shutdown, "_stop_requested", bytearray(1))
 
 
 def restart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next worker was asked for nothing."""
-    monkeypatch.setattr(shutdown, "_stop_requested", threading.Event())
+    monkeypatch.setattr(shutdown, "_stop_requested", bytearray(1))
 
 
 def in_steps(done: list[int], asked_at: int, next_step: Callable[[Lease], object]) -> Callable[..., dict[str, Any]]:

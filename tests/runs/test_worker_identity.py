@@ -84,14 +84,14 @@ def test_the_sweeper_signals_the_run_of_a_killed_process(
     worker: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rung: list[int] = []
-    monkeypatch.setattr(services, "wake_workers", lambda **_: rung.append(1))
+    monkeypatch.setattr(services, "send_runs", lambda runs, **_: rung.extend(id for id, _kind in runs))
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    claimed_by(name_of(worker))
+    lease = claimed_by(name_of(worker))
     assert tasks.sweep_runs() is False
     worker.kill()
     worker.wait()
     assert tasks.sweep_runs() is True
-    assert rung == [1]
+    assert rung == [lease.run_id]
 
 
 def test_a_reused_process_id_does_not_identify_the_holder(worker: subprocess.Popen[str]) -> None:
@@ -142,7 +142,7 @@ def test_a_lease_from_before_a_clock_reset_ends_one_lease_length_later(settings:
 def test_runs_due_before_a_clock_reset_are_due_now(monkeypatch: pytest.MonkeyPatch) -> None:
     enqueue_run(kind="test", subject="at once", at=AT)
     enqueue_run(kind="test", subject="later", due_at=AT + HOUR, at=AT)
-    assert services.wake_for_due_runs(at=AT - HOUR)
+    assert services.send_due_runs(at=AT - HOUR)
     assert services.work_due_runs(clock=lambda: AT - HOUR) == 1
     assert list(Run.objects.filter(state="queued").values_list("subject", flat=True)) == ["later"]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from apps.cli.stack.parent import SUPERVISED
 from apps.cli.stack.paths import REPOSITORY
+from apps.runs.queues import FEDERATION, SERIES
 
 HOST = "127.0.0.1"  # local only by default; a reverse proxy serves other hosts
 # `prepare` runs Django's checks once a start; workers need not repeat them.
 _CELERY = ("-m", "celery", "--quiet", "--skip-checks", "-A", "fairshare_web")
-_WORKERS = 2  # during a long import, one is left for recomputes
 _CALLERS = 10  # threads of the worker for other hosts: more than fetches, collections, webhooks and mail take together
 _CONNECTIONS = 4096  # concurrent connections; idle ones and slow bodies need a file but no thread
 _HEAD_MS = 10_000  # time limit for the head of a request
@@ -45,28 +45,47 @@ def manage(*arguments: str) -> tuple[str, ...]:
     return python(str(REPOSITORY / "manage.py"), *arguments)
 
 
-def web(port: int, host: str = HOST) -> Definition:
+def web(port: int, host: str = HOST, *, n_processes: int = 1) -> Definition:
     # ASGI without lifespan, because `fairshare_web.server` reads bodies under a deadline. HTTP/1 only.
     command = python("-m", "granian", "--interface", "asginl", "--host", host, "--port", str(port), "--no-ws")
     command += ("--http", "1", "--http1-header-read-timeout", str(_HEAD_MS))
     command += ("--backlog", str(_CONNECTIONS), "--backpressure", str(_CONNECTIONS))
-    command += ("--workers", "1", "--respawn-failed-workers", "--workers-kill-timeout", str(STOP_S))
+    command += ("--workers", str(n_processes), "--respawn-failed-workers", "--workers-kill-timeout", str(STOP_S))
     return Definition("web", (*command, "--log-level", "error", "fairshare_web.asgi:application"))
 
 
-def workers(port: int) -> list[Definition]:
-    numbered = [worker(f"worker-{number}", f"worker-{number}-{port}@%h") for number in range(1, _WORKERS + 1)]
+def workers(port: int, n_processes: int) -> list[Definition]:
+    """Workers of one process each, and one for other hosts.
+
+    Of several, the first takes no series: where the second is in a long step of one, the first is left for recomputes.
+    """
+    left_out = [
+        f"{FEDERATION},{SERIES}" if number == 1 < n_processes else FEDERATION for number in range(1, n_processes + 1)
+    ]
+    numbered = [
+        worker(f"worker-{number}", f"worker-{number}-{port}@%h", exclude_queues=queues)
+        for number, queues in enumerate(left_out, start=1)
+    ]
     return [*numbered, outgoing(f"outgoing-{port}@%h")]
 
 
-def worker(name: str, node: str) -> Definition:
-    """A worker with a single process: in a pool, a process killed while it holds the queue's lock stops the others."""
-    return _worker(name, node, "--pool", "solo")
+def worker(name: str, node: str, *, n_processes: int = 1, queues: str = "", exclude_queues: str = "") -> Definition:
+    """A worker with one process, or a pool of several.
+
+    n_processes: more than one needs Redis or RabbitMQ. With files, a process of a pool that is killed while it holds
+    the queue's lock stops the others.
+    """
+    pool = ["--pool", "solo"] if n_processes == 1 else ["--pool", "prefork", "--concurrency", str(n_processes)]
+    chosen = [
+        *(["--queues", queues] if queues else []),
+        *(["--exclude-queues", exclude_queues] if exclude_queues else []),
+    ]
+    return _worker(name, node, *pool, *chosen)
 
 
 def outgoing(node: str) -> Definition:
     """A worker that does nothing but call other hosts. It waits for them most of the time, so it has threads."""
-    return _worker("outgoing", node, "--queues", "outgoing", "--pool", "threads", "--concurrency", str(_CALLERS))
+    return _worker("outgoing", node, "--queues", FEDERATION, "--pool", "threads", "--concurrency", str(_CALLERS))
 
 
 def _worker(name: str, node: str, *options: str) -> Definition:
@@ -76,8 +95,8 @@ def _worker(name: str, node: str, *options: str) -> Definition:
 
 
 def bell() -> Definition:
-    """A message that wakes running workers, so that one takes over the work of a worker that has ended."""
-    code = "from fairshare_web.celery import app; app.send_task('apps.runs.tasks.work_runs', ignore_result=True)"
+    """A message to running workers, so that one takes over the work of a worker that has ended."""
+    code = "from fairshare_web.celery import app; app.send_task('apps.runs.tasks.sweep_runs', ignore_result=True)"
     return Definition("bell", python("-c", code))
 
 

@@ -20,9 +20,10 @@ class NoticesConfig(PluginConfig):
         from apps.contrib.notices import digests, webhook_calls, webhooks
         from apps.contrib.notices.rules import make_site_rules
         from apps.runs.kinds import register
+        from apps.runs.queues import FEDERATION
 
-        register(webhooks.RUN_KIND, webhook_calls.run_calls, is_outgoing=True)
-        register(digests.RUN_KIND, digests.run_mails, is_outgoing=True)
+        register(webhooks.RUN_KIND, webhook_calls.run_calls, queue=FEDERATION)
+        register(digests.RUN_KIND, digests.run_mails, queue=FEDERATION)
         post_migrate.connect(make_site_rules, sender=self, dispatch_uid="notices.make_site_rules")
 
     def nav_items(self) -> Mapping[str, Addition[Any]]:

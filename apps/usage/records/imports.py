@@ -18,6 +18,7 @@ from apps.core.postgresql import analyze_grown
 from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, RunCancelled
 from apps.runs.models import Run
+from apps.runs.services import work_other_runs
 from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.parsers.base import (
     F8,
@@ -158,7 +159,7 @@ def _read(usage_import: Import, lease: Lease, tally: ImportTotals, dry: DryRun |
             logger.info("Import %s: %s bytes", usage_import.pk, parsed.offset)
             fault_point("usage.import.after_commit")
             analyze_grown(*GROWING)
-            lease.stop_if_requested()
+            work_other_runs(lease)
     return tally
 
 

@@ -22,7 +22,7 @@ from apps.accounts.clock_watch import believed
 from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
-from apps.runs.services import enqueue_run
+from apps.runs.services import enqueue_run, work_other_runs
 from apps.usage import buckets, pgbinary
 from apps.usage.models import Record, Source
 from apps.usage.parsers.base import F8, FINISHED, I8, NO_TIME, STATES, WITHDRAWN, Flags, RecordBatch
@@ -109,7 +109,7 @@ def run_retention(run: Run, lease: Lease) -> dict[str, Any]:
             held.save(update_fields=["cursor"])
             fault_point("usage.retention.before_commit")
         lease.report(done=first_id, total=last_id)
-        lease.stop_if_requested()
+        work_other_runs(lease)
     with lease.fenced():
         n_replaced = _delete_replaced()
         result = {"sealed": sealed, "gone": gone, "replaced": n_replaced}

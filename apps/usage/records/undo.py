@@ -19,7 +19,7 @@ from apps.core.errors import Conflict, NotFound
 from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
-from apps.runs.services import enqueue_run
+from apps.runs.services import enqueue_run, work_other_runs
 from apps.usage import pgbinary
 from apps.usage.authority import require_open, require_write
 from apps.usage.models import Import, Repetition, ReplacedRecord, Source, TooLateRecord
@@ -161,7 +161,7 @@ def run_undo(run: Run, lease: Lease) -> dict[str, Any]:
         is_first = False
         if not n_removed:
             return _finish(usage_import, lease, cursor)
-        lease.stop_if_requested()
+        work_other_runs(lease)
 
 
 def _undo_piece(usage_import: Import, cursor: dict[str, int]) -> int:

@@ -21,9 +21,9 @@ from apps.core.errors import TooOften
 from apps.core.outbound import Limits
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import queue_recompute
-from apps.runs import services, workers
+from apps.runs import services
 from apps.runs.models import Run
-from apps.runs.services import work_due_runs
+from apps.runs.services import work_due_runs, work_run
 from tests.contrib.notices.test_webhooks import Receiver, receiver  # noqa: F401 - fixture
 from tests.instants import AT
 from tests.slow_server import SlowServer
@@ -55,13 +55,12 @@ def thirty_tests(site: Site, user: User, url: str) -> None:
 def test_thirty_slow_receivers_hold_up_no_recompute(transactional_db: None, slow: SlowServer) -> None:
     thirty_tests(build_site(AT), User.objects.get(username="admin"), slow.url)
     Run.objects.all().delete()
-    workers.record_contact(AT, is_outgoing=True)
     webhook_calls.request_calls(at=AT)
     calls = Run.objects.get(kind=webhooks.RUN_KIND)
 
     def work() -> None:
         try:
-            work_due_runs(clock=lambda: AT, is_outgoing=True)
+            work_run(calls.pk, calls.kind, clock=lambda: AT)
         finally:
             connections.close_all()
 

@@ -25,13 +25,12 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
-from apps.runs.tasks import work_runs
 from apps.usage.models import Source
 from apps.usage.quality.bucket_audit import audit_buckets
 from tests.federation.fetches import cores_running, counted, everything, look_at
 from tests.federation.other_side import ANNA, KEY, P1, P2, U2, OtherFeed
 from tests.instants import AT
-from tests.killed_process import work_until_killed
+from tests.killed_process import work_all, work_until_killed
 
 HOUR = timedelta(hours=1)
 H9, H10, H11 = (AT - n * HOUR for n in (3, 2, 1))
@@ -485,7 +484,7 @@ def test_a_worker_killed_during_ingest_leaves_nothing_half_done(
     before = everything(subscription)
     feed.tell({H10: {P1: 120}, H11: {P2: 60}}, [(P2, H11, 2)])
     run = request_fetch(subscription, at=AT)
-    work_until_killed(work_runs, fault=f"federation.{place}:kill")
+    work_until_killed(work_all, fault=f"federation.{place}:kill")
     assert everything(subscription) == before
     Run.objects.filter(pk=run.pk).update(lease_until=AT - timedelta(days=9_000))
     again = claim_run(at=AT, run_id=run.pk)

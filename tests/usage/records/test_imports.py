@@ -20,14 +20,13 @@ from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge
 from apps.runs.leases import LeaseLost
 from apps.runs.models import Run
 from apps.runs.services import cancel_run, claim_run, work_due_runs, work_lease, work_run_now
-from apps.runs.tasks import work_runs
 from apps.usage import selectors
 from apps.usage.models import Bucket, Import, Record, RejectedLine, Source
 from apps.usage.records import uploads
 from apps.usage.records.imports import run_import
 from apps.usage.services import NewImport, confirm_import, start_import
 from tests.instants import AT
-from tests.killed_process import work_until_killed
+from tests.killed_process import work_all, work_until_killed
 
 HEADER = "; UnixStartTime: 1132444805\n"
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
@@ -290,7 +289,7 @@ def test_a_worker_killed_anywhere_leaves_an_import_that_ends_exactly(
     data = log(2_000, padding=6_000, extra="bad\n")
     assert 2 * BLOCK_BYTES < len(data) < 3 * BLOCK_BYTES + 10**6
     made = start(data)
-    work_until_killed(work_runs, fault=f"usage.{place}")
+    work_until_killed(work_all, fault=f"usage.{place}")
     interrupted = Run.objects.get()
     assert interrupted.state == "running"
     assert Record.objects.count() == interrupted.counts.get("new", 0)

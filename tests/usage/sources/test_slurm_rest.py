@@ -18,13 +18,12 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_due_runs, work_lease, work_run_now
-from apps.runs.tasks import work_runs
 from apps.usage.models import Bucket, Record, Source
 from apps.usage.sources.collection import run_collect
 from apps.usage.sources.schedule import enqueue_collection
 from apps.usage.sources.services import set_up_source
 from tests.instants import AT
-from tests.killed_process import work_until_killed
+from tests.killed_process import work_all, work_until_killed
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.canary.signature"
@@ -209,7 +208,7 @@ def test_a_worker_killed_anywhere_leaves_a_collection_that_ends_exactly(daemon: 
         source = Source.objects.get()
         enqueue_collection(source, at=AT)
         before = (stored(), source.cursor)
-        work_until_killed(work_runs, fault=f"usage.collect.{place}:kill")
+        work_until_killed(work_all, fault=f"usage.collect.{place}:kill")
         source.refresh_from_db()
         if place in ("after_fetch", "before_commit"):
             assert (stored(), source.cursor) == before

@@ -15,7 +15,7 @@ from apps.policies.recompute_runs import KIND, queue_recompute
 from apps.priorities.serving import store
 from apps.runs import kinds, services, workers
 from apps.runs.models import Run
-from apps.runs.tasks import sweep_runs, work_runs
+from apps.runs.tasks import sweep_runs
 from apps.usage.models import Source
 from tests.instants import AT
 from tests.small_site import Site
@@ -86,7 +86,7 @@ def test_a_failed_recompute(
 @pytest.mark.django_db(transaction=True)
 def test_stopped_workers_are_detected_without_waiting_runs(computed: Site, clock_at: Callable[[Any], None]) -> None:
     """Stopped workers also make no runs: nothing waits, and only their last contact shows it."""
-    work_runs()
+    sweep_runs()
     assert seen("workers_silent", "fairshare_workers_silent") == FINE
     patience = timedelta(seconds=settings.FAIRSHARE_LEASE_S)
     clock_at(AT + patience)

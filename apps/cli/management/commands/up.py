@@ -100,12 +100,13 @@ def _refuse_taken_port(port: int, signals: Signals) -> None:
 
 def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals, *, no_sample: bool) -> None:
     log = private_dir(var / "log")
-    # Delete messages of an earlier start. They only wake workers, and an incomplete file would stop a worker.
+    # Delete messages of an earlier start. They only have ids of runs, and an incomplete file would stop a worker.
     if settings.CELERY_BROKER_URL == "filesystem://":
         shutil.rmtree(var / "broker", ignore_errors=True)
         broker_dirs(var)
-    workers = definitions.workers(port)
-    programs = [definitions.web(port), *workers, definitions.beat()]
+    workers = definitions.workers(port, settings.FAIRSHARE_WORKERS)
+    web = definitions.web(port, n_processes=settings.FAIRSHARE_WEB_WORKERS)
+    programs = [web, *workers, definitions.beat()]
     environment = dict(definitions.environment(var, port))
     names = [*(["postgres"] if server else []), *(program.name for program in programs)]
     supervisor = Supervisor(signals, [LogEcho(log / f"{name}.log", name, say) for name in names])
