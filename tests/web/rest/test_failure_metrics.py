@@ -87,6 +87,8 @@ def test_a_failed_recompute(
 def test_stopped_workers_are_detected_without_waiting_runs(computed: Site, clock_at: Callable[[Any], None]) -> None:
     """Stopped workers also make no runs: nothing waits, and only their last contact shows it."""
     sweep_runs()
+    services.work_due_runs(clock=lambda: AT)
+    sweep_runs()
     assert seen("workers_silent", "fairshare_workers_silent") == FINE
     patience = timedelta(seconds=settings.FAIRSHARE_LEASE_S)
     clock_at(AT + patience)
