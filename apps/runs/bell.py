@@ -60,7 +60,8 @@ def _send(broker: Connection, id: int, kind: str) -> None:
 
 def _n_waiting(broker: Connection, queue: str) -> int:
     """How many messages no worker has taken yet."""
-    with broker.channel() as channel:
+    channel: Any = broker.channel()  # the package's types don't know its methods
+    with channel:
         try:
             return int(channel.queue_declare(queue, passive=True).message_count)
         except broker.channel_errors:  # Redis has no empty queues, and a new RabbitMQ none at all
