@@ -39,7 +39,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Recompute and background work": {
         "FAIRSHARE_TICK_S": "seconds between recomputes",
-        "FAIRSHARE_WORKERS": "processes of workers on this host, of `up` and of each `serve worker`. With a broker of files "
+        "FAIRSHARE_WORKERS": "processes of workers, of `up` and of each `serve worker`. With a broker of files "
         "`serve worker` has one",
         "FAIRSHARE_STATEMENT_S": "longest time of one database statement of a worker (seconds). A run without progress "
         "for three times as long is taken over by another worker",
