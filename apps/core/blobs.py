@@ -33,23 +33,29 @@ class CorruptBlob(ValueError):
 
 def pack(columns: Mapping[str, Column], meta: Mapping[str, Any] | None = None) -> tuple[bytes, str]:
     """Return the blob and its SHA-256 (hex). Equal columns and meta give equal bytes."""
+    blob = zstandard.ZstdCompressor(level=1).compress(b"".join(raw_parts(columns, meta or {}, is_packed=True)))
+    return blob, hashlib.sha256(blob).hexdigest()
+
+
+def raw_parts(columns: Mapping[str, Column], meta: Mapping[str, Any], *, is_packed: bool) -> list[bytes | memoryview]:
+    """The layout before compression, in parts. is_packed: strings with their lengths, else with their ends as i4."""
     arrays: dict[str, Array] = {}
     for name, column in columns.items():
         if isinstance(column, np.ndarray):
             arrays[name] = np.ascontiguousarray(column)
         else:
-            arrays.update(_string_columns(name, column))
-    described, chunks, offset = [], [], 0
+            arrays.update(_string_columns(name, Strings.of(column), is_packed=is_packed))
+    described: list[Any] = []
+    parts: list[bytes | memoryview] = []
+    offset = 0
     for name, array in arrays.items():
         described.append([name, array.dtype.str, list(array.shape), offset, array.nbytes])
         padding = -array.nbytes % _ALIGN
-        chunks += [array.tobytes(), b"\0" * padding]
+        parts += [array.reshape(-1).view(np.uint8).data, b"\0" * padding]
         offset += array.nbytes + padding
-    header = json.dumps({"columns": described, "meta": dict(meta or {})}, sort_keys=True).encode()
+    header = json.dumps({"columns": described, "meta": dict(meta)}, sort_keys=True).encode()
     header += b" " * (-(len(_MAGIC) + 4 + len(header)) % _ALIGN)
-    raw = b"".join([_MAGIC, struct.pack("<I", len(header)), header, *chunks])
-    blob = zstandard.ZstdCompressor(level=1).compress(raw)
-    return blob, hashlib.sha256(blob).hexdigest()
+    return [_MAGIC + struct.pack("<I", len(header)) + header, *parts]
 
 
 def unpack(blob: bytes | memoryview, digest: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -60,11 +66,15 @@ def unpack(blob: bytes | memoryview, digest: str) -> tuple[dict[str, Any], dict[
     """
     if hashlib.sha256(blob).hexdigest() != digest:
         raise CorruptBlob("The stored bytes don't match their checksum.")
-    raw = zstandard.ZstdDecompressor().decompress(blob, max_output_size=_MOST_BYTES)
+    return read_raw(zstandard.ZstdDecompressor().decompress(blob, max_output_size=_MOST_BYTES))
+
+
+def read_raw(raw: bytes | memoryview) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Columns and meta of `raw_parts`: arrays are views of the bytes."""
     if raw[:4] != _MAGIC:
         raise CorruptBlob("The stored bytes are of another kind.")
     (header_length,) = struct.unpack_from("<I", raw, 4)
-    header = json.loads(raw[8 : 8 + header_length])
+    header = json.loads(bytes(raw[8 : 8 + header_length]))
     start = 8 + header_length
     columns: dict[str, Any] = {}
     for name, dtype, shape, offset, n_bytes in header["columns"]:
@@ -77,8 +87,10 @@ def unpack(blob: bytes | memoryview, digest: str) -> tuple[dict[str, Any], dict[
     return columns, header["meta"]
 
 
-def _string_columns(name: str, texts: Sequence[str]) -> dict[str, Array]:
-    strings = Strings.of(texts)
+def _string_columns(name: str, strings: Strings, *, is_packed: bool) -> dict[str, Array]:
+    utf8 = np.frombuffer(strings.utf8, np.uint8)
+    if not is_packed:
+        return {f"{name}.utf8": utf8, f"{name}.ends": np.ascontiguousarray(strings.ends)}
     lengths = np.diff(strings.ends, prepend=0)
     narrow = lengths.astype(np.min_scalar_type(int(lengths.max(initial=0))))
-    return {f"{name}.utf8": np.frombuffer(strings.utf8, np.uint8), f"{name}.lengths": narrow}
+    return {f"{name}.utf8": utf8, f"{name}.lengths": narrow}

@@ -11,7 +11,12 @@ import numpy.typing as npt
 
 I4 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint64]
 _CHUNK = 65_536
+_WORD = 8  # bytes that are hashed at a time
+_STEP, _FACTOR, _SHIFT = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 29  # of splitmix64
+_MASK = (1 << 64) - 1
+_FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], np.uint64)
 _MOST_SMALL = 1 << 31  # bytes, up to which ends fit in 32 bits
 
 
@@ -108,9 +113,39 @@ class Strings(Sequence[str]):
         """The distinct texts in the order in which they come first, and the index of each text among them."""
         if len(self) and self.is_constant:
             return [self[0]], np.zeros(len(self), np.int32)
-        texts = list(self)
-        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-        return list(numbers), np.fromiter(map(numbers.__getitem__, texts), np.int32, len(texts))
+        hashes = self.hashes()
+        begins = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1])[: len(self)])  # equal texts often follow
+        _, first, of_run = np.unique(hashes[begins], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        number = np.empty(len(order), np.int32)
+        number[order] = np.arange(len(order), dtype=np.int32)
+        codes = np.repeat(number[of_run.reshape(-1)], np.diff(begins, append=len(self)))
+        distinct = self.take(begins[first[order]])
+        if not distinct.take(codes).has_equal_bytes(self):  # two texts have one hash
+            numbers = {text: place for place, text in enumerate(dict.fromkeys(self))}
+            return list(numbers), np.fromiter(map(numbers.__getitem__, self), np.int32, len(self))
+        return list(distinct), codes
+
+    def has_equal_bytes(self, other: Strings) -> bool:
+        return self.utf8 == other.utf8 and bool(np.array_equal(self.ends, other.ends))
+
+    def hashes(self) -> U8:
+        """64-bit hash of each text: of its length, then of eight bytes at a time. It never changes."""
+        ends = self.ends.astype(np.int64)
+        starts = np.concatenate([np.zeros(1, np.int64), ends])[:-1]
+        left = ends - starts
+        mixed = mix(left.astype(np.uint64))
+        padded = np.zeros(len(self.utf8) + _WORD, np.uint8)
+        padded[: len(self.utf8)] = np.frombuffer(self.utf8, np.uint8)
+        words = np.ndarray((len(self.utf8) + 1,), np.dtype("<u8"), padded.data, strides=(1,))
+        active = np.flatnonzero(left)
+        while len(active):
+            word = words[starts[active]] & _FIRST_BYTES[np.minimum(left[active], _WORD)]
+            mixed[active] = mix(mixed[active] ^ word)
+            starts[active] += _WORD
+            left[active] -= _WORD
+            active = active[left[active] > 0]
+        return mixed
 
     @property
     def is_empty(self) -> bool:
@@ -128,3 +163,23 @@ class Strings(Sequence[str]):
         if len(self.utf8) != n * width or not np.array_equal(self.ends, np.arange(1, n + 1) * width):
             return False
         return n == 0 or self.utf8 == bytes(self.utf8[:width]) * n
+
+
+def mix(word: npt.NDArray[Any]) -> U8:
+    """One round of splitmix64."""
+    mixed: U8 = (word + np.uint64(_STEP)) * np.uint64(_FACTOR)
+    return mixed ^ (mixed >> np.uint64(_SHIFT))
+
+
+def hash_of(text: str) -> int:
+    """`Strings.hashes` of one text, without arrays: a hundredth of the time."""
+    utf8 = text.encode()
+    mixed = _mix_one(len(utf8))
+    for at in range(0, len(utf8), _WORD):
+        mixed = _mix_one(mixed ^ int.from_bytes(utf8[at : at + _WORD], "little"))
+    return mixed
+
+
+def _mix_one(word: int) -> int:
+    mixed = (word + _STEP) * _FACTOR & _MASK
+    return mixed ^ (mixed >> _SHIFT)

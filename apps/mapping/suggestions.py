@@ -14,7 +14,8 @@ import numpy.typing as npt
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
 from apps.accounts.grid_names import common_name, group_of_fqan, is_dn
-from apps.mapping.rules.resolver import UNMAPPED, NameIndex
+from apps.core.name_index import NameIndex
+from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import text_of
 from apps.policies.tree.columns import TreeColumns
 

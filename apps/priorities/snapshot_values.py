@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 from zlib import crc32
 
@@ -134,6 +134,30 @@ def unpack_snapshot(blob: bytes | memoryview, digest: str, tree: TreeColumns) ->
     if _checksums(derived) != meta["derived"]:
         raise CorruptBlob(f"Engine {engine.VERSION} derives other numbers than engine {meta['engine_version']} did.")
     return values, meta
+
+
+def columns_of_values(values: Values) -> dict[str, npt.NDArray[Any]]:
+    """All numbers as columns, from which `values_of_columns` makes equal values."""
+    columns = {each.name: getattr(values, each.name) for each in fields(values) if each.name != "columns"}
+    if values.group_usage is values.usage:
+        del columns["group_usage"]
+    if not values.demand_core_s.any():
+        del columns["demand_core_s"]
+    for name, column in values.columns.items():
+        columns[f"{_OWN}{name}"] = column.values
+        if column.exists is not None:
+            columns[f"{_OWN}{name}?"] = column.exists
+    return columns
+
+
+def values_of_columns(columns: Mapping[str, Any]) -> Values:
+    own = {name.removeprefix(_OWN): column for name, column in columns.items() if name.startswith(_OWN)}
+    usage = columns["usage"]
+    no_demand = {"demand_core_s": np.broadcast_to(np.float64(0.0), len(usage))}
+    return Values(
+        **{"group_usage": usage, **no_demand, **{name: columns[name] for name in columns if not name.startswith(_OWN)}},
+        columns={name: Column(own[name], own.get(f"{name}?")) for name in own if not name.endswith("?")},
+    )
 
 
 def _derived_columns(values: Values) -> Iterator[tuple[str, npt.NDArray[Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,13 +33,21 @@ class AccountPlaces:
     rules: tuple[Rule, ...]
     joins: I4 | None = None
 
-    @cached_property
-    def packed(self) -> tuple[bytes, str]:
+    @property
+    def columns(self) -> dict[str, Any]:
         columns: dict[str, Any] = {"entry": self.entry}
         columns |= zip(AccountKey._fields, self.keys.columns, strict=True)
         if self.joins is not None:
             columns["joins"] = self.joins
-        return blobs.pack(columns, {"rules": [rule.to_json() for rule in self.rules]})
+        return columns
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return {"rules": [rule.to_json() for rule in self.rules]}
+
+    @cached_property
+    def packed(self) -> tuple[bytes, str]:
+        return blobs.pack(self.columns, self.meta)
 
     @cached_property
     def digest(self) -> str:
@@ -46,7 +55,10 @@ class AccountPlaces:
 
 
 def unpack_places(blob: bytes | memoryview, digest: str) -> AccountPlaces:
-    columns, meta = blobs.unpack(blob, digest)
+    return places_of_columns(*blobs.unpack(blob, digest), digest)
+
+
+def places_of_columns(columns: Mapping[str, Any], meta: Mapping[str, Any], digest: str) -> AccountPlaces:
     keys = AccountKeys([columns[name] for name in AccountKey._fields])
     rules = tuple(Rule.from_json(rule) for rule in meta["rules"])
     places = AccountPlaces(keys, columns["entry"], rules, columns.get("joins"))

@@ -22,7 +22,6 @@ from apps.mapping.rules.share_tree import DEFAULT_LEAF, ShareTree
 from apps.mapping.rules.slurm_accounts import entry_of_account, is_below
 from apps.policies.tree.columns import TreeColumns
 
-I4 = npt.NDArray[np.int32]
 UNMAPPED = -1
 
 
@@ -339,36 +338,3 @@ class Resolver:
                 return entry, depth
             entry = child
         return entry, len(names)
-
-
-class NameIndex:
-    """Index of entries by name, as a sorted array of hashes: a twelfth of the memory of a dict of a million names."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-        hashes = np.fromiter(map(hash, names), dtype=np.int64, count=len(names))
-        self._order = np.argsort(hashes, kind="stable").astype(np.int32)
-        self._hashes = hashes[self._order]
-
-    def find_only(self, names: Sequence[str]) -> tuple[I4, I4]:
-        """For each name: the number of indices with its hash, and the first of them, −1 for none.
-
-        Equal names have equal hashes, so at most that many indices have the name.
-        """
-        wanted = np.fromiter(map(hash, names), dtype=np.int64, count=len(names))
-        begin = self._hashes.searchsorted(wanted)
-        n_alike = self._hashes.searchsorted(wanted, "right") - begin
-        first = np.full(len(names), -1, np.int32)
-        first[n_alike > 0] = self._order[begin[n_alike > 0]]
-        return n_alike.astype(np.int32), first
-
-    def find(self, name: str) -> list[int]:
-        """Return the indices of this name, ascending."""
-        wanted, found = hash(name), []
-        for place in range(int(self._hashes.searchsorted(wanted)), len(self._hashes)):
-            if self._hashes[place] != wanted:
-                break
-            at = int(self._order[place])
-            if self._names[at] == name:
-                found.append(at)
-        return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.core import blobs
+from apps.core.name_index import NameIndex
 from apps.core.strings import Strings
 from apps.engine.tree import FairshareTree
 from apps.policies.tree.names import PARENT, RESERVE, creation_ranks
@@ -22,6 +23,7 @@ SCOPES = ("", "local", "global")
 _MOST_OBJECTS = 100_000  # names; of more entries they are read where they are needed
 # Columns that hold a value for few entries, as mappings by index.
 SPARSE = ("scope_sources", "dates", "members", "mount")
+ENTRY_COLUMNS = ("uid", "parent", "kind_code", "shares", "inherit", "is_group", "scope_code", "locked")
 
 U1 = npt.NDArray[np.uint8]
 I4 = npt.NDArray[np.int32]
@@ -90,7 +92,7 @@ class TreeColumns:
     digest: str = ""
 
     def __post_init__(self) -> None:
-        for column in ("uid", "parent", "kind_code", "shares", "inherit", "is_group", "scope_code", "locked"):
+        for column in ENTRY_COLUMNS:
             getattr(self, column).flags.writeable = False
 
     def __len__(self) -> int:
@@ -197,6 +199,10 @@ class TreeColumns:
         return at if at < children.stop and self.name[at] == name else None
 
     @cached_property
+    def name_index(self) -> NameIndex:
+        return NameIndex(self.name)
+
+    @cached_property
     def groups_by_name(self) -> Mapping[str, tuple[int, ...]]:
         """Indices of entries below the root that may have children, by name, at any level."""
         by_name: dict[str, tuple[int, ...]] = {}
@@ -222,14 +228,15 @@ class TreeColumns:
         return UUID(bytes=self.uid[i].tobytes())
 
     @cached_property
-    def _uid_halves(self) -> tuple[I4, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    def uid_halves(self) -> tuple[I4, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """The order of entries by uid, and both halves of the uids in this order."""
         halves = np.ascontiguousarray(self.uid).view(">u8").astype(np.uint64)
         order = np.lexsort((halves[:, 1], halves[:, 0])).astype(np.int32)
         return order, halves[order, 0], halves[order, 1]
 
     def index_of_uid(self, uid: UUID) -> int | None:
         """Return an entry's index, or None. Searches both halves, because foreign uids may share the first one."""
-        order, high, low = self._uid_halves
+        order, high, low = self.uid_halves
         wanted_high, wanted_low = np.uint64(uid.int >> 64), np.uint64(uid.int & 0xFFFF_FFFF_FFFF_FFFF)
         begin = int(high.searchsorted(wanted_high))
         if begin == len(high) or high[begin] != wanted_high:
@@ -333,7 +340,7 @@ class TreeColumns:
         )
         if not np.array_equal(order, np.arange(len(self))):
             raise blobs.CorruptBlob("The stored tree isn't in breadth-first order.")
-        return tree
+        return replace(tree, parent=self.parent, first_child=self.first_child, child_count=self.n_children)
 
     def engine_tree(self) -> FairshareTree:
         """Return the engine's tree of these entries in the same order; ties follow the order of creation."""
@@ -369,6 +376,11 @@ def pack_tree(tree: TreeColumns) -> tuple[bytes, str]:
         "flags": _flags(tree),
         "scope_code": tree.scope_code,
     }
+    return blobs.pack(columns, tree_meta(tree))
+
+
+def tree_meta(tree: TreeColumns) -> dict[str, Any]:
+    """What isn't a column, as JSON."""
     meta = {
         "policy": tree.policy_slug,
         "number": tree.number,
@@ -379,35 +391,31 @@ def pack_tree(tree: TreeColumns) -> tuple[bytes, str]:
     }
     if tree.mount:
         meta["mount"] = [[i, mounted.to_json()] for i, mounted in sorted(tree.mount.items())]
-    return blobs.pack(columns, meta)
+    return meta
 
 
 def _flags(tree: TreeColumns) -> U1:
     return np.packbits(np.stack([tree.inherit, tree.is_group, tree.locked], axis=1), axis=1, bitorder="little")[:, 0]
 
 
-def _names(joined: U1) -> Sequence[str]:
-    """Of many entries without an object for each."""
-    names = Strings.split(joined.data, "/")
-    return names if len(names) > _MOST_OBJECTS else list(names)
-
-
 def unpack_tree(blob: bytes | memoryview, digest: str) -> TreeColumns:
     """Decode a blob of `pack_tree`; raise CorruptBlob if it doesn't match the digest."""
     columns, meta = blobs.unpack(blob, digest)
-    flags = columns["flags"]
+    flags = columns.pop("flags")
+    columns |= {
+        name: (flags >> bit & 1).astype(np.bool_) for bit, name in enumerate(("inherit", "is_group", "locked"))
+    }
+    return tree_of({**columns, "name": Strings.split(columns["names"].data, "/")}, meta, digest)
+
+
+def tree_of(columns: Mapping[str, Any], meta: Mapping[str, Any], digest: str) -> TreeColumns:
+    """meta: of `tree_meta`. Of many entries, names are read where they are needed, without an object for each."""
+    names = columns["name"]
     return TreeColumns(
-        uid=columns["uid"],
-        parent=columns["parent"],
-        name=_names(columns["names"]),
+        **{name: columns[name] for name in ENTRY_COLUMNS},
+        name=names if len(names) > _MOST_OBJECTS else list(names),
         kind_names=tuple(meta["kinds"]),
-        kind_code=columns["kind_code"],
-        shares=columns["shares"],
-        inherit=(flags & 1).astype(np.bool_),
-        is_group=(flags & 2).astype(np.bool_),
-        scope_code=columns["scope_code"],
         scope_sources={i: tuple(sources) for i, sources in meta["scope_sources"]},
-        locked=(flags & 4).astype(np.bool_),
         dates={i: dates for i, raw in meta.get("dates", ()) if (dates := read_dates(raw))},
         members={i: read_members(raw, stored=True) for i, raw in meta.get("members", ())},
         mount={i: mounted for i, raw in meta.get("mount", ()) if (mounted := read_mounted(raw))},

@@ -60,11 +60,16 @@ tree_cache = _TreeCache()
 def load_tree(policy: Policy, number: int | None = None) -> TreeColumns:
     """Load the tree of a revision (None: the head) from its blob; raise NotFound if the revision doesn't exist."""
     wanted = policy.head_number if number is None else number
-    revisions = Revision.objects.filter(policy_id=policy.pk, number=wanted)
-    digest = once_per_request(("tree", policy.pk, wanted), revisions.values_list("tree_digest", flat=True).first)
+    return tree_with_digest(policy, wanted, digest_of_tree(policy, wanted))
+
+
+def digest_of_tree(policy: Policy, number: int) -> str:
+    """Raises NotFound if the revision doesn't exist."""
+    revisions = Revision.objects.filter(policy_id=policy.pk, number=number)
+    digest = once_per_request(("tree", policy.pk, number), revisions.values_list("tree_digest", flat=True).first)
     if digest is None:
-        raise NotFound(f"Policy {policy.slug} has no revision {wanted}.")
-    return tree_with_digest(policy, wanted, digest)
+        raise NotFound(f"Policy {policy.slug} has no revision {number}.")
+    return digest
 
 
 def load_current_trees() -> list[tuple[Policy, TreeColumns]]:

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from apps.accounts.account_ids import AccountKey, canonical, is_reserved
 from apps.accounts.account_index import AccountKeys
-from apps.mapping.rules.account_places import AccountPlaces
-from apps.mapping.rules.resolver import UNMAPPED, Match, NameIndex, Resolver
+from apps.core.name_index import NameIndex
+from apps.mapping.rules.account_places import AccountPlaces, places_of_columns
+from apps.mapping.rules.resolver import UNMAPPED, Match, Resolver
 from apps.mapping.rules.rule import entry_name
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.serving.named_entries import NamedEntries
 
 _MOST_REMEMBERED = 500_000
 _MANY = 8
+_SPELLED = "spelled "  # columns of names in canonical spelling
 
 
 class AccountQuery(NamedTuple):
@@ -125,6 +127,31 @@ class LookupIndex:
         self._results: dict[Query, LookupResult] = {}
         self._choices: dict[Query, Choices] = {}
         self._paths: dict[int, str] = {}
+
+    @classmethod
+    def of_columns(
+        cls, tree: TreeColumns, columns: Mapping[str, Any], meta: Mapping[str, Any], digest: str
+    ) -> LookupIndex:
+        index = cls(tree, places_of_columns(columns, meta, digest), digest)
+        if any(name.startswith(_SPELLED) for name in columns):
+            vars(index)["_keys"] = AccountKeys([columns[f"{_SPELLED}{name}"] for name in AccountKey._fields])
+        vars(index)["by_entry"] = columns["by_entry"], columns["entries"]
+        for name, field in (("_users", "user_name"), ("_dns", "dn")):
+            if f"{field} hash" in columns:
+                names = index._keys.column(field)
+                vars(index)[name] = NameIndex(names, columns[f"{field} hash"], columns[f"{field} order"])
+        return index
+
+    def to_columns(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Columns and meta, from which `of_columns` makes an equal index without any work for each account."""
+        columns = self.places.columns
+        if self._keys is not self.places.keys:
+            columns |= {f"{_SPELLED}{name}": self._keys.column(name) for name in AccountKey._fields}
+        columns |= zip(("by_entry", "entries"), self.by_entry, strict=True)
+        for field, names in (("user_name", self._users), ("dn", self._dns)):
+            if len(names.order):
+                columns |= {f"{field} hash": names.hashes, f"{field} order": names.order}
+        return columns, self.places.meta
 
     def find(self, query: Query) -> LookupResult:
         result = self._results.get(query)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.grid_names import is_dn
-from apps.mapping.rules.resolver import NameIndex, Resolver
+from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import MOST_PARTS, Rule, entry_name, has_wildcard, text_of
 from apps.mapping.rules.share_tree import DEFAULT_LEAF
 from apps.mapping.rules.slurm_accounts import account_of_entry
@@ -151,7 +151,7 @@ class NamedEntries:
         is_by_name = set(self._user_parts) <= {"{user}"} and not self._by_exact_user and not self._associations
         if not is_by_name:
             return np.zeros(len(users), np.bool_)
-        n_alike, first = self._names.find_only(users)
+        n_alike, first = self._tree.name_index.find_only(users)
         has_none_else: npt.NDArray[np.bool_] = (n_alike == 0) | ((n_alike == 1) & (first == entries))
         return has_none_else
 
@@ -197,13 +197,9 @@ class NamedEntries:
             if account is not None and inverse.fixed.get("group_name", account) == account:
                 yield inverse._replace(target=entry, fixed={**inverse.fixed, "group_name": account})
 
-    @cached_property
-    def _names(self) -> NameIndex:
-        return NameIndex(self._tree.name)
-
     def _candidates(self, part: str, user: str) -> list[int]:
         wanted = part.replace("{user}", user) if part.count("{") == 1 else user
-        return [at for name in dict.fromkeys((wanted, entry_name(wanted))) for at in self._names.find(name)]
+        return [at for name in dict.fromkeys((wanted, entry_name(wanted))) for at in self._tree.name_index.find(name)]
 
     def _key(
         self, inverse: _InverseRule, entry: int, query: AccountKey, user: str, n_steps: int | None = None

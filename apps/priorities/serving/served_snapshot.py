@@ -385,12 +385,11 @@ class ServedSnapshot:
 
         Groups without ranked leaves may lie deeper than all leaves, and an *each* rule adds a level below a group.
         """
-        tree = self.tree
-        depth_of = self.lineage(np.arange(len(tree)))[1]
-        deepest = int(depth_of.max(initial=0))
+        contest, _, seat, _ = self.tree.engine_tree().competition
         if not any(rule.kind == "each" for rule in self.index.places.rules):
-            return deepest
-        return max(deepest, 1 + int(depth_of[tree.takes_members].max(initial=0)))
+            return contest.depth
+        highest = seat[self.tree.takes_members].max(initial=0)
+        return max(contest.depth, int(np.searchsorted(contest.level_offsets, highest, side="right")))
 
     def lineage(self, entries: I8) -> tuple[I8, I8]:
         """The entries whose components make up each vector, root first, shape (m, depth), and each vector's length.

@@ -24,14 +24,13 @@ from django.db import DatabaseError, InterfaceError, connection
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import NotFound, Unavailable
-from apps.mapping.rules.account_places import AccountPlaces
 from apps.policies.access.scope import archived_policy
-from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.policies.tree.stored import TreeColumns, digest_of_tree, load_tree, tree_cache, tree_with_digest
 from apps.priorities.models import Snapshot
-from apps.priorities.serving import disk_copies
+from apps.priorities.serving import shared_files
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot, serve
-from apps.priorities.snapshot_values import unpack_snapshot
+from apps.priorities.snapshot_values import Values, unpack_snapshot
 from apps.priorities.snapshots import read_data, read_places
 from apps.runs.memory import return_freed_memory, spare_collector
 from apps.usage.models import Source, is_collected
@@ -172,7 +171,7 @@ class _Served:
             if row is None:
                 raise NotFound(f"Snapshot {snapshot_id} is no longer stored.")
             try:
-                known = self._stored[snapshot_id] = _serve_row(row, row.data, None)
+                known = self._stored[snapshot_id] = _serve_row(row, row.data, self.state.snapshots.get(slug))
             except CorruptBlob as error:
                 raise NotFound(f"Snapshot {row.pk} is damaged and can't be read.") from error
             while len(self._stored) > _MOST_KEPT:
@@ -223,14 +222,14 @@ class _Served:
             if snapshot is not None:
                 served[slug] = snapshot
         for slug in set(old.policies) - set(policies):
-            disk_copies.delete_copies(slug)
+            shared_files.delete_files(slug)
         names = [column.name for column in fields(SourceAge)]
         sources = tuple(SourceAge(*row) for row in Source.objects.order_by("slug").values_list(*names))
         return State(policies, served, damaged, archived, sources, has_database=True, polled_s=time.monotonic())
 
 
 def _newest_from(policy: PolicyRow, newest: NewestRow, known: ServedSnapshot | None) -> ServedSnapshot | None:
-    """The newest snapshot, at the last instant at which it holds: from memory, or read from its row and copied to disk.
+    """The newest snapshot, at the last instant at which it holds: from memory, or from files that are written first.
 
     Raises:
         CorruptBlob, NotFound: the snapshot or its tree is damaged or no longer exists.
@@ -241,84 +240,100 @@ def _newest_from(policy: PolicyRow, newest: NewestRow, known: ServedSnapshot | N
     if known is not None and known.snapshot_id == snapshot_id:
         return known if known.as_of == valid_at else known.extended(valid_at, scale, computed_at)
     row = Snapshot.objects.filter(pk=snapshot_id).select_related("policy").defer("data").first()
-    data = read_data(snapshot_id)
-    if row is None or data is None:
+    if row is None:
         return known
-    served = _serve_row(row, data, known)
-    head = {
-        "id": row.pk,
-        "policy_id": policy.id,
-        "slug": policy.slug,
-        "name": policy.name,
-        "visibility": policy.visibility,
-        "head_number": policy.head_number,
-        "revision": row.revision_number,
-        "computed_at": row.computed_at.isoformat(),
-        "digest": row.digest,
-    }
-    disk_copies.write_copy(head, data, served.tree, served.index.places)
+    served = _share_row(row, known)
     return served if served.as_of == valid_at else served.extended(valid_at, scale, computed_at)
 
 
 def _newest_readable(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) -> ServedSnapshot | None:
-    """The newest readable snapshot if the newest one is damaged: in memory, from an older row, or the copy on disk."""
-    snapshot = _older_row(policy, newest_id, known) or known
-    with contextlib.suppress(CorruptBlob):
-        copy = disk_copies.read_copy(policy.slug)
-        served_id = snapshot.snapshot_id if snapshot else 0
-        if copy is not None and copy[0]["policy_id"] == policy.id and served_id < copy[0]["id"] <= newest_id:
-            return _from_copy(*copy)
-    return snapshot
-
-
-def _older_row(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) -> ServedSnapshot | None:
-    """The newest undamaged row that is newer than the snapshot in memory."""
+    """The newest readable snapshot if the newest one is damaged: of an older row, else the one in memory."""
     older = Snapshot.objects.filter(policy_id=policy.id, is_live=True, pk__lt=newest_id).select_related("policy")
     if known is not None:
         older = older.filter(pk__gt=known.snapshot_id)
     for row in older.defer("data").order_by("-pk")[:_MOST_TRIED]:
         with contextlib.suppress(CorruptBlob, NotFound):
-            data = read_data(row.pk)
-            if data is not None:
-                return _serve_row(row, data, known)
-    return None
+            return _share_row(row, known)
+    return known
 
 
-def _serve_row(row: Snapshot, data: bytes | memoryview, older: ServedSnapshot | None) -> ServedSnapshot:
-    """Unpack a row. The index of names is reused while tree, rules and accounts are unchanged.
+def _share_row(row: Snapshot, older: ServedSnapshot | None) -> ServedSnapshot:
+    """The snapshot of a row from files, which are written first if this host has none; see `_serve_row`."""
+    policy = row.policy
+    head = {
+        "id": row.pk,
+        "policy_id": policy.pk,
+        "slug": policy.slug,
+        "name": policy.name,
+        "visibility": policy.visibility,
+        "head_number": policy.head_number,
+        "computed_at": row.computed_at.isoformat(),
+        "digest": row.digest,
+    }
+
+    with shared_files.one_writer(policy.slug):
+        digest = digest_of_tree(policy, row.revision_number)
+        index = _index_of(row, digest, older)
+        if index is None:
+            tree = shared_files.share_tree(
+                policy.slug, digest, lambda: tree_with_digest(policy, row.revision_number, digest)
+            )
+            tree_cache.put(tree)
+            index = shared_files.share_index(policy.slug, tree, row.places_id, lambda: _read_index(row, tree))
+            index.prepare()
+        tree = index.tree
+        values, meta = shared_files.share_values(policy.slug, row.digest, lambda: _read_values(row, tree))
+        shared_files.write_row(head, tree=digest, places=row.places_id)
+    return serve(row.pk, row.computed_at, values, index, meta)
+
+
+def _serve_row(row: Snapshot, data: bytes | memoryview, newest: ServedSnapshot | None) -> ServedSnapshot:
+    """Unpack a row in this process's own memory. The newest snapshot's index is reused if it is the same.
 
     Raises:
         CorruptBlob, NotFound: the snapshot, its tree or its places are damaged, or no longer exist.
     """
     tree = load_tree(row.policy, row.revision_number)
-    index = None if older is None else older.index
-    if index is None or (index.tree.digest, index.digest) != (tree.digest, row.places_id):
-        index = LookupIndex(tree, read_places(row.places_id), row.places_id)
+    index = _index_of(row, tree.digest, newest)
+    if index is None:
+        index = _read_index(row, tree)
         index.prepare()
     values, meta = unpack_snapshot(data, row.digest, index.tree)
     return serve(row.pk, row.computed_at, values, index, meta)
 
 
+def _index_of(row: Snapshot, tree_digest: str, other: ServedSnapshot | None) -> LookupIndex | None:
+    """The other snapshot's index of names, if tree, rules and accounts are the row's."""
+    index = None if other is None else other.index
+    return index if index and (index.tree.digest, index.digest) == (tree_digest, row.places_id) else None
+
+
+def _read_values(row: Snapshot, tree: TreeColumns) -> tuple[Values, dict[str, Any]]:
+    data = read_data(row.pk)
+    if data is None:
+        raise NotFound(f"Snapshot {row.pk} is no longer stored.")
+    return unpack_snapshot(data, row.digest, tree)
+
+
+def _read_index(row: Snapshot, tree: TreeColumns) -> LookupIndex:
+    return LookupIndex(tree, read_places(row.places_id), row.places_id)
+
+
 def _from_disk(state: State) -> State:
     policies: dict[str, PolicyRow] = {}
     served: dict[str, ServedSnapshot] = {}
-    for row, data, tree, places in disk_copies.read_copies():
-        try:
-            served[row["slug"]] = _from_copy(row, data, tree, places)
-        except CorruptBlob as error:
-            logger.warning("The copy of policy %s on disk is damaged: %s", row["slug"], error)
-            continue
+    for copy in shared_files.read_copies():
+        row = copy.row
+        served[row["slug"]] = _from_copy(copy)
         policies[row["slug"]] = PolicyRow(
             row["policy_id"], row["slug"], row["name"], row["visibility"], row["head_number"]
         )
     return replace(state, policies=policies, snapshots=served)
 
 
-def _from_copy(row: dict[str, Any], data: bytes, tree: TreeColumns, places: AccountPlaces) -> ServedSnapshot:
-    index = LookupIndex(tree, places, row["places_digest"])
-    index.prepare()
-    values, meta = unpack_snapshot(data, row["digest"], tree)
-    return serve(row["id"], datetime.fromisoformat(row["computed_at"]), values, index, meta)
+def _from_copy(copy: shared_files.Copy) -> ServedSnapshot:
+    copy.index.prepare()
+    return serve(copy.row["id"], datetime.fromisoformat(copy.row["computed_at"]), copy.values, copy.index, copy.meta)
 
 
 _process = _Served()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from apps.core.strings import mix
 from apps.usage.parsers.base import I8, Bytes, RecordBatch
 
 U8 = np.ndarray[tuple[int], np.dtype[np.uint64]]
@@ -36,24 +37,18 @@ def job_numbers(jobs: Bytes) -> I8:
 
 def key_hash(batch: RecordBatch) -> U8:
     """64-bit hash of each key within its source."""
-    mixed = _mix(batch.submit_us.view(np.uint64))
-    mixed = _mix(mixed ^ batch.restart.view(np.uint64))
+    mixed = mix(batch.submit_us.view(np.uint64))
+    mixed = mix(mixed ^ batch.restart.view(np.uint64))
     for texts in (batch.job, batch.array_task, batch.cluster):
         mixed = _mixed_in(mixed, texts)
     return mixed
 
 
 def _mixed_in(mixed: U8, texts: Bytes) -> U8:
-    mixed = _mix(mixed)
+    mixed = mix(mixed)
     for word in _words(texts):  # zero after the end of a text, and must not depend on the column's width
-        mixed = np.where(word != 0, _mix(mixed ^ word), mixed)
+        mixed = np.where(word != 0, mix(mixed ^ word), mixed)
     return mixed
-
-
-def _mix(word: U8) -> U8:
-    """One round of splitmix64."""
-    word = (word + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
-    return word ^ (word >> np.uint64(29))
 
 
 def _words(texts: Bytes) -> list[U8]:

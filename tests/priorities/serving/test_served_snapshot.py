@@ -20,7 +20,7 @@ from apps.core.errors import NotFound, Unavailable
 from apps.priorities import snapshots
 from apps.priorities.models import Snapshot, StoredPlaces
 from apps.priorities.selectors import freshness
-from apps.priorities.serving import disk_copies, store
+from apps.priorities.serving import shared_files, store
 from apps.priorities.serving.served_snapshot import AccountQuery, Query
 from apps.priorities.snapshot_retention import ALL_FOR, prune_snapshots
 from tests.priority_site import AS_OF, PROJECTS, Site
@@ -235,16 +235,20 @@ def _copies() -> Path:
 def test_copies_are_private_and_a_damaged_one_is_not_served(site: Site) -> None:
     site.recompute()
     store.newest("grid")
-    copy = _copies() / "grid.snapshot"
-    assert oct(copy.stat().st_mode & 0o777) == "0o600"
-    assert sorted(path.suffix for path in _copies().iterdir()) == [".places", ".snapshot", ".tree"]
-    content = bytearray(copy.read_bytes())
-    content[len(content) // 2] ^= 1
-    copy.write_bytes(content)
+    copies = [path for path in _copies().iterdir() if not path.name.startswith(".")]
+    assert {oct(path.stat().st_mode & 0o777) for path in copies} == {"0o600"}
+    assert sorted(path.suffix for path in copies) == [".places", ".snapshot", ".tree", ".values"]
+    for path in copies:
+        content = path.read_bytes()
+        path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+        store.forget()
+        with _database_away(), pytest.raises(Unavailable) as nothing:
+            store.newest("grid")
+        assert nothing.value.code == "no_database"
+        path.write_bytes(content)
     store.forget()
-    with _database_away(), pytest.raises(Unavailable) as nothing:
-        store.newest("grid")
-    assert nothing.value.code == "no_database"
+    with _database_away():
+        assert store.newest("grid").lookup(["alice"])[0]["rank"] == 2
 
 
 def test_a_removed_policy_leaves_no_copy(site: Site) -> None:
@@ -258,11 +262,13 @@ def test_a_removed_policy_leaves_no_copy(site: Site) -> None:
     assert not (_copies() / "grid.snapshot").exists()
 
 
-def test_a_failing_disk_loses_the_copy_but_not_the_answer(site: Site) -> None:
+def test_a_failing_disk_loses_the_copy_but_not_the_answer(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     site.recompute()
     store.forget()
-    with patch("apps.priorities.serving.disk_copies._write", side_effect=OSError(28, "No space left on device")):
+    without_copies()
+    with patch.object(shared_files, "write_columns", side_effect=OSError(28, "No space left on device")):
         assert store.newest("grid").lookup(["alice"])[0]["rank"] == 2
+    assert "No space left on device" in caplog.text
 
 
 def test_a_damaged_snapshot_is_rejected_and_the_previous_one_stays(site: Site) -> None:
@@ -370,22 +376,25 @@ def test_the_disk_copy_is_served_if_newer_than_every_valid_row(site: Site) -> No
     store.forget()
     got = store.newest("grid")
     assert (got.snapshot_id, got.lookup(["alice", "dan"])) == (newest.pk, expected)
-    assert store.state().damaged == {"grid": newest.pk}
 
 
-def test_the_copy_of_another_policy_with_the_same_name_is_not_served(site: Site) -> None:
-    newest = site.recompute()
+def test_the_copy_of_another_snapshot_under_its_name_is_not_served(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.recompute()
     store.newest("grid")
-    damage(newest)
+    (older,) = _copies().glob("grid@*.values")
+    content = older.read_bytes()
+    site.job("dan", "biology", 2)
+    site.recompute()
+    expected = store.newest("grid").lookup(["alice", "dan"])
+    (newer,) = _copies().glob("grid@*.values")
+    assert newer != older
+    newer.write_bytes(content)
     store.forget()
-    head = disk_copies.read_copy("grid")
-    assert head is not None
-    row, data, tree, places = head
-    disk_copies.write_copy({**row, "policy_id": row["policy_id"] + 1}, data, tree, places)
-    with pytest.raises(Unavailable) as refusal:
-        store.newest("grid")
-    assert refusal.value.code == "no_snapshot"
-    assert store.state().damaged == {"grid": newest.pk}
+    assert store.newest("grid").lookup(["alice", "dan"]) == expected
+    assert f"{newer} can't be used and is made anew: It is of values" in caplog.text
+    assert newer.read_bytes() != content
 
 
 def test_a_damaged_snapshot_is_read_once_and_logged_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,61 @@
+"""Columns in a file that all processes of a host map into memory, so that they share one copy of it.
+
+Layout: the SHA-256 of the rest (hex), then columns and meta as in `blobs`, without compression. A file is complete once
+it has its name, and is never changed: a new one takes its place, and whoever has mapped the old one keeps it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from apps.core.blobs import Column, CorruptBlob, raw_parts, read_raw
+
+_DIGEST_BYTES = 64
+
+
+def write_columns(path: Path, columns: Mapping[str, Column], meta: Mapping[str, Any], *, key: str) -> None:
+    """Write a file that only its owner may read. key: of its content, which a reader asks for.
+
+    Raises:
+        OSError: it can't be written; nothing has the name then.
+    """
+    digest = hashlib.sha256()
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            stream.write(b"\0" * _DIGEST_BYTES)
+            for part in raw_parts(columns, {"key": key, "meta": dict(meta)}, is_packed=False):
+                digest.update(part)
+                stream.write(part)
+            stream.seek(0)
+            stream.write(digest.hexdigest().encode())
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def map_columns(path: Path, *, key: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the columns, as views of the file, and the meta.
+
+    Raises:
+        OSError: it can't be read, FileNotFoundError if there is none.
+        CorruptBlob: it is damaged, or has another key.
+    """
+    with path.open("rb") as stream:
+        if os.fstat(stream.fileno()).st_size <= _DIGEST_BYTES:
+            raise CorruptBlob("The file is cut.")
+        content = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+    raw = content[_DIGEST_BYTES:]
+    if hashlib.sha256(raw).hexdigest().encode() != content[:_DIGEST_BYTES]:
+        raise CorruptBlob("The checksum doesn't match.")
+    columns, head = read_raw(raw)
+    if head.get("key") != key:
+        raise CorruptBlob(f"It is of {head.get('key')}.")
+    return columns, head["meta"]
