@@ -62,7 +62,7 @@ def measure_large() -> list[BenchLine]:
 
 def _process(slug: str) -> subprocess.Popen[str]:
     """A process that serves, once it says so."""
-    process = subprocess.Popen(  # noqa: S603 - constants only
+    process = subprocess.Popen(
         [sys.executable, "-c", _SERVE, slug],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

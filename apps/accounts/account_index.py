@@ -97,11 +97,12 @@ _SOME = f"SELECT id, {', '.join(AccountKey._fields)} FROM accounts_account WHERE
 _NOW = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8"
 _MOST_TRANSACTIONS = 1 << 30  # beyond this, comparisons of transaction numbers are ambiguous
 _CHUNK = 200_000  # accounts; PostgreSQL's values have at most 1 GB
-# Aggregates read the rows in the order of the subquery, all in the same one; `_read` checks that of the ids.
+# Bytes of big-endian numbers, because arrays would be read number by number. Aggregates read the rows in the order of
+# the subquery, all in the same one; `_read` checks that of the ids.
 _CHUNK_OF_COLUMNS = f"""
-SELECT array_agg(id), {
+SELECT string_agg(int8send(id), ''), {
     ", ".join(
-        f"CASE WHEN max(octet_length({name})) > 0 THEN array_agg(octet_length({name})) END,"
+        f"CASE WHEN max(octet_length({name})) > 0 THEN string_agg(int4send(octet_length({name})), '') END,"
         f" CASE WHEN max(octet_length({name})) > 0 THEN convert_to(string_agg({name}, ''), 'UTF8') END"
         for name in AccountKey._fields
     )
@@ -172,22 +173,24 @@ def _read() -> AccountIndex:
         chunk, *columns = _one(_CHUNK_OF_COLUMNS, after)
         if not chunk:
             break
-        ids.append(np.array(chunk, np.int64))
+        ids.append(np.frombuffer(chunk, ">i8").astype(np.int64))
         if not (np.diff(ids[-1]) > 0).all():
             raise RuntimeError("The database has aggregated accounts in another order than that of their ids.")
         pairs = zip(columns[::2], columns[1::2], strict=True)
-        parts.append(AccountKeys([_strings(len(chunk), lengths, texts) for lengths, texts in pairs]))
-        after = chunk[-1]
-        if len(chunk) < _CHUNK:
+        parts.append(AccountKeys([_strings(len(ids[-1]), lengths, texts) for lengths, texts in pairs]))
+        after = int(ids[-1][-1])
+        if len(ids[-1]) < _CHUNK:
             break
     if not parts:
         return AccountIndex(np.zeros(0, np.int64), AccountKeys.of(()))
     return AccountIndex(np.concatenate(ids), AccountKeys.joined(parts))
 
 
-def _strings(n: int, lengths: list[int] | None, texts: bytes | None) -> Strings:
+def _strings(n: int, lengths: bytes | None, texts: bytes | None) -> Strings:
     """A column; None for one whose texts are all empty."""
-    return Strings(bytes(texts or b""), np.cumsum(np.array(lengths or [0] * n, np.int64)))
+    if lengths is None or texts is None:
+        return Strings(b"", np.zeros(n, np.int32))
+    return Strings(bytes(texts), np.cumsum(np.frombuffer(lengths, ">i4"), dtype=np.int64))
 
 
 def _rows(query: str, *parameters: Any) -> list[tuple[Any, ...]]:

@@ -209,7 +209,7 @@ class _Plan:
     def of(cls, resolver: Resolver, names: AccountKey) -> _Plan:
         steps = resolver.steps(names, None)
         reaches = [step.reach for step in steps if step.reach is not None]
-        is_simple = len(set(reaches)) == len(reaches) and all(_is_by_user_name(step.rule) for step in steps)
+        is_simple = len(set(reaches)) == len(reaches) and all(is_by_user_name(step.rule) for step in steps)
         return cls(resolver, names, steps, is_simple)
 
     def place(self, placement: Placement, places: I8, users: Sequence[str], tables: _Tables) -> None:
@@ -280,7 +280,7 @@ class _Plan:
         return children
 
 
-def _is_by_user_name(rule: Rule) -> bool:
+def is_by_user_name(rule: Rule) -> bool:
     """Whether only the last of the rule's names is the user's, and any user fits."""
     *before, last = rule.parts or ("",)
     has_user = any("{user}" in part for part in before) or ("{user}" in last and last != "{user}")

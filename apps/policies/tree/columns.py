@@ -402,9 +402,7 @@ def unpack_tree(blob: bytes | memoryview, digest: str) -> TreeColumns:
     """Decode a blob of `pack_tree`; raise CorruptBlob if it doesn't match the digest."""
     columns, meta = blobs.unpack(blob, digest)
     flags = columns.pop("flags")
-    columns |= {
-        name: (flags >> bit & 1).astype(np.bool_) for bit, name in enumerate(("inherit", "is_group", "locked"))
-    }
+    columns |= {name: (flags >> bit & 1).astype(np.bool_) for bit, name in enumerate(("inherit", "is_group", "locked"))}
     return tree_of({**columns, "name": Strings.split(columns["names"].data, "/")}, meta, digest)
 
 

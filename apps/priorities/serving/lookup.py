@@ -16,13 +16,14 @@ import numpy.typing as npt
 from apps.accounts.account_ids import AccountKey, canonical, is_reserved
 from apps.accounts.account_index import AccountKeys
 from apps.core.name_index import NameIndex
+from apps.core.strings import Strings
 from apps.mapping.rules.account_places import AccountPlaces, places_of_columns
 from apps.mapping.rules.resolver import UNMAPPED, Match, Resolver
 from apps.mapping.rules.rule import entry_name
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.serving.named_entries import NamedEntries
 
-_MOST_REMEMBERED = 500_000
+_MOST_REMEMBERED = 100_000
 _MANY = 8
 _SPELLED = "spelled "  # columns of names in canonical spelling
 
@@ -39,13 +40,18 @@ class AccountQuery(NamedTuple):
 
 
 Query = str | AccountQuery
+Choices = tuple[tuple[str, "LookupResult"], ...]
 
 
 class LookupResult(NamedTuple):
-    """Result of a query: its entries. joins: index of the *each* rule by which it would join its only entry."""
+    """Result of a query: its entries. joins: index of the *each* rule by which it would join its only entry.
+
+    choices: results by namespace for a query without one, if they differ.
+    """
 
     entries: tuple[int, ...]
     joins: int | None = None
+    choices: Choices = ()
 
 
 class AccountNames(NamedTuple):
@@ -93,25 +99,24 @@ def names_of(key: AccountKey) -> dict[str, str]:
 
 
 NOTHING = LookupResult(())
-Choices = tuple[tuple[str, LookupResult], ...]  # results by namespace
 
 
-def merge_results(results: Iterable[tuple[str, LookupResult]]) -> tuple[LookupResult, Choices]:
-    """The combined result of several namespaces, and their choices if results differ."""
+def merge_results(results: Iterable[tuple[str, LookupResult]]) -> LookupResult:
+    """The combined result of several namespaces, with them as choices if they differ."""
     hits = [(name, result) for name, result in results if result.entries]
     if not hits:
-        return NOTHING, ()
+        return NOTHING
     if len(hits) == 1 or len({(frozenset(result.entries), result.joins) for _name, result in hits}) == 1:
-        return hits[0][1], ()
+        return hits[0][1]
     entries = dict.fromkeys(entry for _name, result in hits for entry in result.entries)
-    return LookupResult(tuple(entries)), tuple(hits)
+    return LookupResult(tuple(entries), None, tuple(hits))
 
 
-def restrict_to(result: LookupResult, choices: Choices, mask: npt.NDArray[np.bool_]) -> tuple[LookupResult, Choices]:
+def restrict_to(result: LookupResult, mask: npt.NDArray[np.bool_]) -> LookupResult:
     """The result restricted to visible entries; choices that agree after that are combined."""
-    if choices:
-        return merge_results((name, restrict_to(choice, (), mask)[0]) for name, choice in choices)
-    return result._replace(entries=tuple(entry for entry in result.entries if mask[entry])), ()
+    if result.choices:
+        return merge_results((name, restrict_to(choice, mask)) for name, choice in result.choices)
+    return result._replace(entries=tuple(entry for entry in result.entries if mask[entry]))
 
 
 class LookupIndex:
@@ -125,7 +130,6 @@ class LookupIndex:
         self.named = NamedEntries(self.resolver)
         self._identities: dict[int, tuple[AccountKey, ...]] = {}
         self._results: dict[Query, LookupResult] = {}
-        self._choices: dict[Query, Choices] = {}
         self._paths: dict[int, str] = {}
 
     @classmethod
@@ -156,48 +160,60 @@ class LookupIndex:
     def find(self, query: Query) -> LookupResult:
         result = self._results.get(query)
         if result is None:
-            result, choices = self._resolve(AccountQuery(query) if isinstance(query, str) else query)
+            result = self._resolve(AccountQuery(query) if isinstance(query, str) else query)
             if len(self._results) >= _MOST_REMEMBERED:
                 self._results.clear()
-                self._choices.clear()
-            if choices:
-                self._choices[query] = choices
             self._results[query] = result
         return result
 
     def find_many(self, queries: Sequence[Query]) -> list[LookupResult]:
-        """`find` for each query. User names that decide alone are found at once."""
+        """`find` for each query. User names that decide alone are found at once, and not remembered."""
         users = [query for query in queries if isinstance(query, str) and query not in self._results]
-        if _MANY <= len(users) <= _MOST_REMEMBERED:
-            self._find_users(users)
-        return list(map(self.find, queries))
+        found = self._find_users(users) if len(users) >= _MANY else {}
+        return [found.get(query) or self.find(query) for query in queries] if found else list(map(self.find, queries))
 
-    def _find_users(self, users: Sequence[str]) -> None:
-        """Keep the results of users with one known account whose entry is the only one that rules name after them."""
+    def _find_users(self, users: Sequence[str]) -> dict[Query, LookupResult]:
+        """The results of users with one entry only: of their known account, or named after them by plain rules."""
         joins = self.places.joins
-        if joins is None or not len(joins) or self.named.namespaces or not self._keys.column("dn").is_empty:
-            return
-        usual = [user for user in users if user and "=" not in user and entry_name(user) == user]
-        n_alike, place = self._users.find_only(usual)
-        is_plain = (n_alike == 1) & (joins[place] < 0)
-        entry = self.places.entry[place]
-        is_plain &= self.named.have_no_other(usual, entry)
-        names = self._keys.column("user_name")
-        if len(self._results) + len(usual) > _MOST_REMEMBERED:
-            self._results.clear()
-            self._choices.clear()
-        for at in np.flatnonzero(is_plain).tolist():
-            if names[place[at]] == usual[at]:
-                self._results[usual[at]] = LookupResult((int(entry[at]),))
+        usual = [user for user in users if "=" not in user and entry_name(user) == user]
+        if joins is None or self.named.namespaces or not self._keys.column("dn").is_empty or not usual:
+            return {}
+        asked = Strings.of(usual)
+        n_known, place = self._users.find_only(asked)
+        n_named, entry = self.tree.name_index.find_only(asked)
+        found: dict[Query, LookupResult] = {}
+        if len(joins):
+            is_plain = (n_known == 1) & (joins[place] < 0) & self.named.has_plain_rules
+            is_plain &= (n_named == 0) | ((n_named == 1) & (entry == self.places.entry[place]))
+            self._take_equal(found, usual, is_plain, self._keys.column("user_name"), place, self.places.entry[place])
+        is_plain = (n_known == 0) & (n_named == 1)
+        is_plain[is_plain] = self.named.are_named_after_users(entry[is_plain])
+        self._take_equal(found, usual, is_plain, self.tree.name, entry, entry)
+        return found
+
+    @staticmethod
+    def _take_equal(
+        found: dict[Query, LookupResult],
+        asked: Sequence[str],
+        is_plain: npt.NDArray[np.bool_],
+        names: Sequence[str],
+        place: npt.NDArray[np.int32],
+        entry: npt.NDArray[np.int32],
+    ) -> None:
+        """Add the entries of those whose name is the one at their place, not only its hash."""
+        rows = np.flatnonzero(is_plain)
+        for row, at, result in zip(rows.tolist(), place[rows].tolist(), entry[rows].tolist(), strict=True):
+            if names[at] == asked[row]:
+                found[asked[row]] = LookupResult((result,))
 
     def choices(self, query: Query) -> Choices:
         """Results by namespace for a query without one, if they differ; else empty."""
-        self.find(query)
-        return self._choices.get(query, ())
+        return self.find(query).choices
 
     def find_certain(self, query: Query) -> tuple[int, ...]:
         """Entries of a query, if they don't depend on the namespace; else empty."""
-        return () if self.choices(query) else self.find(query).entries
+        result = self.find(query)
+        return () if result.choices else result.entries
 
     def prepare(self) -> None:
         """Build cached data, so that the first look-up needn't wait for it."""
@@ -209,17 +225,20 @@ class LookupIndex:
     def forget(self) -> None:
         """Empty the cache, for measurements."""
         self._results.clear()
-        self._choices.clear()
         self._paths.clear()
         self._identities.clear()
 
     def path(self, entry: int) -> str:
-        path = self._paths.get(entry)
-        if path is None:
+        """The path of an entry; those of its ancestors, which it shares with many, are remembered."""
+        parent = int(self.tree.parent[entry])
+        if parent <= 0:
+            return self.tree.path(entry)
+        above = self._paths.get(parent)
+        if above is None:
             if len(self._paths) >= _MOST_REMEMBERED:
                 self._paths.clear()
-            path = self._paths[entry] = self.tree.path(entry)
-        return path
+            above = self._paths[parent] = self.path(parent)
+        return f"{above}/{self.tree.name[entry]}"
 
     @cached_property
     def _keys(self) -> AccountKeys:
@@ -279,25 +298,25 @@ class LookupIndex:
         return tuple(names)
 
     def _leads_to(self, entry: int, key: AccountKey) -> bool:
-        result, choices = self._resolve(
+        result = self._resolve(
             AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
         )
-        return entry in result.entries and result.joins is None and not choices
+        return entry in result.entries and result.joins is None and not result.choices
 
-    def _resolve(self, asked: AccountQuery) -> tuple[LookupResult, Choices]:
+    def _resolve(self, asked: AccountQuery) -> LookupResult:
         query = _spelled(asked)
         if is_reserved(query.namespace):  # reserved for internal use
-            return NOTHING, ()
+            return NOTHING
         known = self._known(query)
         namespaces = [query.namespace] if query.namespace else self._namespaces_for(known)
         keys = [AccountKey(name, query.user, query.group, query.dn, query.fqan, query.project) for name in namespaces]
         if len(keys) == 1:
             result = self._by_name_in(keys[0], known)
-            return (result if result.entries else self._by_rules(keys[0])), ()
-        result, choices = merge_results([(key.namespace, self._by_name_in(key, known)) for key in keys])
+            return result if result.entries else self._by_rules(keys[0])
+        result = merge_results([(key.namespace, self._by_name_in(key, known)) for key in keys])
         if not result.entries:
-            result, choices = merge_results([(key.namespace, self._by_rules(key)) for key in keys])
-        return result, tuple(self._named(choices))
+            result = merge_results([(key.namespace, self._by_rules(key)) for key in keys])
+        return result._replace(choices=tuple(self._named(result.choices)))
 
     def _namespaces_for(self, known: Mapping[int, AccountKey]) -> list[str]:
         """Namespaces that may give different results: those named by rules, and "" for all others, if there are any.

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.grid_names import is_dn
+from apps.mapping.rules.placement import is_by_user_name
 from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import MOST_PARTS, Rule, entry_name, has_wildcard, text_of
 from apps.mapping.rules.share_tree import DEFAULT_LEAF
@@ -46,6 +47,7 @@ class NamedEntries:
         self._resolver = resolver
         self._tree = resolver.tree
         self._of_accounts: dict[tuple[int, int], list[_InverseRule]] = {}
+        self._taking: dict[int, bool] = {}  # by group
 
     def of_user(self, query: AccountKey) -> list[int]:
         """Entries of accounts with this user name or DN, for any value of the fields that the query leaves empty.
@@ -105,17 +107,19 @@ class NamedEntries:
 
         name: the user's, as the candidate has it.
         """
+        keys = self._keys_of(candidate, part, query, name, user)
+        return any(self._resolver.resolve(key).entry == candidate for key in keys)
+
+    def _keys_of(self, candidate: int, part: str, query: AccountKey, name: str, user: str) -> Iterator[AccountKey]:
+        """Accounts of the user for which a rule with the last component `part` may lead to the candidate."""
         at, n_steps = candidate, 0
         while at >= 0:
             for inverse in self._starting(at, n_steps):
                 if n_steps and inverse.rule.parts[-1] == part:
                     key = self._key(inverse, candidate, query, name)
-                    if key is not None and name != user:
-                        key = key._replace(user_name=user)
-                    if key is not None and self._resolver.resolve(key).entry == candidate:
-                        return True
+                    if key is not None:
+                        yield key if name == user else key._replace(user_name=user)
             at, n_steps = int(self._tree.parent[at]), n_steps + 1
-        return False
 
     @cached_property
     def namespaces(self) -> tuple[str, ...]:
@@ -143,17 +147,57 @@ class NamedEntries:
                 rules.setdefault(inverse.fixed["user_name"], []).append(inverse)
         return rules
 
-    def have_no_other(self, users: Sequence[str], entries: I4) -> npt.NDArray[np.bool_]:
-        """For each user: whether `of_user` has no entry but this one, for any account of that name.
+    @cached_property
+    def has_plain_rules(self) -> bool:
+        """Whether an entry is named after a user only by having the user's name unchanged."""
+        return set(self._user_parts) <= {"{user}"} and not self._by_exact_user and not self._associations
 
-        False also where that isn't known without looking at each rule. users: names that are entries' names unchanged.
+    @cached_property
+    def _are_alike(self) -> bool:
+        """Whether no rule asks anything of the user, nor takes accounts in a part of the tree only."""
+        rules = self._resolver.spelled_rules
+        return self.has_plain_rules and all(is_by_user_name(rule) and rule.reach_uid is None for rule in rules)
+
+    def are_named_after_users(self, entries: I4) -> npt.NDArray[np.bool_]:
+        """For each entry: whether `of_user` has it for its name, if no other entry has the name.
+
+        False also where that isn't known without looking at each rule. The names are usual ones: see `entry_name`.
         """
-        is_by_name = set(self._user_parts) <= {"{user}"} and not self._by_exact_user and not self._associations
-        if not is_by_name:
-            return np.zeros(len(users), np.bool_)
-        n_alike, first = self._tree.name_index.find_only(users)
-        has_none_else: npt.NDArray[np.bool_] = (n_alike == 0) | ((n_alike == 1) & (first == entries))
-        return has_none_else
+        parents = self._tree.parent[entries]
+        if not self._are_alike or not len(entries):
+            return np.zeros(len(entries), np.bool_)
+        is_named = ~self._tree.is_reserve[entries] & (parents >= 0)
+        distinct, first, which = np.unique(parents, return_index=True, return_inverse=True)
+        known = [
+            self._takes_users(parent, entry)
+            for parent, entry in zip(distinct.tolist(), entries[first].tolist(), strict=True)
+        ]
+        return is_named & np.array(known, np.bool_)[which]
+
+    def _takes_users(self, parent: int, entry: int) -> bool:
+        """Whether rules lead users to the children of this entry by their names alone. entry: one of them.
+
+        Rules before the one that decides then lead no user anywhere: at the end of a rule is the user's name, and no
+        other entry has it.
+        """
+        if parent < 0 or self._tree.is_reserve[entry]:
+            return False
+        known = self._taking.get(parent)
+        if known is None:
+            user = self._tree.name[entry]
+            keys = self._keys_of(entry, "{user}", AccountKey("", user), user, user)
+            known = self._taking[parent] = any(self._leads_by_name(key, parent, entry) for key in keys)
+        return known
+
+    def _leads_by_name(self, key: AccountKey, parent: int, entry: int) -> bool:
+        """Whether the rule that decides leads to the parent for any user, and to the entry by the user's name."""
+        match, number = self._resolver.decide(key)
+        target = None if number is None else self._resolver.targets[number]
+        if match.entry != entry or number is None or target is None:
+            return False
+        rule = self._resolver.spelled_rules[number]
+        *before, _user = rule.names_below(key, None) or [""]
+        return rule.parts[-1:] == ("{user}",) and self._resolver.walk(target, before) == (parent, len(before))
 
     @cached_property
     def _by_start(self) -> dict[tuple[int, int], list[_InverseRule]]:

@@ -42,7 +42,7 @@ I8 = npt.NDArray[np.int64]
 Json = dict[str, Any]
 Short = tuple[str, float, int | None]
 _MOST_ENTRIES_CACHED = 1_000
-_MOST_ANSWERS_CACHED = 200_000
+_MOST_ANSWERS_CACHED = 100_000
 _CHUNK = 10_000
 
 
@@ -155,7 +155,7 @@ class ServedSnapshot:
 
         mask: entries whose numbers the reader may see, None for all. names: accounts that the reader may name.
         """
-        return [result for results in self._answer(queries, mask, names) for result in results]
+        return [answer for _result, answers in self._answer(queries, mask, names) for answer in answers]
 
     def lookup_json(
         self, queries: Sequence[Query], mask: Mask | None = None, names: AccountNames | None = None
@@ -190,12 +190,10 @@ class ServedSnapshot:
         except KeyError:
             rows_by_query = {query: kept for query in queries if (kept := known.get(query)) is not None}
             missing = [query for query in dict.fromkeys(queries) if query not in rows_by_query]
-            answers = zip(missing, self._answer(missing, None), strict=True)
-            made = {query: tuple(map(_short, results)) for query, results in answers}
-            if len(known) + len(made) > _MOST_ANSWERS_CACHED:
-                known.clear()
-            known.update((query, rows) for query, rows in made.items() if self._is_constant(query))
-            rows_by_query |= made
+            for query, (result, answers) in zip(missing, self._answer(missing, None), strict=True):
+                rows = rows_by_query[query] = tuple(map(_short, answers))
+                if self._is_constant(result):
+                    _keep(known, query, rows)
             return [row for query in queries for row in rows_by_query[query]]
 
     def every_leaf(self, *, mask: Mask | None = None, names: AccountNames | None = None) -> Iterator[Json]:
@@ -247,44 +245,39 @@ class ServedSnapshot:
         self._entries.clear()
 
     def _cache_answers(self, queries: Sequence[Query]) -> dict[Query, bytes]:
-        distinct = list(dict.fromkeys(queries))
-        made = {
-            query: orjson.dumps(results)[1:-1]
-            for query, results in zip(distinct, self._answer(distinct, None), strict=True)
-        }
-        if len(self._answers) + len(made) > _MOST_ANSWERS_CACHED:
-            self._answers.clear()
-        self._answers.update((query, results) for query, results in made.items() if self._is_constant(query))
+        distinct, made = list(dict.fromkeys(queries)), {}
+        for query, (result, answers) in zip(distinct, self._answer(distinct, None), strict=True):
+            made[query] = orjson.dumps(answers)[1:-1]
+            if self._is_constant(result):
+                _keep(self._answers, query, made[query])
         return made
 
-    def _is_constant(self, query: Query) -> bool:
+    def _is_constant(self, result: LookupResult) -> bool:
         """Whether the answer can't change while this snapshot is served."""
-        result = self.index.find(query)
         return result.joins is None or not result.entries or self.new_users.is_known(result.entries[0], result.joins)
 
     def _answer(
         self, queries: Sequence[Query], mask: Mask | None, names: AccountNames | None = None
-    ) -> list[list[Json]]:
+    ) -> Iterator[tuple[LookupResult, list[Json]]]:
+        """What each query leads to, and its answers."""
         mask = None if mask is None or (names is None and mask.all()) else mask
         results = self.index.find_many(queries)
         described = self._described({entry for result in results if result.joins is None for entry in result.entries})
-        return [
-            self._results(query, result, mask if mask is None or names is None else names.limit(query, mask), described)
-            for query, result in zip(queries, results, strict=True)
-        ]
+        for query, result in zip(queries, results, strict=True):
+            seen = mask if mask is None or names is None else names.limit(query, mask)
+            yield result, self._results(query, result, seen, described)
 
     def _results(self, query: Query, result: LookupResult, mask: Mask | None, described: dict[int, Json]) -> list[Json]:
         if isinstance(query, str):
             about: Json = {"account": query}
         else:
             about = {"account": query.user or query.dn or query.group, **group_names(query.group, query.namespace)}
-        choices = self.index.choices(query)
         if mask is not None:
-            result, choices = restrict_to(result, choices, mask)
-        if choices:
+            result = restrict_to(result, mask)
+        if result.choices:
             offered = [
                 {"namespace": name, "entry": self.index.path(entry)}
-                for name, choice in choices
+                for name, choice in result.choices
                 for entry in choice.entries
             ]
             return [{**about, **self._without_entry("ambiguous"), **self.hints.ambiguous(offered)}]
@@ -457,6 +450,12 @@ def serve(
 def snapshot_key(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, str]:
     """Cache key of one computed snapshot at one instant, which never changes."""
     return policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat()
+
+
+def _keep(cache: dict[Query, Any], query: Query, answer: Any) -> None:
+    if len(cache) >= _MOST_ANSWERS_CACHED:
+        cache.clear()
+    cache[query] = answer
 
 
 def _best_first(result: Json) -> tuple[float, float]:

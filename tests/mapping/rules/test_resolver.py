@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
 from apps.mapping.rules.account_places import AccountPlaces, unpack_places
-from apps.mapping.rules.resolver import Match, NameIndex, Resolver
+from apps.mapping.rules.resolver import Match, Resolver
 from apps.mapping.rules.rule import Rule, entry_name, rule_problems, text_of
 from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import clean_name
-from apps.priorities.serving.lookup import AccountQuery, LookupIndex
+from apps.priorities.serving.lookup import NOTHING, AccountQuery, LookupIndex
 
 DOCUMENT = {
     "name": "grid",
@@ -192,7 +192,7 @@ def test_names_are_found_only_where_rules_map_them(tree: TreeColumns) -> None:
     index = _index(tree, [_rule(tree, "glob", "/physics", group_pattern="cms", suffix="/{group}/{user}")], [])
     assert _paths(index, "alice") == ["/physics/cms/alice"]
     assert _paths(index, "carol") == []
-    assert index.find("atlas") == ((), None)
+    assert index.find("atlas") == NOTHING
 
 
 def test_a_namespace_narrows_the_known_accounts(tree: TreeColumns) -> None:
@@ -232,11 +232,6 @@ def test_very_long_names_stay_distinct() -> None:
     names = {entry_name("x" * 200), entry_name("x" * 201)}
     assert len(names) == 2
     assert all(len(clean_name(name)) <= 128 for name in names)
-
-
-def test_names_are_found_by_hash() -> None:
-    index = NameIndex(["root", "a", "b", "a"])
-    assert (index.find("a"), index.find("root"), index.find("zz")) == ([1, 3], [0], [])
 
 
 @pytest.mark.parametrize(

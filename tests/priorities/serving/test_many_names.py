@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from apps.accounts.account_ids import AccountKey
 from apps.mapping.rules.rule import Rule
-from apps.priorities.serving.lookup import AccountQuery, Query
+from apps.priorities.serving.lookup import AccountQuery, LookupIndex, Query
 from tests.examples import examples
 from tests.mapping.rules.test_placement import _KEYS, _RULES, _TREE, _UIDS
 from tests.priorities.serving.test_named_entries import _index
@@ -22,6 +22,7 @@ _NAMES = ["alice", "bob", "carol", "Alice", "", "nobody", "a=b", "/DC=org/CN=ali
 def test_many_names_are_found_as_each_alone(rules: list[Rule], known: list[AccountKey]) -> None:
     queries: list[Query] = [
         *_NAMES,
+        *_TREE.name,
         *dict.fromkeys(key.user_name for key in known),
         AccountQuery("alice"),
         AccountQuery("", "physics"),
@@ -29,6 +30,9 @@ def test_many_names_are_found_as_each_alone(rules: list[Rule], known: list[Accou
     together, alone = _index(_TREE, *rules, known=known), _index(_TREE, *rules, known=known)
     assert together.find_many(queries) == [alone.find(query) for query in queries]
     assert [together.choices(query) for query in queries] == [alone.choices(query) for query in queries]
+    mapped = LookupIndex.of_columns(_TREE, *together.to_columns(), together.digest)
+    assert mapped.find_many(queries) == [alone.find(query) for query in queries]
+    assert [mapped.accounts_of(at) for at in range(len(_TREE))] == [alone.accounts_of(at) for at in range(len(_TREE))]
 
 
 def test_known_users_of_plain_rules_are_found_without_looking_at_each_rule() -> None:
@@ -37,7 +41,17 @@ def test_known_users_of_plain_rules_are_found_without_looking_at_each_rule() -> 
     rules = [Rule("glob", _TREE.uuid(lone), suffix="/{user}")]
     known = [AccountKey("c1", "carol"), AccountKey("c1", "alice"), AccountKey("c2", "bob")]
     index = _index(_TREE, *rules, known=known)
-    index._find_users(["alice", "carol", "nobody", "bob"])
-    assert {name: [index.path(at) for at in found.entries] for name, found in index._results.items()} == {
+    results = index._find_users(["alice", "carol", "nobody", "bob"])
+    assert {name: [index.path(at) for at in result.entries] for name, result in results.items()} == {
         "carol": ["/lone/carol"]
     }, "alice and bob are names of other entries, too"
+
+
+def test_unknown_users_of_plain_rules_are_found_by_the_names_of_entries() -> None:
+    rules = [Rule("glob", _TREE.uuid(0), suffix="/{group}/{user}")]
+    index, alone = _index(_TREE, *rules), _index(_TREE, *rules)
+    unique = [name for name in dict.fromkeys(_TREE.name) if list(_TREE.name).count(name) == 1]
+    results = index._find_users([*unique, "nobody"])
+    assert len(results) > 1, "at least some need no look at each rule"
+    assert "nobody" not in results
+    assert results == {name: alone.find(name) for name in results}
