@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run dev test test-fast test-core test-all test-faults test-federation test-schedulers schedulers bench bench-large image lint docs docs-parts pictures
+.PHONY: help setup debian run dev test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster schedulers bench bench-large image lint docs docs-parts pictures
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make test-faults  imports of a million records while everything around them dies"
 	@echo "make test-federation  a grid of nine real instances, for a simulated day without faults and with them"
 	@echo "make test-schedulers  real Slurm and Grid Engine, with the packages of Debian that make schedulers installs"
+	@echo "make test-cluster  a day on three hosts, with two brokers, while each part fails"
 	@echo "make bench   the measured ratios make bench-large   those that take long"
 	@echo "make image   build the container image and try it"
 	@echo "make setup   install into $(VENV)"
@@ -72,14 +73,14 @@ test-fast: setup
 test-core: setup debian
 	@FAIRSHARE_PLUGINS_LEFT_OUT=all $(PYTEST) $(TESTS)
 
-# The two days without faults are left to make test-federation.
+# The two days without faults are left to make test-federation, and the day on three hosts to make test-cluster.
 LEFT_OUT := tests/ring/test_whole_day.py::test_with_
 
 # Also what takes long, in random order, with random examples and many of them. Goal: 45 minutes. SEED=1 does it again.
 test-all: setup debian schedulers
 	@echo "SEED=$(SEED)"
 	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-300000} FUZZ_LINES=$${FUZZ_LINES:-10000} $(PYTEST) --deep \
-		--deselect $(LEFT_OUT) --hypothesis-profile=deep --hypothesis-seed=$(SEED) -p randomly --randomly-seed=$(SEED) $(TESTS)
+		--ignore tests/cluster --deselect $(LEFT_OUT) --hypothesis-profile=deep --hypothesis-seed=$(SEED) -p randomly --randomly-seed=$(SEED) $(TESTS)
 
 # Imports of a million records each, and 10,000 broken lines of every format: about a quarter of an hour on two cores.
 test-faults: setup
@@ -110,6 +111,12 @@ schedulers:
 # Daemons in Linux namespaces of their own: needs root, changes nothing of the machine. Goal: twenty minutes.
 test-schedulers: setup debian schedulers
 	@$(PY) -m pytest -v --deep --durations=10 --durations-min=1 -m schedulers tests/real_schedulers $(TESTS)
+
+# Three hosts in Linux namespaces, with PostgreSQL and its replica, PgBouncer, Redis and RabbitMQ: needs root, and changes
+# nothing of the machine. Goal: fifteen minutes.
+test-cluster: setup
+	@sh .ci/debian cluster
+	@$(PY) -m pytest -s -v --deep -m cluster tests/cluster $(TESTS)
 
 bench: setup
 	@$(PY) -m bench $(BENCH)

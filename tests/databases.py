@@ -63,7 +63,7 @@ class Databases:
         """The migrated database without rows of its own."""
         self._create(self.empty)
         self.use(self.empty)
-        schema = self._schemas / f"{_schema_digest()}.sql"
+        schema = self._schemas / f"{schema_digest()}.sql"
         with (self._schemas / "lock").open("w") as lock:  # the other processes wait for the first one's dump
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not schema.exists():
@@ -225,7 +225,7 @@ def _libpq_environment(settings: Mapping[str, Any]) -> dict[str, str]:
     return {variable: str(settings[name]) for variable, name in names.items() if settings.get(name)}
 
 
-def _schema_digest() -> str:
+def schema_digest() -> str:
     """Changes with each migration, kind of notice (each has a row), library and server program."""
     digest = hashlib.sha256()
     made_from = [*REPOSITORY.glob("apps/**/migrations/*.py"), REPOSITORY / "apps/contrib/notices/kinds.py"]
