@@ -22,6 +22,10 @@ _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))  # a connection is a file
 django.setup()
 
+from apps.runs.presence import keep_reporting  # noqa: E402 - needs the lines above
 from fairshare_web.server.application import Application  # noqa: E402 - needs the lines above
+
+if _server is not None:
+    keep_reporting("web")
 
 application = Application()

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_init, worker_ready, worker_shutting_down
+from celery.signals import beat_init, worker_init, worker_ready, worker_shutting_down
 from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
@@ -29,7 +29,10 @@ def prepare_worker(**_signal: Any) -> None:
 
     from apps.core.postgresql import bound_statements
     from apps.runs.memory import keep_freed_memory
+    from apps.runs.presence import refusal
 
+    if reason := refusal():
+        raise SystemExit(reason)
     keep_freed_memory()
     bound_statements(settings.FAIRSHARE_STATEMENT_S)
 
@@ -48,8 +51,20 @@ def look_for_work(**_signal: Any) -> None:
     from django.db import DatabaseError, connection
 
     from apps.core import clock
+    from apps.runs.presence import keep_reporting
+    from apps.runs.queues import FEDERATION, consumed_queues
     from apps.runs.services import send_due_runs
 
+    keep_reporting("outgoing" if consumed_queues() == {FEDERATION} else "worker")
     with suppress(DatabaseError):  # beat's next sweep does it
         send_due_runs(at=clock.now())
     connection.close()
+
+
+@beat_init.connect
+def prepare_beat(**_signal: Any) -> None:
+    from apps.runs.presence import keep_reporting, refusal
+
+    if reason := refusal():
+        raise SystemExit(reason)
+    keep_reporting("beat")

@@ -24,6 +24,15 @@ def release_digest() -> str:
     return digest.hexdigest()[:32]
 
 
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """Digest of what this project's modules say: the same on all hosts with the same release; 16 hex digits."""
+    digest = hashlib.sha256()
+    for path in sorted(_ROOMS.rglob("*.py")):
+        digest.update(f"{path.relative_to(_ROOMS)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def schema_file(suffix: str) -> Path:
     """Path of the generated OpenAPI description of this release. suffix: yaml or json."""
     return Path(settings.VAR) / "schema" / f"{release_digest()}.{suffix}"

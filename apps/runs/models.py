@@ -30,7 +30,7 @@ class Run(models.Model):
     idempotency_key = models.CharField(max_length=128, null=True, blank=True)  # noqa: DJ001 - null means "no key", unique
     due_at = models.DateTimeField()
     lease_until = models.DateTimeField(null=True, blank=True)
-    # Process working on it (see holders.py); a database default, because runs are also inserted by SQL.
+    # Process working on it (see worker_identity.py); a database default, because runs are also inserted by SQL.
     holder = models.CharField(max_length=128, blank=True, default="", db_default="")
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     progressed_at = models.DateTimeField(null=True, blank=True)  # of its last committed step, as heartbeats report it
@@ -84,6 +84,23 @@ class WorkerContact(models.Model):
 
     def __str__(self) -> str:
         return f"{self.at:%FT%TZ}"
+
+
+class SiteProcess(models.Model):
+    """A process of the site: where it runs, when it last said that it lives, and what it must share with the others."""
+
+    holder = models.CharField(max_length=128)  # see worker_identity.py
+    role = models.CharField(max_length=16)
+    host = models.CharField(max_length=128)
+    shared = models.JSONField(default=dict)  # fingerprints of keys, settings and release
+    clock_ahead_s = models.FloatField(default=0.0)  # of the database's
+    seen_at = models.DateTimeField()  # by the database's clock
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["holder", "role"], name="runs_siteprocess_once")]
+
+    def __str__(self) -> str:
+        return f"{self.role} on {self.host}"
 
 
 class BeatLease(models.Model):

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from apps.accounts.models import Token
 from apps.core import clock
 from apps.runs.models import Run
+from apps.runs.presence import find_differences
 from apps.runs.workers import is_stalled, silent_workers
 from apps.runs.workers import last_contact_at as last_worker_contact_at
 
@@ -50,7 +51,9 @@ def _workers(at: datetime) -> Iterator[Metric]:
     contact_at = last_worker_contact_at()
     if contact_at is not None:
         contact.add_metric([], (at - contact_at).total_seconds())
-    yield from (silent, contact)
+    differing = gauge("fairshare_processes_differing", "Live processes with other keys, settings or another release")
+    differing.add_metric([], len({(each.role, each.host) for each in find_differences()}))
+    yield from (silent, contact, differing)
 
 
 def token_families() -> Iterator[Metric]:

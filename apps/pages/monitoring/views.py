@@ -27,6 +27,7 @@ from apps.pages.monitoring.exposition import exposition
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import failed_recompute
 from apps.priorities.serving import store
+from apps.runs.presence import find_differences
 from apps.runs.workers import beat_silent_since, silent_workers
 from apps.usage.models import Source
 from apps.usage.timeliness import Timeliness, is_behind, last_contact_at, timeliness
@@ -118,6 +119,7 @@ def _degraded(at: datetime) -> Iterator[Mapping[str, str]]:
     for plugin in plugins():
         yield from plugin.degradations()
     yield from _full_disks()
+    yield from _differing_processes()
     if refusal := replica_refusal():
         yield {"code": "replica_unused", "subject": "replica", "message": refusal}
 
@@ -179,6 +181,12 @@ def _silent_workers(at: datetime) -> Iterator[dict[str, str]]:
     rang_at = beat_silent_since(at)
     if rang_at is not None:
         yield {"code": "beat_silent", "subject": "beat", "message": f"has started no task since {rang_at:%FT%TZ}"}
+
+
+def _differing_processes() -> Iterator[dict[str, str]]:
+    """Without names of hosts, because /readyz is open to all; `check --database default` has them."""
+    for role, what in sorted({(each.role, each.what) for each in find_differences()}):
+        yield {"code": "processes_differ", "subject": role, "message": f"has another {what} than the process asked"}
 
 
 def _full_disks() -> Iterator[dict[str, str]]:

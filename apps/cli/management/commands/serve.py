@@ -7,9 +7,10 @@ import os
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from apps.cli.stack.definitions import HOST, Definition, beat, outgoing, python, web, worker
+from apps.runs.presence import refusal
 
 
 class Command(BaseCommand):
@@ -31,6 +32,8 @@ class Command(BaseCommand):
         parser.add_argument("--sample", action="store_true", help="let `prepare` fill an empty site with the sample")
 
     def handle(self, *args: Any, role: str, **options: Any) -> None:
+        if role == "web" and (reason := refusal()):  # workers and beat ask themselves, however they are started
+            raise CommandError(reason)
         command = _definition(role, **options).command
         self.stdout.flush()
         os.execv(command[0], command)

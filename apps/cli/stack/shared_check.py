@@ -1,0 +1,29 @@
+"""System check: this process has in common with the others of its site what all must have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.core.checks import CheckMessage, Error, Warning
+from django.db import DatabaseError, InterfaceError
+
+from apps.runs.presence import find_differences
+
+_HINT = 'See "Several hosts and processes" in docs/install.md.'
+
+
+def check_shared(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """Error for other keys, which make what the others wrote unreadable; warning for other settings and releases."""
+    if not databases:
+        return []
+    try:
+        differences = find_differences()
+    except (DatabaseError, InterfaceError):  # before the first migration there is nothing to compare with
+        return []
+    errors = sorted({f"{each}." for each in differences if each.is_refused})
+    warnings = sorted({f"{each}." for each in differences if not each.is_refused})
+    return [
+        *(Error(text, hint=_HINT, id="fairshare.E005") for text in errors),
+        *(Warning(text, hint=_HINT, id="fairshare.W005") for text in warnings),
+    ]

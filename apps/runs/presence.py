@@ -1,0 +1,164 @@
+"""Which processes of the site run, and whether they have in common what they must have.
+
+Each process stores fingerprints of its keys, settings and release when it starts, and that it lives every half minute.
+Processes of one site that differ are named by `/readyz`; one with other keys does not start beside them, because it
+couldn't read what they wrote.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connection
+
+from apps.core import clock
+from apps.core.release import code_digest
+from apps.runs.models import SiteProcess
+from apps.runs.worker_identity import has_ended, own_holder
+
+logger = logging.getLogger(__name__)
+
+_EVERY_S = 30.0
+_LIVES_S = 100.0  # without a sign of life
+_KEPT = timedelta(days=1)
+_CLOCK_S = 2.0  # by which two clocks may differ
+_KEYS = ("SECRET_KEY", "FAIRSHARE_TOKEN_PEPPERS", "FAIRSHARE_PSEUDONYM_KEY")
+_SETTINGS = (
+    *("FAIRSHARE_SITE", "FAIRSHARE_ISSUER", "FAIRSHARE_TICK_S", "FAIRSHARE_SMALLEST_GROUP", "FAIRSHARE_LEASE_S"),
+    *("FAIRSHARE_PLUGINS", "FAIRSHARE_PLUGINS_LEFT_OUT", "FAIRSHARE_KEEP_RECORDS_DAYS", "TIME_ZONE"),
+)
+_MARK = "folder-id"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What another live process of this site has otherwise. is_refused: both can't work beside each other."""
+
+    role: str
+    host: str
+    what: str
+    is_refused: bool
+
+    def __str__(self) -> str:
+        return f"{self.role} on {self.host} has another {self.what}"
+
+
+@cache
+def fingerprints() -> dict[str, Any]:
+    """What all processes of a site have in common; of secrets only what can't be led back to them."""
+    keys = {
+        "SECRET_KEY": [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS],
+        "FAIRSHARE_TOKEN_PEPPERS": settings.FAIRSHARE_TOKEN_PEPPERS,
+        "FAIRSHARE_PSEUDONYM_KEY": [settings.FAIRSHARE_PSEUDONYM_KEY],
+    }
+    return {
+        **{name: [_fingerprint(name, value) for value in values] for name, values in keys.items()},
+        **{name: getattr(settings, name) for name in _SETTINGS},
+        "CELERY_BROKER_URL": _fingerprint("broker", _broker()),
+        "folder FAIRSHARE_VAR/uploads": _uploads_id(),
+        "release": code_digest(),
+    }
+
+
+def _fingerprint(name: str, value: str) -> str:
+    salt = f"fairshare:{name}".encode()
+    return hashlib.scrypt(value.encode(), salt=salt, n=2**12, r=8, p=1, dklen=12).hex()
+
+
+def _broker() -> str:
+    """Files are as many brokers as there are folders."""
+    url = str(settings.CELERY_BROKER_URL)
+    return f"{url}{_uploads_id()}" if url.startswith("filesystem:") else url
+
+
+def _uploads_id() -> str:
+    """A name that the folder of uploads has on all hosts that see it."""
+    path = Path(settings.VAR) / "uploads" / _MARK
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists():
+        draft = path.with_name(f"{_MARK}.{secrets.token_hex(6)}")
+        draft.write_text(secrets.token_hex(12), encoding="ascii")
+        with suppress(FileExistsError):  # of two that come first, one wins, and neither reads half
+            os.link(draft, path)
+        draft.unlink()
+    return path.read_text(encoding="ascii")
+
+
+def find_differences() -> list[Difference]:
+    """What live processes have otherwise than this one."""
+    rows = [row for row in _live() if row.holder != own_holder()]
+    return [each for row in rows for each in _differences(row)]
+
+
+def _live() -> Iterable[SiteProcess]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp() - make_interval(secs => %s)", [_LIVES_S])
+        (since,) = cursor.fetchone()
+    rows = SiteProcess.objects.filter(seen_at__gt=since).order_by("host", "role", "id")
+    return [row for row in rows if not has_ended(row.holder)]
+
+
+def _differences(row: SiteProcess) -> Iterable[Difference]:
+    own = fingerprints()
+    for name in own:
+        if name in row.shared and row.shared[name] != own[name]:
+            is_refused = name in _KEYS and not set(row.shared[name]) & set(own[name])
+            yield Difference(row.role, row.host, name, is_refused)
+    if abs(row.clock_ahead_s) > _CLOCK_S:
+        yield Difference(row.role, row.host, f"clock than the database ({row.clock_ahead_s:+.0f} s)", is_refused=False)
+
+
+def refusal() -> str:
+    """Why this process must not start beside those that run; empty if it may, or if no database says so."""
+    try:
+        refused = [each for each in find_differences() if each.is_refused]
+    except (DatabaseError, InterfaceError):
+        return ""
+    finally:
+        if not connection.in_atomic_block:
+            connection.close()
+    if not refused:
+        return ""
+    named = "; ".join(sorted({str(each) for each in refused}))
+    return f"This process can't read what others of the site wrote: {named}. Give all of them the same, or stop those."
+
+
+def report(role: str) -> None:
+    """Store that this process lives, with what it must have in common with the others."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        (database_at,) = cursor.fetchone()
+    ahead_s = 0.0 if clock.is_set() else (clock.now() - database_at).total_seconds()
+    holder = own_holder() or f"{socket.gethostname()}:{os.getpid()}"
+    values = {"host": socket.gethostname()[:128], "shared": fingerprints(), "seen_at": database_at}
+    SiteProcess.objects.update_or_create(holder=holder, role=role, defaults={**values, "clock_ahead_s": ahead_s})
+    SiteProcess.objects.filter(seen_at__lt=database_at - _KEPT).delete()
+
+
+def keep_reporting(role: str) -> None:
+    """Report from a thread of its own, until the process ends."""
+    threading.Thread(target=_report_forever, args=(role, threading.Event()), daemon=True, name="presence").start()
+
+
+def _report_forever(role: str, never: threading.Event) -> None:
+    while True:
+        try:
+            report(role)
+        except (DatabaseError, InterfaceError, OSError) as error:
+            logger.warning("This process can't report that it lives: %s", error)
+        finally:
+            connection.close()
+        never.wait(_EVERY_S)
