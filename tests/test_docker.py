@@ -147,6 +147,7 @@ def test_compose_runs_each_role_once_without_a_writable_root() -> None:
     assert all("ports" not in each for name, each in services() if name != "caddy")
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("role", ROLES)
 def test_serve_becomes_the_process_of_its_role(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[str, ...]] = []

@@ -15,15 +15,16 @@ class CliConfig(AppConfig):
     name = "apps.cli"
 
     def ready(self) -> None:
-        from apps.cli.stack.shared_check import check_shared
-
         register(check_clock)
         register(check_replica)
         register(check_removed_settings)
         register(check_claimed_entries)
         register(check_failed_plugins)
         register(check_migrations, Tags.database)
-        register(check_shared, Tags.database)
+        if apps.is_installed("apps.runs"):  # not for commands without a database
+            from apps.cli.stack.shared_check import check_shared
+
+            register(check_shared, Tags.database)
         register(check_left_out_plugins, Tags.database)
         # Commands without a database run without the federation app; production rejects the sample site.
         if apps.is_installed("apps.federation") and not settings.PRODUCTION:
