@@ -105,8 +105,13 @@ def find_differences() -> list[Difference]:
 
 def _live() -> Iterable[SiteProcess]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp() - make_interval(secs => %s)", [_LIVES_S])
-        (since,) = cursor.fetchone()
+        cursor.execute(
+            "SELECT clock_timestamp() - make_interval(secs => %s), to_regclass(%s) IS NULL",
+            [_LIVES_S, SiteProcess._meta.db_table],
+        )
+        since, is_before_first_start = cursor.fetchone()
+    if is_before_first_start:
+        return []
     rows = SiteProcess.objects.filter(seen_at__gt=since).order_by("host", "role", "id")
     return [row for row in rows if not has_ended(row.holder)]
 
