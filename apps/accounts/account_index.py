@@ -87,6 +87,12 @@ class AccountIndex:
     ids: I8
     keys: AccountKeys
 
+    @cached_property
+    def running(self) -> tuple[I8, AccountIndex]:
+        """Accounts under which jobs run, which aren't those of policy entries, and their places here."""
+        here = np.flatnonzero(~self.keys.is_reserved)
+        return here, AccountIndex(self.ids[here], self.keys.take(here))
+
 
 # A row that a later snapshot sees and this one doesn't was written by a transaction that hasn't ended in this one, so
 # it is not older than this snapshot's xmin. age() compares transaction numbers correctly across wrap-around.

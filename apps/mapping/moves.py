@@ -31,10 +31,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.account_ids import AccountKey, canonical, is_reserved
-from apps.accounts.account_index import AccountKeys, load_account_index
+from apps.accounts.account_index import AccountIndex, AccountKeys, load_account_index
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, User
 from apps.accounts.selectors import groups_of
+from apps.core.postgresql import consistent_read
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.placement import place_accounts
 from apps.mapping.rules.resolver import UNMAPPED, KnownAccounts, Resolver
@@ -45,8 +46,8 @@ from apps.policies.changesets.change_sets import AccountMoves
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import indexes_of
+from apps.usage.account_sums import AccountSums, first_full_hour
 from apps.usage.held_hours import OF_CURRENT
-from apps.usage.pgbinary import fetch_columns
 
 DAYS = 30
 
@@ -56,13 +57,6 @@ FROM usage_bucket AS bucket
 WHERE bucket.hour_at >= %(since)s AND bucket.hour_at <= %(until)s
     AND bucket.account_id = ANY(%(accounts)s){OF_CURRENT}
 GROUP BY bucket.account_id
-"""  # noqa: S608 - constants only
-_CORE_S = f"""
-SELECT array_agg(account_id), array_agg(cpu_s) FROM (
-    SELECT bucket.account_id, sum(bucket.cpu_s) AS cpu_s FROM usage_bucket AS bucket
-    WHERE bucket.hour_at >= %s::timestamptz AND bucket.hour_at <= %s::timestamptz{OF_CURRENT}
-    GROUP BY bucket.account_id
-) AS used
 """  # noqa: S608 - constants only
 
 
@@ -77,13 +71,19 @@ class AffectedUsage(NamedTuple):
 NOTHING = AffectedUsage()
 
 
-def load_recent_core_s(*, at: datetime) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return the accounts that used something in the last DAYS days, by ascending id, and their core-seconds."""
-    columns = fetch_columns(_CORE_S, [at - timedelta(days=DAYS), at])
-    if not columns:
-        return np.zeros(0, np.int64), np.zeros(0)
-    order = np.argsort(columns[0])
-    return columns[0][order], columns[1][order]
+_recent_sums = AccountSums(counts_held=True)
+
+
+def load_recent_accounts(*, at: datetime) -> tuple[AccountIndex, npt.NDArray[np.float64]]:
+    """Return all accounts, and the core-seconds that each used in the last DAYS days."""
+    since, until = first_full_hour(at - timedelta(days=DAYS)), first_full_hour(at + timedelta(microseconds=1))
+    with _recent_sums.lock, consistent_read() as may_cache:
+        accounts = load_account_index(use_cache=may_cache)
+        (pieces,) = _recent_sums.load_pieces([since, until], use_cache=may_cache)
+    core_s = np.zeros(int(accounts.ids.max(initial=0)) + 1)
+    for piece in pieces:  # multiples of 2⁻¹⁰ s: exact in any order
+        core_s += np.bincount(piece.account_id, weights=piece.cpu_s, minlength=len(core_s))
+    return accounts, core_s[accounts.ids]
 
 
 def load_affected_usage(accounts: Sequence[int], *, at: datetime) -> dict[int, AffectedUsage]:

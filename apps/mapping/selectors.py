@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.accounts.account_ids import ENTRY_NAMESPACE, AccountKey, uid_of_account
-from apps.accounts.account_index import AccountKeys, load_account_index
+from apps.accounts.account_index import AccountKeys
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.mapping.changes import may_read_rule
 from apps.mapping.models import Attachment, MappingRule
-from apps.mapping.moves import NOTHING, AffectedUsage, RightsCache, is_own, load_affected_usage, load_recent_core_s
+from apps.mapping.moves import NOTHING, AffectedUsage, RightsCache, is_own, load_affected_usage, load_recent_accounts
 from apps.mapping.permissions import MapRights, rights_in
 from apps.mapping.rules.placement import Placement, place_accounts
 from apps.mapping.rules.problems import RuleProblem, problems_of
@@ -160,7 +160,10 @@ class _Accounts:
     def most_used(self, places: npt.NDArray[np.int64], n: int) -> list[int]:
         """The first `n` of these places, most usage first, then by name."""
         core_s = self.core_s[places]
-        used = sorted(places[core_s > 0].tolist(), key=lambda at: (-self.core_s[at], self.keys[at]))
+        is_used = core_s > 0
+        if np.count_nonzero(is_used) > n > 0:
+            is_used = core_s >= np.partition(core_s, -n)[-n]
+        used = sorted(places[is_used].tolist(), key=lambda at: (-self.core_s[at], self.keys[at]))
         n_left = n - len(used)
         others = heapq.nsmallest(n_left, places[core_s <= 0].tolist(), key=self.keys.__getitem__) if n_left > 0 else []
         return [*used, *others][:n]
@@ -168,15 +171,12 @@ class _Accounts:
 
 def _load_accounts(rights: MapRights, rule_set: RuleSet, *, at: datetime) -> tuple[_Accounts, dict[int, float]]:
     """Load all accounts under which jobs run, and the recent core-seconds of those by which peers report."""
-    everyone = load_account_index(use_cache=False)
+    everyone, core_s = load_recent_accounts(at=at)
     placement = place_accounts(rights.tree, rule_set.rules, rule_set.known, everyone.keys)
-    here = np.flatnonzero(~everyone.keys.is_reserved)
-    used, amounts = load_recent_core_s(at=at)
-    ids, core_s = everyone.ids[here], np.zeros(len(here))
-    is_here = np.isin(used, ids)
-    core_s[np.searchsorted(ids, used[is_here])] = amounts[is_here]
-    of_peers = dict(zip(used[~is_here].tolist(), amounts[~is_here].tolist(), strict=True))
-    return _Accounts(ids, everyone.keys.take(here), placement.take(here), core_s), of_peers
+    here, running = everyone.running
+    of_peers = load_affected_usage(np.delete(everyone.ids, here).tolist(), at=at)
+    accounts = _Accounts(running.ids, running.keys, placement.take(here), core_s[here])
+    return accounts, {account: usage.core_s for account, usage in of_peers.items()}
 
 
 def _in_other_case(rights: MapRights, rule_set: RuleSet, accounts: _Accounts, *, at: datetime) -> list[OtherCaseRow]:
@@ -186,8 +186,7 @@ def _in_other_case(rights: MapRights, rule_set: RuleSet, accounts: _Accounts, *,
     """
     resolver, entries = rule_set.on(rights.tree), accounts.placement.entry
     places = np.flatnonzero((entries != UNMAPPED) & (accounts.core_s > 0))
-    has_own = {entry: resolver.has_own_entry(entry) for entry in np.unique(entries[places]).tolist()}
-    at_groups = places[~np.array([has_own[entry] for entry in entries[places].tolist()], np.bool_)]
+    at_groups = places[~resolver.own_entries[entries[places]]]
     rows = []
     for place in accounts.most_used(at_groups, _MOST_GUESSED):
         key, entry = accounts.keys[place], int(entries[place])

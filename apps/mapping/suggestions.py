@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
 from apps.accounts.grid_names import common_name, group_of_fqan, is_dn
 from apps.core.name_index import NameIndex
+from apps.core.strings import Strings
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import text_of
 from apps.policies.tree.columns import TreeColumns
 
 MOST = 3
+_name_indexes: LRUCache[Hashable, NameIndex] = LRUCache(2)  # by tree: a million names take two seconds
 _FEWEST_NEIGHBOURS = 2
 _SURE_ENOUGH = 0.5  # minimum fraction of the neighbours at the suggested entry
 # Confidence of a suggestion by its only reason.
@@ -118,7 +121,12 @@ class Suggester:
 
     @cached_property
     def _names(self) -> NameIndex:
-        return NameIndex([normalise_name(text_of(name)) for name in self.tree.name])
+        key = self.tree.digest or self.tree  # a tree that was never stored has no digest
+        index = _name_indexes.get(key)
+        if index is None:
+            names = Strings.of(normalise_name(text_of(name)) for name in self.tree.name)
+            index = _name_indexes[key] = NameIndex(names)
+        return index
 
 
 def groups_of(key: AccountKey) -> list[tuple[str, ...]]:

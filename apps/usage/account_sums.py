@@ -59,14 +59,15 @@ class Piece:
 
 
 class AccountSums:
-    """Cache of pieces.
+    """Cache of pieces. counts_held: with the usage of hours that are held.
 
     A caller that uses the cache holds `lock` from before its transaction begins until it ends, so that each transaction
     sees the state that the previous one saw, or a later one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, counts_held: bool = False) -> None:
         self.lock = threading.Lock()
+        self._counts_held = counts_held
         self._pieces: OrderedDict[Span, Piece] = OrderedDict()
         self._marks = ReadMarks()
 
@@ -82,7 +83,7 @@ class AccountSums:
         every = [span for stretch in wanted for span in stretch]
         pieces = {span: self._pieces[span] for span in every if use_cache and span in self._pieces}
         for batch in _batches([span for span in every if span not in pieces]):
-            pieces.update(_read(batch))
+            pieces.update(_read(batch, counts_held=self._counts_held))
         if use_cache:
             self._store(pieces)
         return [[pieces[span] for span in stretch] for stretch in wanted]
@@ -162,9 +163,9 @@ def _batches(missing: Sequence[Span]) -> Iterator[list[Span]]:
         yield batch
 
 
-def _read(batch: Sequence[Span]) -> Iterator[tuple[Span, Piece]]:
+def _read(batch: Sequence[Span], *, counts_held: bool) -> Iterator[tuple[Span, Piece]]:
     """Read adjacent spans; yields them in order."""
-    is_held = Overlap.objects.exclude(state=Overlap.State.COUNTED).exists()
+    is_held = not counts_held and Overlap.objects.exclude(state=Overlap.State.COUNTED).exists()
     query = _READ.format(unless_held=OF_CURRENT + (NOT_HELD if is_held else ""))
     columns = fetch_columns(query, [_at(batch[0][0]), _at(batch[-1][1])])
     none = np.zeros(0, np.int64)

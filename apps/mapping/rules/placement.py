@@ -7,8 +7,8 @@ one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
 
@@ -18,6 +18,7 @@ from cachetools import LRUCache
 
 from apps.accounts.account_ids import AccountKey, canonical, is_reserved
 from apps.accounts.account_index import AccountKeys
+from apps.core.strings import Strings
 from apps.mapping.rules.resolver import NOWHERE, UNMAPPED, Decided, KnownAccounts, Match, Resolver, Step
 from apps.mapping.rules.rule import Rule, entry_name
 from apps.policies.tree.columns import TreeColumns
@@ -25,7 +26,6 @@ from apps.policies.tree.columns import TreeColumns
 I4 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int64]
 _NONE = -1
-_FEW = 8  # of an entry's children, one in so many is asked for: then a table of all is faster
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,16 +124,18 @@ def place_columns(resolver: Resolver, keys: AccountKeys) -> Placement:
     placement = Placement(*(np.full(n, _NONE, np.int32) for _ in range(4)))
     if not n:
         return placement
-    users, tables = list(keys.column("user_name")), _Tables(resolver.tree)
-    is_alone = _decided_alone(resolver, keys, users)
+    tables = _Tables(resolver.tree, keys.column("user_name"))
+    is_alone = _decided_alone(resolver, keys)
     for names, places in _groups(keys):
         plan = None if is_reserved(names.namespace) else _Plan.of(resolver, canonical(names._replace(user_name="-")))
         alone = places if plan is None else places[is_alone[places]]
         for at in alone.tolist():
             _put(placement, at, resolver.decide(keys[at]))
-        rest = places[~is_alone[places]] if plan is not None else places[:0]
+        rest = places if not len(alone) else places[~is_alone[places]]
         if plan is not None and len(rest):
-            plan.place(placement, rest, [users[at] for at in rest.tolist()], tables)
+            plan.place(placement, rest, tables)
+    for at in tables.others():
+        _put(placement, at, resolver.decide(keys[at]))
     return placement
 
 
@@ -143,19 +145,19 @@ def _put(placement: Placement, at: int, decided: Decided) -> None:
     placement.joins[at], placement.member[at] = _or_minus(match.joins), _or_minus(match.member)
 
 
-def _decided_alone(resolver: Resolver, keys: AccountKeys, users: Sequence[str]) -> npt.NDArray[np.bool_]:
+def _decided_alone(resolver: Resolver, keys: AccountKeys) -> npt.NDArray[np.bool_]:
     """Mask of accounts for which more than their names without the DN, and rules for any user, may decide."""
-    known, index = resolver.known, resolver.index
+    known, index, users = resolver.known, resolver.index, keys.column("user_name")
     special = {name for key in (*known.places, *known.persons) for name in (key.user_name, key.dn) if name}
     alone = np.diff(keys.column("dn").ends, prepend=0) > 0
 
     def is_alone(user: str) -> bool:
         return not user or "=" in user or user in special or bool(index.of_user_name(user))
 
-    if special or index.is_by_user or keys.column("user_name").has_inside("="):
+    if special or index.is_by_user or users.has_inside("="):
         alone |= np.fromiter(map(is_alone, users), np.bool_, len(users))
     else:
-        alone |= np.diff(keys.column("user_name").ends, prepend=0) == 0
+        alone |= np.diff(users.ends, prepend=0) == 0
     return alone
 
 
@@ -176,21 +178,45 @@ def _groups(keys: AccountKeys) -> Iterable[tuple[AccountKey, I8]]:
 
 
 class _Tables:
-    """Children of entries by name, for many users at once."""
+    """Children of entries by the names of users, found by hash; `others` are users for whom that was wrong.
 
-    def __init__(self, tree: TreeColumns) -> None:
-        self._tree = tree
-        self._by_name: dict[int, Mapping[str, int]] = {}
+    users: of all accounts.
+    """
 
-    def finder(self, entry: int, n_asked: int) -> Callable[[str], int | None]:
-        """Return what finds the child of a name, as `TreeColumns.child_named`."""
-        children = self._tree.children(entry)
-        if entry not in self._by_name and n_asked * _FEW < len(children):
-            return lambda name: self._tree.child_named(entry, name)
-        if entry not in self._by_name:
-            names = self._tree.name[children.start : children.stop]
-            self._by_name[entry] = dict(zip(names, children, strict=True))
-        return self._by_name[entry].get
+    def __init__(self, tree: TreeColumns, users: Strings) -> None:
+        self.users, self._tree, self._names = users, tree, Strings.of(tree.name)
+        self._wanted, self._hashes = users.hashes(), self._names.hashes()
+        self._sorted: dict[int, tuple[I8, npt.NDArray[np.uint64]]] = {}
+        self._found: list[tuple[I8, I8]] = []  # accounts and the entries found for them
+
+    def children(self, entry: int, places: I8) -> I8:
+        """The child of the entry for the user of each of these accounts, −1 for none."""
+        known = self._sorted.get(entry)
+        if known is None:
+            below = self._tree.children(entry)
+            hashes = self._hashes[below.start : below.stop]
+            order = hashes.argsort()
+            known = self._sorted[entry] = order + below.start, hashes[order]
+        order, hashes = known
+        if not len(order):
+            return np.full(len(places), _NONE, np.int64)
+        wanted = self._wanted[places]
+        at = hashes.searchsorted(wanted)
+        at[at == len(order)] = 0
+        is_found = hashes[at] == wanted
+        children = order[at]
+        self._found.append((places[is_found], children[is_found]) if not is_found.all() else (places, children))
+        return np.where(is_found, children, _NONE)
+
+    def others(self) -> Iterable[int]:
+        """Accounts whose user has the hash of another name."""
+        if not self._found:
+            return ()
+        places, children = (np.concatenate(column) for column in zip(*self._found, strict=True))
+        asked, found = self.users.take(places), self._names.take(children)
+        if asked.has_equal_bytes(found):
+            return ()
+        return [at for at, name, other in zip(places.tolist(), asked, found, strict=True) if name != other]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -212,22 +238,22 @@ class _Plan:
         is_simple = len(set(reaches)) == len(reaches) and all(is_by_user_name(step.rule) for step in steps)
         return cls(resolver, names, steps, is_simple)
 
-    def place(self, placement: Placement, places: I8, users: Sequence[str], tables: _Tables) -> None:
+    def place(self, placement: Placement, places: I8, tables: _Tables) -> None:
         if not self.is_simple:
-            for at, user in zip(places.tolist(), users, strict=True):
-                _put(placement, at, self.resolver.decide(self.names._replace(user_name=user)))
+            for at in places.tolist():
+                _put(placement, at, self.resolver.decide(self.names._replace(user_name=tables.users[at])))
             return
-        n = len(places)
-        decided = Placement(*(np.full(n, _NONE, np.int32) for _ in range(4)))
+        decided: Placement | None = None
         of_parts: list[tuple[Step, Placement]] = []
         for step in self.steps:
-            if step.reach is None and not (decided.rule < 0).any():
-                continue
-            match = self._match(step, users, tables)
-            if step.reach is None:
-                _take(decided, match, decided.rule < 0)
-            else:
-                of_parts.append((step, match))
+            if step.reach is not None:
+                of_parts.append((step, self._match(step, places, tables)))
+            elif decided is None:
+                decided = self._match(step, places, tables)
+            elif (decided.rule < 0).any():
+                _take(decided, self._match(step, places, tables), decided.rule < 0)
+        if decided is None:
+            decided = _repeated(NOWHERE, _NONE, len(places))
         rules = self.resolver.rules
         for step, match in sorted(of_parts, key=lambda part: (rules[part[0].number].written_at, part[0].reach)):
             _take(decided, match, self._may_take(step, decided))
@@ -242,9 +268,9 @@ class _Plan:
         ]
         return np.array(may, np.bool_)[which.reshape(-1)]
 
-    def _match(self, step: Step, users: Sequence[str], tables: _Tables) -> Placement:
-        """The match of each user by one rule; nowhere without one."""
-        n, number = len(users), step.number
+    def _match(self, step: Step, places: I8, tables: _Tables) -> Placement:
+        """The match of each account's user by one rule; nowhere without one."""
+        n, number = len(places), step.number
         parts, is_each = step.rule.parts, step.rule.kind == "each"
         fixed = [part for part in parts if part != "{user}"]
         found = step.start
@@ -258,24 +284,26 @@ class _Plan:
             return _repeated(NOWHERE, number, n)
         if len(fixed) == len(parts):
             return _repeated(self.resolver.match_at(number, found, len(parts), len(parts)), number, n)
-        children = self._children(step, found, users, tables)
+        children = self._children(step, found, places, tables)
         other = self.resolver.match_at(number, found, len(fixed), len(parts))
+        if (children >= 0).all():
+            return replace(_repeated(Match(0, None, number if is_each else None), number, n), entry=children)
         entry = np.where(children >= 0, children, np.int32(other.entry)).astype(np.int32)
         joins = np.where(children >= 0, _NONE, _or_minus(other.joins)).astype(np.int32)
         member = np.where((children >= 0) & is_each, number, _NONE).astype(np.int32)
         is_nowhere = (children < 0) & (other == NOWHERE)
         return Placement(entry, joins, member, np.where(is_nowhere, _NONE, number).astype(np.int32))
 
-    def _children(self, step: Step, found: int, users: Sequence[str], tables: _Tables) -> I4:
-        """The child of `found` for each user, −1 for none."""
-        find, resolver = tables.finder(found, len(users)), self.resolver
-        children = np.fromiter((-1 if (at := find(user)) is None else at for user in users), np.int32, len(users))
+    def _children(self, step: Step, found: int, places: I8, tables: _Tables) -> I4:
+        """The child of `found` for each account's user, −1 for none."""
+        resolver, children = self.resolver, tables.children(found, places).astype(np.int32)
         is_reserve = (children >= 0) & resolver.tree.is_reserve[children]
         children[is_reserve] = _NONE
         is_association = step.rule.kind == "association"
         for at in np.flatnonzero(children < 0).tolist():
-            if is_association or not (is_reserve[at] or entry_name(users[at]) == users[at]):
-                entry = resolver.match_below(step.number, found, [users[at]]).entry
+            user = tables.users[int(places[at])]
+            if is_association or not (is_reserve[at] or entry_name(user) == user):
+                entry = resolver.match_below(step.number, found, [user]).entry
                 children[at] = _NONE if entry == found else entry
         return children
 

@@ -269,10 +269,15 @@ class Resolver:
         lower = user.lower()
         return user if lower == user or self.tree.has_capitals_in_leaves else lower
 
+    @cached_property
+    def own_entries(self) -> npt.NDArray[np.bool_]:
+        """Mask of entries at which an account is a leaf of its own: neither a group nor the leaf of all others."""
+        is_own = ~self.tree.takes_members
+        is_own[self.tree.name_index.find(DEFAULT_LEAF)] = False
+        return is_own
+
     def has_own_entry(self, entry: int) -> bool:
-        """Whether a mapped account is at a leaf of its own: neither at a group nor at the leaf of all others."""
-        is_leaf = entry != UNMAPPED and not self.tree.takes_members[entry]
-        return bool(is_leaf and self.tree.name[entry] != DEFAULT_LEAF)
+        return entry != UNMAPPED and bool(self.own_entries[entry])
 
     def likely_entry(self, key: AccountKey) -> int | None:
         """Return the entry below the account's, which it would have if its name were written in the same letter case.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import patch
 from typing import Any
 from uuid import UUID
 
@@ -91,6 +92,14 @@ def test_accounts_are_placed_as_each_is_decided(
         Resolver(tuple(rules), _TREE, known).decide(key) for key in keys
     ]
     assert placement.of_usage.tolist() == resolver.resolve_many(keys).tolist()
+
+
+@given(st.lists(_RULES, max_size=3), st.lists(_KEYS, max_size=20))
+def test_users_whose_names_have_one_hash_are_still_told_apart(rules: list[Rule], keys: list[AccountKey]) -> None:
+    resolver = Resolver(tuple(rules), _TREE)
+    with patch.object(Strings, "hashes", lambda self: np.full(len(self), 7, np.uint64)):
+        placement = place_columns(resolver, AccountKeys.of(keys))
+    assert list(placement) == [resolver.decide(key) for key in keys]
 
 
 def test_only_new_accounts_are_placed(monkeypatch: pytest.MonkeyPatch) -> None:
