@@ -20,7 +20,7 @@ from bench.report import BenchLine
 N_LEAVES = 100_000
 N_NAMES = 1_000
 ROUNDS = 60
-GOAL = 2.0
+GOAL, COLD_GOAL = 2.0, 3.0
 SLUG = "bench"
 
 
@@ -57,7 +57,7 @@ def measure() -> list[BenchLine]:
         BenchLine(
             "the same for names nobody asked for before / floor",
             cold_s / floor_s,
-            None,
+            COLD_GOAL,
             f"{cold_s * 1e6:.0f} µs {shown}; no ready pieces, first time of each name",
         ),
     ]

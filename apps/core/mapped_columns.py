@@ -22,13 +22,15 @@ _DIGEST_BYTES = 64
 def write_columns(path: Path, columns: Mapping[str, Column], meta: Mapping[str, Any], *, key: str) -> None:
     """Write a file that only its owner may read. key: of its content, which a reader asks for.
 
+    It is read-only: a file that is cut while it is mapped ends the processes that read beyond its end.
+
     Raises:
         OSError: it can't be written; nothing has the name then.
     """
     digest = hashlib.sha256()
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "wb") as stream:
             stream.write(b"\0" * _DIGEST_BYTES)
             for part in raw_parts(columns, {"key": key, "meta": dict(meta)}, is_packed=False):
                 digest.update(part)

@@ -98,6 +98,20 @@ def key_string(vector: Sequence[int], depth: int, resolution: int) -> str:
     return "".join(f"{component:0{width}d}" for component in padded)
 
 
+def key_strings(vectors: IntArray, depth_of: IntArray, depth: int, resolution: int) -> list[str]:
+    """`key_string` of each row of `vectors`, whose length is in `depth_of`."""
+    width = len(str(resolution - 1))
+    inside = np.arange(vectors.shape[1]) < depth_of[:, np.newaxis]
+    padded = np.full((len(vectors), max(depth, vectors.shape[1])), resolution // 2)
+    padded[:, : vectors.shape[1]] = np.where(inside, vectors, resolution // 2)
+    if not depth or padded.shape[1] > depth or padded.min(initial=0) < 0 or padded.max(initial=0) >= 10**width:
+        rows = zip(vectors.tolist(), depth_of.tolist(), strict=True)
+        return [key_string(row[:length], depth, resolution) for row, length in rows]
+    digits = padded[:, :, np.newaxis] // 10 ** np.arange(width - 1, -1, -1) % 10 + ord("0")
+    text = digits.astype(np.uint8).tobytes().decode("ascii")
+    return [text[at : at + depth * width] for at in range(0, len(text), depth * width)]
+
+
 def grid_value(deviations: Sequence[float], depth: int) -> int:
     """`Σ (d_i + 100) · 200^(depth − i)`, d rounded half-even to whole points, unclamped; missing levels are 0.
 

@@ -80,10 +80,10 @@ def load_recent_accounts(*, at: datetime) -> tuple[AccountIndex, npt.NDArray[np.
     with _recent_sums.lock, consistent_read() as may_cache:
         accounts = load_account_index(use_cache=may_cache)
         (pieces,) = _recent_sums.load_pieces([since, until], use_cache=may_cache)
-    core_s = np.zeros(int(accounts.ids.max(initial=0)) + 1)
+    core_s = np.zeros(len(accounts.ids))
     for piece in pieces:  # multiples of 2⁻¹⁰ s: exact in any order
-        core_s += np.bincount(piece.account_id, weights=piece.cpu_s, minlength=len(core_s))
-    return accounts, core_s[accounts.ids]
+        np.add.at(core_s, np.searchsorted(accounts.ids, piece.account_id.astype(np.int64)), piece.cpu_s)
+    return accounts, core_s
 
 
 def load_affected_usage(accounts: Sequence[int], *, at: datetime) -> dict[int, AffectedUsage]:

@@ -29,7 +29,6 @@ from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import RuleSet, load_rule_set
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.metering import indexes_in
 from apps.priorities.recompute.inputs import first_usage_at
 from apps.usage import account_sums
 from apps.usage.account_sums import Piece, earliest_hour, first_full_hour
@@ -88,11 +87,8 @@ def load_delivered_by_site(
     n = max(len(cut) - 1, 0)
     below, unmapped, by_site = np.zeros((n, len(wanted))), np.zeros(n), np.zeros((n, len(inputs.origins)))
     for period, pieces in enumerate(inputs.periods):
-        own, unmapped[period] = inputs.own(pieces)
-        for origin in np.flatnonzero(own.any(axis=1)).tolist():
-            total = sweep.sum_up(tree.engine_tree(), own[origin])[0]
-            below[period] += total[wanted]
-            by_site[period, origin] = total[list(whole)].sum()
+        amounts = _period_cache.of(inputs, pieces, tuple(wanted), tuple(whole), keeps=may_cache and bool(tree.digest))
+        below[period], by_site[period], unmapped[period] = amounts
     column_of = {i: at for at, i in enumerate(wanted)}
     return DeliveredBySite(cut, column_of, below, unmapped, first_at is not None, inputs.origins, by_site)
 
@@ -150,6 +146,9 @@ def _edges(from_at: datetime | None, to_at: datetime, cuts: Sequence[datetime]) 
     return [begin, *sorted(min(max(first_full_hour(cut), begin), end) for cut in inner), end]
 
 
+_Amounts = tuple[F8, F8, float]
+
+
 @dataclass(frozen=True, eq=False)
 class _Inputs:
     """Everything that a result depends on, read in one transaction."""
@@ -162,10 +161,14 @@ class _Inputs:
 
     @cached_property
     def key(self) -> Hashable:
-        """Cache key. Numbers of pieces are unique; the account index is identified by its keys, see `_Cache`."""
-        numbers = tuple(tuple(piece.number for piece in period) for period in self.periods)
+        """Cache key. The account index is identified by its keys, see `_Cache`."""
+        return id(self.account_index.keys), self.key_of(self.periods)
+
+    def key_of(self, periods: Sequence[Sequence[Piece]]) -> Hashable:
+        """Cache key of periods, for one account index. Numbers of pieces are unique."""
+        numbers = tuple(tuple(piece.number for piece in period) for period in periods)
         known = self.tree.digest, self.rule_set.rules, self.rule_set.known.digest
-        return *known, id(self.account_index.keys), numbers, tuple(sorted(self.origin_of.items()))
+        return *known, numbers, tuple(sorted(self.origin_of.items()))
 
     @cached_property
     def origins(self) -> tuple[str, ...]:
@@ -189,6 +192,16 @@ class _Inputs:
         first_at = {origin: datetime.fromtimestamp(hour * 3600, UTC) for origin, hour in first.items()}
         return BySite(self.tree, self.origins, own, first_at)
 
+    def amounts(self, pieces: Sequence[Piece], wanted: Sequence[int], whole: Sequence[int]) -> _Amounts:
+        """Core-seconds of one period: of the wanted entries with those below, by site of `whole`, and unmapped."""
+        own, unmapped = self.own(pieces)
+        below, by_site = np.zeros(len(wanted)), np.zeros(len(self.origins))
+        for origin in np.flatnonzero(own.any(axis=1)).tolist():
+            total = sweep.sum_up(self.tree.engine_tree(), own[origin])[0]
+            below += total[wanted]
+            by_site[origin] = total[list(whole)].sum()
+        return below, by_site, unmapped
+
     def own(self, pieces: Sequence[Piece]) -> tuple[F8, float]:
         """Own core-seconds (origins, entries), and those of unmapped accounts.
 
@@ -200,7 +213,7 @@ class _Inputs:
             sources = piece.first_sources
             names = [self.origin_of.get(source, "") for source in sources.tolist()]
             row = np.array([self.origins.index(name) for name in names], np.int64)
-            at = self._entry[indexes_in(self.account_index.ids, piece.account_id)]
+            at = self._entry[np.searchsorted(self.account_index.ids, piece.account_id.astype(np.int64))]
             counts = at != UNMAPPED
             unmapped += float(piece.cpu_s[~counts].sum())
             cells.append(row[np.searchsorted(sources, piece.source_id[counts])] * shape[1] + at[counts])
@@ -232,3 +245,31 @@ class _Cache:
 
 
 _cache = _Cache()
+_MOST_PERIODS = 1_000
+
+
+class _PeriodCache:
+    """Amounts of periods, for the last account index: only periods with changed pieces are summed again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._index: AccountIndex | None = None
+        self._known: LRUCache[Hashable, _Amounts] = LRUCache(_MOST_PERIODS)
+
+    def of(
+        self, inputs: _Inputs, pieces: Sequence[Piece], wanted: tuple[int, ...], whole: tuple[int, ...], *, keeps: bool
+    ) -> _Amounts:
+        key = inputs.key_of([pieces]), wanted, whole
+        with self._lock:
+            if keeps and self._index is not inputs.account_index:
+                self._index = inputs.account_index
+                self._known.clear()
+            known = self._known.get(key) if keeps else None
+        amounts = known or inputs.amounts(pieces, wanted, whole)
+        with self._lock:
+            if keeps and self._index is inputs.account_index:
+                self._known[key] = amounts
+        return amounts
+
+
+_period_cache = _PeriodCache()

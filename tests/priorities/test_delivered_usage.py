@@ -54,9 +54,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Span]:
     really = account_sums._read
     found: list[Span] = []
 
-    def noted(batch: Sequence[Span]) -> Iterator[tuple[Span, Piece]]:
+    def noted(batch: Sequence[Span], **how: bool) -> Iterator[tuple[Span, Piece]]:
         found.extend(batch)
-        return really(batch)
+        return really(batch, **how)
 
     monkeypatch.setattr(account_sums, "_read", noted)
     return found

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from apps.engine import sweep
+from apps.engine import codecs, sweep
 from apps.engine.algorithms.gridwide import class_deviations
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.models import Policy
@@ -42,7 +42,7 @@ I8 = npt.NDArray[np.int64]
 Json = dict[str, Any]
 Short = tuple[str, float, int | None]
 _MOST_ENTRIES_CACHED = 1_000
-_MOST_ANSWERS_CACHED = 100_000
+_MOST_ANSWERS_CACHED = 65_536  # 20 MB
 _CHUNK = 10_000
 
 
@@ -245,9 +245,10 @@ class ServedSnapshot:
         self._entries.clear()
 
     def _cache_answers(self, queries: Sequence[Query]) -> dict[Query, bytes]:
-        distinct, made = list(dict.fromkeys(queries)), {}
-        for query, (result, answers) in zip(distinct, self._answer(distinct, None), strict=True):
-            made[query] = orjson.dumps(answers)[1:-1]
+        distinct = list(dict.fromkeys(queries))
+        answered = list(self._answer(distinct, None))
+        made = dict(zip(distinct, _dump_each([answers for _result, answers in answered]), strict=True))
+        for query, (result, _answers) in zip(distinct, answered, strict=True):
             if self._is_constant(result):
                 _keep(self._answers, query, made[query])
         return made
@@ -314,7 +315,13 @@ class ServedSnapshot:
         rows, depth_of = self.lineage(entries)
         priorities = self.values.priority[rows].tolist()
         compared = self.components[rows].tolist() if self.order.decides == "deviations" else None
-        scalars = self.values.scalar[rows].tolist() if self.order.decides == "vector" else None
+        scalars: list[list[int]] | None = None
+        keys: list[str] | None = None
+        if self.order.decides == "vector":
+            vectors = self.values.scalar[rows].astype(np.int64)
+            scalars = vectors.tolist()
+            if self.order.resolution:
+                keys = codecs.key_strings(vectors, depth_of, self.key_depth, self.order.resolution)
         columns = zip(
             entries.tolist(),
             depth_of.tolist(),
@@ -332,19 +339,23 @@ class ServedSnapshot:
             deviations = compared[row][:depth] if compared is not None else None
             if not self.values.is_ranked[entry]:
                 at = rank_among_leaves(self, entry, deviations or vector or own, at)
-            described.append(self._entry_json(entry, EntryNumbers(own, vector, *at), deviations))
+            key = None if keys is None else keys[row]
+            described.append(self._entry_json(entry, EntryNumbers(own, vector, *at), deviations, key))
         return described
 
-    def _entry_json(self, entry: int, numbers: EntryNumbers, compared: list[float] | None = None) -> Json:
+    def _entry_json(
+        self, entry: int, numbers: EntryNumbers, compared: list[float] | None = None, key: str | None = None
+    ) -> Json:
         """The JSON of an entry; without a factor it gets the policy's fallback factor.
 
-        compared: the numbers that decide the rank, if they aren't the priorities.
+        compared: the numbers that decide the rank, if they aren't the priorities. key: if it is known.
         """
         priorities, vector, rank, of, factor = numbers
-        compared = priorities if compared is None else compared
-        key = self.order.key(
-            vector=vector, priorities=compared, depth=self.key_depth, rank=rank, n_ranked=self.n_ranked
-        )
+        if key is None:
+            compared = priorities if compared is None else compared
+            key = self.order.key(
+                vector=vector, priorities=compared, depth=self.key_depth, rank=rank, n_ranked=self.n_ranked
+            )
         return {
             "entry": self.index.path(entry),
             "factor": self.settings.fallback_factor if factor is None else factor,
@@ -450,6 +461,18 @@ def serve(
 def snapshot_key(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, str]:
     """Cache key of one computed snapshot at one instant, which never changes."""
     return policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat()
+
+
+_BETWEEN = b'},{"account":'  # answers: no text in JSON has quotation marks like these, and nothing else such a field
+
+
+def _dump_each(answers: Sequence[Sequence[Json]]) -> list[bytes]:
+    """The JSON of each query's answers, without brackets: written at once, which takes a third of the time, and cut."""
+    if any(len(each) != 1 for each in answers):
+        return [orjson.dumps(each)[1:-1] for each in answers]
+    first, *others = orjson.dumps([each[0] for each in answers])[1:-1].split(_BETWEEN) if answers else [b""]
+    pieces = [first, *(_BETWEEN[2:] + other for other in others)]
+    return [*(piece + b"}" for piece in pieces[:-1]), *pieces[-1:]][: len(answers)]
 
 
 def _keep(cache: dict[Query, Any], query: Query, answer: Any) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from unittest.mock import patch
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import numpy as np

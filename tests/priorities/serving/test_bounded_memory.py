@@ -5,11 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import orjson
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from apps.core.errors import NotFound
 from apps.priorities.serving import lookup, served_snapshot, store
 from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot
+from tests.examples import examples
 from tests.priority_site import AS_OF, Site
 
 pytestmark = pytest.mark.django_db
@@ -53,3 +57,14 @@ def test_older_snapshots_are_read_again_when_many_are_asked_for(site: Site) -> N
     assert len(store._process._stored) == store._MOST_KEPT
     with pytest.raises(NotFound):
         store.load_stored("other", kept[-1])
+
+
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+_ANSWERS = st.fixed_dictionaries({"account": _TEXTS, "rank": st.none() | st.integers(1, 9)})
+
+
+@examples(100)
+@given(st.lists(st.lists(_ANSWERS, max_size=2)))
+@example([[{"account": '},{"account":'}], [{"account": "b", "tried": [{"user": "b"}, {"user": "c"}]}]])
+def test_answers_written_at_once_are_those_written_one_by_one(answers: list[list[dict[str, Any]]]) -> None:
+    assert served_snapshot._dump_each(answers) == [orjson.dumps(each)[1:-1] for each in answers]
