@@ -198,7 +198,7 @@ class _Inputs:
         below, by_site = np.zeros(len(wanted)), np.zeros(len(self.origins))
         for origin in np.flatnonzero(own.any(axis=1)).tolist():
             total = sweep.sum_up(self.tree.engine_tree(), own[origin])[0]
-            below += total[wanted]
+            below += total[list(wanted)]
             by_site[origin] = total[list(whole)].sum()
         return below, by_site, unmapped
 

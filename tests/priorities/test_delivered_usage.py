@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from apps.accounts.actor import COMMAND
 from apps.policies.tree.stored import load_tree
 from apps.priorities import delivered_usage as delivered_by_site
-from apps.priorities.delivered_usage import BySite, load_by_site
+from apps.priorities.delivered_usage import BySite, load_by_site, load_delivered
 from apps.usage import account_sums
 from apps.usage.account_sums import AccountSums, Piece, Span, first_full_hour
 from apps.usage.models import Source
@@ -113,6 +113,32 @@ def test_only_recent_days_are_read_again(world: Site, read: list[Span]) -> None:
     assert read
     assert all(end > changed for _begin, end in read)
     assert len(read) == 2 < whole, "that day, and the hours of today"
+
+
+def test_only_changed_periods_are_summed_again(world: Site, read: list[Span], monkeypatch: pytest.MonkeyPatch) -> None:
+    tree, edges = load_tree(world.policy), [AS_OF - weeks * 7 * DAY for weeks in range(5, -1, -1)]
+    summed: list[Any] = []
+    really = delivered_by_site._Inputs.amounts
+
+    def amounts(self: delivered_by_site._Inputs, *asked: Any) -> Any:
+        summed.append(asked)
+        return really(self, *asked)
+
+    def below() -> Any:
+        return load_delivered(policy=world.policy, tree=tree, entries=range(len(tree)), edges=edges).below
+
+    monkeypatch.setattr(delivered_by_site._Inputs, "amounts", amounts)
+    monkeypatch.setattr(delivered_by_site, "_period_cache", delivered_by_site._PeriodCache())
+    world.job("bob", "physics", 1, ago_h=27)  # its account is known from now on
+    first = below()
+    assert (below() == first).all()
+    assert len(summed) == 5
+    world.job("bob", "physics", 7, ago_h=27)
+    changed = below()
+    assert len(summed) == 6
+    assert changed.sum() > first.sum()
+    monkeypatch.setattr(delivered_by_site, "_period_cache", delivered_by_site._PeriodCache())
+    assert (below() == changed).all()
 
 
 def test_late_usage_of_any_month_is_included(world: Site, read: list[Span]) -> None:
