@@ -38,6 +38,7 @@ from apps.runs.queues import RECOMPUTE, SERIES
 
 def wait(run, lease):
     while not (Path(sys.argv[1]) / run.subject).exists():
+        lease.stop_if_requested()
         time.sleep(0.05)
     return {"by": __import__("os").getpid()}
 
@@ -164,6 +165,19 @@ def test_two_processes_of_one_queue_work_at_once_and_inspect_shows_what_on(
     assert worker.wait(60) == 0
     assert set(Run.objects.filter(kind="waiting").values_list("attempts", flat=True)) == {1}
     assert redis.client().llen("series") == 1
+
+
+def test_a_pool_that_is_stopped_hands_its_runs_back(
+    redis: Redis, start_worker: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """Celery tells the first process of a pool alone that it stops."""
+    runs = ask("waiting", "a", "b")
+    worker = start_worker("-Q", "recompute", "-c", "2")
+    eventually(lambda: states(runs) == ["running"] * 2, "a run in each process")
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(60) == 0
+    assert list(Run.objects.values_list("state", "attempts")) == [("queued", 0)] * 2
+    assert redis.client().llen("recompute") == 2, "sent again, to other workers"
 
 
 def test_a_wiped_and_a_stopped_broker_lose_no_run_and_do_none_twice(

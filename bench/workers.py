@@ -1,0 +1,139 @@
+"""Four files, and recomputes of four policies, on two Celery workers beside one.
+
+What two workers can gain is what two loops gain that need nothing but a core; on a busy machine that is less than two,
+and it is measured in the same minute.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from bench.ingest import synthetic_log
+from bench.report import BenchLine
+
+N_JOBS, N_ENTRIES = 100_000, 100_000  # of each file, and of each policy
+N_AT_ONCE = 4
+ROUNDS = 2
+GOAL = 1 / 1.7
+_READY_S = 900.0
+_LOOP = "import time; began = time.process_time()\nwhile time.process_time() - began < 1.0: pass"
+
+
+def measure_large() -> list[BenchLine]:
+    """Fastest of several rounds, with one worker and with two in turn."""
+    log = synthetic_log(N_JOBS)
+    slugs = _policies(N_ENTRIES)
+    return [
+        _gain("four files", lambda number: _files(log, number)),
+        _gain("recomputes of four policies", lambda number: _recomputes(slugs, number)),
+    ]
+
+
+def _gain(name: str, enqueue: Callable[[int], list[int]]) -> BenchLine:
+    seconds = {1: float("inf"), 2: float("inf")}
+    loops = dict(seconds)
+    number = 0
+    for _round in range(ROUNDS):
+        for n_workers in seconds:
+            with _workers(n_workers):
+                for is_measured in (False, True):  # first each worker loads what stays in memory
+                    began = time.perf_counter()
+                    _wait(enqueue(number))
+                    number += 1
+                    if is_measured:
+                        seconds[n_workers] = min(seconds[n_workers], time.perf_counter() - began)
+            loops[n_workers] = min(loops[n_workers], _loops(n_workers))
+    detail = f"{seconds[1]:.1f} s and {seconds[2]:.1f} s; loops without a database gain {2 * loops[1] / loops[2]:.2f}"
+    return BenchLine(f"{name} on two workers / on one", seconds[2] / seconds[1], GOAL, detail)
+
+
+def _loops(n: int) -> float:
+    began = time.perf_counter()
+    for process in [subprocess.Popen([sys.executable, "-c", _LOOP]) for _ in range(n)]:
+        process.wait()
+    return time.perf_counter() - began
+
+
+@contextmanager
+def _workers(n: int) -> Iterator[None]:
+    from apps.cli.stack import definitions
+    from apps.cli.stack.paths import REPOSITORY
+
+    queues = "import,recompute"
+    commands = [definitions.worker("worker", f"bench{number}@%h", queues=queues).command for number in range(n)]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    processes = [subprocess.Popen(command, cwd=REPOSITORY, env=environment) for command in commands]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        for process in processes:
+            process.wait(60)
+
+
+def _wait(run_ids: list[int]) -> None:
+    from apps.runs.models import Run
+
+    end_s = time.monotonic() + _READY_S
+    while Run.objects.filter(pk__in=run_ids, state__in=("queued", "running")).exists():
+        assert time.monotonic() < end_s, "the workers didn't do it"
+        time.sleep(0.02)
+    assert set(Run.objects.filter(pk__in=run_ids).values_list("state", "error")) == {("succeeded", "")}
+
+
+def _files(log: bytes, number: int) -> list[int]:
+    from apps.accounts.actor import COMMAND
+    from apps.core.clock import now
+    from apps.usage.services import NewImport, start_import
+
+    ids = []
+    for n in range(N_AT_ONCE):
+        slug = f"workers-{number}-{n}"
+        new = NewImport(source_slug=slug, format="swf", file=io.BytesIO(log), file_name="log.swf", makes_source=True)
+        ids.append(start_import(new, at=now() - timedelta(seconds=1), actor=COMMAND).run_id)
+    return ids
+
+
+def _policies(n_entries: int) -> list[str]:
+    """Policies whose trees and accounts are those of `bench.recompute`."""
+    from apps.accounts.actor import COMMAND
+    from apps.core.clock import now
+    from apps.mapping.rules.rule import Rule
+    from apps.mapping.services import set_rules
+    from apps.policies.models import Policy
+    from apps.policies.services import make_policy, publish_document
+    from apps.policies.tree.stored import load_tree
+    from bench import recompute
+
+    at = now().replace(second=0, microsecond=0)
+    recompute.build(n_entries, at)
+    groups = [recompute._group(number) for number in range(recompute.n_groups(n_entries))]
+    divisions = [{"name": f"d{first}", "children": groups[first : first + 100]} for first in range(0, len(groups), 100)]
+    slugs = [f"workers-{number}" for number in range(N_AT_ONCE)]
+    for slug in slugs:
+        document = {"policy": slug, "root": {"name": slug, "children": divisions}}
+        before = at - timedelta(hours=1)
+        make_policy(slug=slug, name=slug, at=before, actor=COMMAND)
+        publish_document(policy_slug=slug, document=document, reason="bench", at=before, actor=COMMAND)
+        rule = Rule("glob", load_tree(Policy.objects.get(slug=slug)).uuid(0), suffix="/{project}/{group}/{user}")
+        set_rules(policy_slug=slug, rules=[rule], at=before, actor=COMMAND)
+    return slugs
+
+
+def _recomputes(slugs: list[str], number: int) -> list[int]:
+    """As of an instant that was not computed before."""
+    from apps.accounts.actor import COMMAND
+    from apps.core.clock import now
+    from apps.priorities.recompute.staleness import request_recompute
+
+    as_of = now() - timedelta(seconds=600 + number)
+    return [request_recompute(policy_slug=slug, as_of=as_of, at=now(), actor=COMMAND).pk for slug in slugs]
