@@ -320,6 +320,8 @@ class Cluster:
         assert answer == "done\n", answer
 
     def start_product(self) -> None:
+        """With the settings of now, in place of what runs."""
+        self.stop_product()
         for name in ("h1", "h2"):
             host = self.hosts[name]
             environment = {**self.environment(host), **host.clock}
@@ -331,7 +333,8 @@ class Cluster:
     def stop_product(self) -> None:
         for name in ("h1", "h2"):
             for role in ("web", "worker", "beat"):
-                self.hosts[name].kill(role, restart=False)
+                if role in self.hosts[name].services:
+                    self.hosts[name].kill(role, restart=False)
 
     def logs(self) -> str:
         """The end of each log, for a failed test."""

@@ -311,7 +311,7 @@ def open_runs(site: Site) -> list[tuple[Any, ...]]:
     """Imports, and what is due since long; recomputes come and go while beat rings."""
     return site.ask(
         "SELECT id, kind, state, due_at, attempts FROM runs_run WHERE state IN ('queued', 'running')"
-        " AND (kind LIKE 'import%' OR due_at < now() - interval '20 s')"
+        " AND (kind = 'usage_import' OR due_at < now() - interval '20 s')"
     )
 
 
@@ -336,5 +336,5 @@ def check_runs(site: Site) -> None:
         " WHERE state = 'failed' OR state = 'cancelled' AND message <> 'A newer run replaces it.'"
     )
     assert failed == []
-    imports = site.ask("SELECT state, counts->>'new', counts->>'duplicate' FROM runs_run WHERE kind LIKE 'import%'")
+    imports = site.ask("SELECT state, result->>'new', result->>'duplicate' FROM runs_run WHERE kind = 'usage_import'")
     assert imports == [("succeeded", str(LINES), "0")] * site.n_files
