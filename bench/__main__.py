@@ -5,6 +5,7 @@ With --large it is `measure_large()`: what takes too long between two commits. `
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import logging
 import os
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import bench
 from apps.runs.memory import keep_freed_memory
-from bench import pages
+from bench import pages, site_load
 from bench.report import BenchLine, table
 
 _NOT_MEASURED = {"__main__", "report", "shapes", "web_server", "web_settings"}
@@ -36,9 +37,10 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["pages"]:
         return pages.print_table(arguments[1:], _own_database)
     keep_freed_memory()  # as workers do
-    names = [each for each in arguments if each != "--large"]
-    entrance = "measure" if len(names) == len(arguments) else "measure_large"
-    chosen = sorted(names or (module.name for module in pkgutil.iter_modules(bench.__path__)), key=_place)
+    options = _options(arguments)
+    site_load.N_ENTRIES, site_load.N_RECORDS, site_load.ROUNDS = options.entries, options.records, options.rounds
+    entrance = "measure_large" if options.large else "measure"
+    chosen = sorted(options.names or (module.name for module in pkgutil.iter_modules(bench.__path__)), key=_place)
     lines: list[BenchLine] = []
     with _own_database():
         for name in chosen:
@@ -55,6 +57,16 @@ def main(arguments: list[str]) -> int:
             print(f"  {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(table(lines))
     return 0 if lines else 1  # a goal missed on a busy machine is a hint, not a failure
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", help="modules of this package; default: all")
+    parser.add_argument("--large", action="store_true", help="what takes long")
+    parser.add_argument("--entries", type=int, default=site_load.N_ENTRIES, help="of the whole site of site_load")
+    parser.add_argument("--records", type=int, default=site_load.N_RECORDS, help="of the whole site of site_load")
+    parser.add_argument("--rounds", type=int, default=site_load.ROUNDS, help="of the eight readers; 0: one reader")
+    return parser.parse_args(arguments)
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def _batch(
         submit_us=start_us - random.integers(0, 600, n) * 1_000_000,
         start_us=start_us,
         end_us=start_us + random.integers(60, 1_800, n) * 1_000_000,
-        cpus=2.0 ** random.integers(0, 7, n),
+        cpus=np.exp2(random.integers(0, 7, n)).astype(np.float64),
         gpus=none,
         nodes=np.ones(n),
         mem_mb=np.full(n, 2048.0),

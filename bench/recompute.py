@@ -134,21 +134,29 @@ def _group(number: int) -> dict[str, Any]:
     return {"name": f"g{number}", "shares": 1 + number % 5, "children": people}
 
 
+def change_usage(at: datetime) -> None:
+    """Usage of the last hours, as an import changes it."""
+    from django.db import connection, transaction
+
+    from apps.usage.changed_hours import note_change
+    from apps.usage.models import Source
+
+    since_at = at.replace(minute=0, second=0, microsecond=0) - CHANGED_HOURS * timedelta(hours=1)
+    with transaction.atomic(), connection.cursor() as cursor:
+        note_change(Source.objects.get(slug=SLUG).pk, since_at)
+        cursor.execute("UPDATE usage_bucket SET cpu_s = cpu_s + 1 WHERE hour_at >= %s", [since_at])
+        cursor.execute("UPDATE usage_source SET watermark = watermark + 1 WHERE slug = %s", [SLUG])
+
+
 def round_of(policy: Policy, at: datetime) -> dict[str, float]:
     """Seconds of each part, in the order in which a worker does them."""
-    from django.db import connection, transaction
+    from django.db import transaction
 
     from apps.engine.algorithms import compute as compute_priorities
     from apps.priorities.recompute import pipeline as assembly
     from apps.priorities.serving import store as served
-    from apps.usage.changed_hours import note_change
-    from apps.usage.models import Source
 
-    since_at = at.replace(minute=0) - CHANGED_HOURS * timedelta(hours=1)
-    note_change(Source.objects.get(slug=SLUG).pk, since_at)
-    with connection.cursor() as cursor:
-        cursor.execute("UPDATE usage_bucket SET cpu_s = cpu_s + 1 WHERE hour_at >= %s", [since_at])
-        cursor.execute("UPDATE usage_source SET watermark = watermark + 1 WHERE slug = %s", [SLUG])
+    change_usage(at)
     inputs, load_s = _timed(lambda: assembly.load_inputs(policy, as_of=at, keeps_usage=True))
     computed, compute_s = _timed(lambda: assembly.compute(inputs))
 

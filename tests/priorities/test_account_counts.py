@@ -15,6 +15,7 @@ from apps.usage import account_counts as counts_module
 from apps.usage.account_counts import AccountCounts
 from apps.usage.changed_hours import note_change
 from apps.usage.models import Bucket, Source
+from apps.usage.pgbinary import fetch_columns
 from apps.usage.sources.services import set_archived
 from tests.priority_site import AS_OF, PROJECTS, Site
 
@@ -69,7 +70,7 @@ def test_counts_follow_changes_of_any_hour(site: Site) -> None:
 
 def test_after_a_change_only_the_changed_hours_are_read(site: Site) -> None:
     counts, starts = AccountCounts(), []
-    read = counts_module.fetch_columns
+    read = fetch_columns
 
     def noted(query: str, parameters: Any) -> Any:
         starts.append((AS_OF.timestamp() - parameters[0]) / 3600)

@@ -1,0 +1,263 @@
+"""Every page and REST route of a site of a million entries and ten million records, asked by eight readers at once.
+
+A table by route is printed: processor time alone, of the web server with the database, then p50 and p95 of the readers,
+who ask one thing after the other without a pause. Bulk answers, above a megabyte, are asked alone. At last, look-ups
+are asked beside recomputes and beside an import. --entries and --records set other sizes.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from bench import full_site
+from bench.ingest import synthetic_log
+from bench.recompute import SLUG, change_usage
+from bench.report import BenchLine
+from bench.site_routes import MEMBER, Address, Readers, addresses, make_objects
+from bench.web_server import web_server
+
+N_ENTRIES, N_RECORDS = 1_000_000, 10_000_000  # set by the options
+N_READERS = 8
+ROUNDS = 2  # of each reader, through all routes; 0: alone only
+GOAL_S, GOAL_LOOKUP_S = 0.5, 0.02
+_ALONE = 3
+_BULK_BYTES = 1_000_000
+_LOOKUPS_A_SECOND = 50
+_ROOT = Path(__file__).resolve().parent.parent
+_TICKS_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Asked:
+    """What one route took. cpu_s: of the server and the database, alone."""
+
+    address: Address
+    status: int
+    n_bytes: int
+    first_s: float
+    cpu_s: float = 0.0
+    n_failed: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def is_bulk(self) -> bool:
+        return self.n_bytes > _BULK_BYTES
+
+    @property
+    def p95_s(self) -> float:
+        return quantile(self.seconds, 0.95)
+
+
+def quantile(values: list[float], part: float) -> float:
+    return sorted(values)[min(int(len(values) * part), len(values) - 1)]
+
+
+def measure_large() -> Iterator[BenchLine]:
+    from django.core.management import call_command
+
+    from apps.cli.stack.prepare import describe_api
+    from apps.core.clock import now
+
+    call_command("collectstatic", interactive=False, verbosity=0)
+    describe_api()
+    began = time.monotonic()
+    full_site.build(N_ENTRIES, N_RECORDS, now().replace(second=0, microsecond=0))
+    objects, readers = make_objects()
+    chosen, left_out = addresses(objects)
+    print(f"  built in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    with web_server() as port:
+        asked = _ask_alone(port, chosen, readers)
+        pages = [each for each in asked if not each.is_bulk]
+        if ROUNDS:
+            _ask_together(port, pages, readers)
+        print(route_table(asked, left_out))
+        yield from _lines(pages)
+        yield from _lookups(port, readers)
+
+
+def _lines(pages: list[Asked]) -> Iterator[BenchLine]:
+    slowest = max(pages, key=lambda each: each.p95_s)
+    n_missed = sum(each.p95_s > GOAL_S for each in pages)
+    n_failed = sum(each.n_failed for each in pages)
+    size = f"{N_ENTRIES:,} entries, {N_RECORDS:,} records"
+    yield BenchLine(
+        f"p95 of the slowest page or route, {N_READERS if ROUNDS else 1} readers / {GOAL_S:g} s",
+        slowest.p95_s / GOAL_S,
+        1.0,
+        f"{slowest.p95_s:.2f} s, {slowest.address.route}; {n_missed} of {len(pages)} miss it; {size}; "
+        f"{n_failed} failed; load {os.getloadavg()[0]:.0f}",
+    )
+    costliest = max(pages, key=lambda each: each.cpu_s)
+    yield BenchLine(
+        "processor time of the costliest page or route, alone / 0.1 s",
+        costliest.cpu_s / 0.1,
+        None,
+        f"{costliest.cpu_s:.2f} s, {costliest.address.route}; mean {statistics.mean(p.cpu_s for p in pages):.3f} s",
+    )
+
+
+def route_table(asked: list[Asked], left_out: list[str]) -> str:
+    """By p95, the slowest first; then bulk answers, and the routes that this site cannot answer."""
+    rows = [f"{'route':<84} {'KiB':>7} {'cpu ms':>7} {'first':>7} {'p50 ms':>7} {'p95 ms':>7}"]
+    for each in sorted(asked, key=lambda each: each.p95_s, reverse=True):
+        p50, p95 = (quantile(each.seconds, part) * 1e3 for part in (0.5, 0.95))
+        mark = " bulk" if each.is_bulk else "!" if p95 > GOAL_S * 1e3 else ""
+        mark += f" {each.n_failed} failed" if each.n_failed else ""
+        rows.append(
+            f"{each.address.route[:84]:<84} {each.n_bytes / 1024:>7.0f} {each.cpu_s * 1e3:>7.0f} "
+            f"{each.first_s * 1e3:>7.0f} {p50:>7.0f} {p95:>7.0f}{mark}"
+        )
+    rows.append(f"{len(left_out)} routes are not asked, for this site has not what they name")
+    return "\n".join(rows)
+
+
+def _ask_alone(port: int, chosen: list[Address], readers: Readers) -> list[Asked]:
+    """Those that are answered with 200. The first of a process is listed, and not counted."""
+    asked = []
+    connection = _connect(port)
+    for address in chosen:
+        status, n_bytes, first_s = _ask(connection, address, readers)
+        if status != 200:
+            continue
+        each = Asked(address, status, n_bytes, first_s)
+        before = _cpu_s(os.getpid())
+        for _ in range(_ALONE):
+            each.seconds.append(_ask(connection, address, readers)[2])
+        each.cpu_s = (_cpu_s(os.getpid()) - before) / _ALONE
+        asked.append(each)
+    return asked
+
+
+def _ask_together(port: int, pages: list[Asked], readers: Readers) -> None:
+    for each in pages:
+        each.seconds = []
+
+    def read(number: int) -> None:
+        connection, random = _connect(port), Random(number)
+        for _ in range(ROUNDS):
+            for each in random.sample(pages, len(pages)):
+                status, _n, seconds = _ask(connection, each.address, readers)
+                each.seconds.append(seconds)
+                each.n_failed += status != 200
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(N_READERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _connect(port: int) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+
+
+def _ask(connection: http.client.HTTPConnection, address: Address, readers: Readers) -> tuple[int, int, float]:
+    """Status, bytes and seconds of one answer."""
+    headers = {"Host": "localhost", "Accept-Encoding": "gzip", **readers.headers(address)}
+    began = time.monotonic()
+    connection.request("GET", address.path, headers=headers)
+    answer = connection.getresponse()
+    n_bytes = len(answer.read())
+    return answer.status, n_bytes, time.monotonic() - began
+
+
+def _cpu_s(pid: int) -> float:
+    """Processor time of the processes below this one, with those of them that have ended; not of itself."""
+    total, waiting = 0.0, [pid]
+    while waiting:
+        parent = waiting.pop()
+        try:
+            children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        except FileNotFoundError:
+            continue
+        for child in map(int, children):
+            try:
+                fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            except FileNotFoundError:
+                continue
+            total += sum(map(int, fields[11:15])) / _TICKS_S
+            waiting.append(child)
+    return total
+
+
+def _lookups(port: int, readers: Readers) -> Iterator[BenchLine]:
+    """p99 of look-ups at a steady rate."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log.swf"
+        log.write_bytes(synthetic_log(300_000))
+        recompute = ["-c", _RECOMPUTE]
+        ingest = ["manage.py", "import_usage", "--source", "bench-import", "--format", "swf", str(log)]
+        for name, command in (
+            ("alone", None),
+            ("beside recomputes", recompute),
+            ("beside an import of 300,000 jobs", ingest),
+        ):
+            with _beside(command) as is_over:
+                seconds = _look_up(port, readers, is_over)
+            p99, p50 = quantile(seconds, 0.99), quantile(seconds, 0.5)
+            yield BenchLine(
+                f"look-up p99, {name} / {GOAL_LOOKUP_S * 1e3:g} ms",
+                p99 / GOAL_LOOKUP_S,
+                1.0,
+                f"p99 {p99 * 1e3:.1f} ms, p50 {p50 * 1e3:.1f} ms of {len(seconds)} look-ups",
+            )
+
+
+@contextmanager
+def _beside(command: list[str] | None) -> Iterator[Callable[[], bool]]:
+    """Run a command; yields whether it has ended. Without one, after ten seconds."""
+    began = time.monotonic()
+    if command is None:
+        yield lambda: time.monotonic() - began > 10
+        return
+    process = subprocess.Popen(
+        [sys.executable, *command], cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield lambda: process.poll() is not None
+        assert process.returncode == 0, (command, process.returncode)
+    finally:
+        process.kill()
+        process.wait()
+
+
+_RECOMPUTE = "import django; django.setup(); from bench.site_load import recompute_again; recompute_again()"
+
+
+def recompute_again() -> None:
+    """As a worker does it at three ticks, with usage of the last hours that has changed before each."""
+    from apps.accounts.actor import COMMAND
+    from apps.core.clock import now
+    from apps.priorities.recompute.staleness import request_recompute
+    from apps.runs.services import work_run_now
+
+    for _ in range(3):
+        change_usage(now())
+        run = work_run_now(request_recompute(policy_slug=SLUG, at=now(), actor=COMMAND).pk)
+        assert run.state == "succeeded", run.error
+
+
+def _look_up(port: int, readers: Readers, is_over: Callable[[], bool]) -> list[float]:
+    """A steady rate: one that is late isn't followed by a pause, and its wait counts."""
+    path = f"/api/v1/policies/{SLUG}/priorities?account={MEMBER.rpartition('/')[2]}"
+    address, connection = Address("lookup", path, is_rest=True, is_fragment=False), _connect(port)
+    seconds, due = [], time.monotonic()
+    while not is_over():
+        time.sleep(max(due - time.monotonic(), 0.0))
+        status, _n, _s = _ask(connection, address, readers)
+        assert status == 200, status
+        seconds.append(time.monotonic() - due)
+        due = max(due + 1 / _LOOKUPS_A_SECOND, time.monotonic())
+    return seconds
