@@ -20,7 +20,7 @@ from pathlib import Path
 
 import bench
 from apps.runs.memory import keep_freed_memory
-from bench import pages, site_load
+from bench import own_copy, pages, site_load
 from bench.report import BenchLine, table
 
 _NOT_MEASURED = {"__main__", "report", "shapes", "web_server", "web_settings"}
@@ -87,6 +87,7 @@ def _own_database() -> Iterator[None]:
         django.setup()
         logging.disable(logging.WARNING)  # progress of imports is no figure
         call_command("migrate", interactive=False, verbosity=0)
+        own_copy.keep_empty()
         yield
     finally:
         server.stop()

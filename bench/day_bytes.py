@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from bench.own_copy import fresh_database
 from bench.recompute import N_ENTRIES, build, change_usage
 from bench.report import BenchLine
 
@@ -55,7 +56,8 @@ def measure_of(n_entries: int) -> Iterator[BenchLine]:
     from apps.core.clock import now
 
     at = now().replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
-    kinds = measure_kinds(build(n_entries, at), at)
+    with fresh_database():
+        kinds = measure_kinds(build(n_entries, at), at)
     for name, n_computed in (("never", HOURS), ("each hour", 2 * HOURS), ("each minute", TICKS)):
         day = kinds.day(n_computed)
         detail = (
@@ -115,7 +117,9 @@ def _state() -> Written:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")
         wal = float(cursor.fetchone()[0])
-        cursor.execute("SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(%s) AS name", [list(_TABLES)])
+        cursor.execute(
+            "SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(%s::text[]) AS name", [list(_TABLES)]
+        )
         return Written(wal, float(cursor.fetchone()[0]))
 
 

@@ -132,10 +132,10 @@ def _ask_alone(port: int, chosen: list[Address], readers: Readers) -> list[Asked
         if status != 200:
             continue
         each = Asked(address, status, n_bytes, first_s)
-        before = _cpu_s(os.getpid())
+        before = cpu_of_children(os.getpid())
         for _ in range(_ALONE):
             each.seconds.append(_ask(connection, address, readers)[2])
-        each.cpu_s = (_cpu_s(os.getpid()) - before) / _ALONE
+        each.cpu_s = (cpu_of_children(os.getpid()) - before) / _ALONE
         asked.append(each)
     return asked
 
@@ -173,7 +173,7 @@ def _ask(connection: http.client.HTTPConnection, address: Address, readers: Read
     return answer.status, n_bytes, time.monotonic() - began
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_of_children(pid: int) -> float:
     """Processor time of the processes below this one, with those of them that have ended; not of itself."""
     total, waiting = 0.0, [pid]
     while waiting:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from apps.cli.stack.paths import REPOSITORY
+from bench import sizing
 from docsite import algorithms, commands, curves, person, scopes, settings, worked_tree
 
 DOCS = REPOSITORY / "docs"
@@ -20,6 +21,9 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "operators": ("algorithms.md", algorithms.operators),
     "decay": ("algorithms.md", algorithms.decay_functions),
     "jobs": ("algorithms.md", algorithms.job_algorithms),
+    "constants": ("scale.md", sizing.constants),
+    "sizing": ("scale.md", sizing.table),
+    "plan": ("scale.md", sizing.plan),
     "worked-tree": ("worked-tree.md", worked_tree.drawing),
     "worked-order": ("worked-tree.md", worked_tree.order),
 }

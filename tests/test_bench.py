@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from apps.core import clock
-from bench import flux_tree, shapes
+from bench import day_bytes, flux_tree, shapes, sizing
 from bench.clock import stopped_clock
 
 AT = datetime(2026, 6, 2, 6, tzinfo=UTC)
@@ -75,3 +76,21 @@ def test_a_compiler_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(flux_tree, "COMPILERS", ("false",))
     with pytest.raises(flux_tree.NoCompiler, match="false fails"), flux_tree.compiled():
         pass
+
+
+def test_each_constant_of_the_sizing_names_a_bench_that_measures_it() -> None:
+    modules = {each.measured_by.removeprefix("bench ") for each in sizing.CONSTANTS.values()}
+    assert {name for name in modules if not (Path(flux_tree.__file__).parent / f"{name}.py").is_file()} == set()
+
+
+def test_larger_sites_need_more() -> None:
+    for before, after in itertools.pairwise(map(sizing.needs_of, sizing.SITES)):
+        assert all(more >= less for less, more in zip(before, after, strict=True))
+
+
+def test_a_day_of_each_minute_logs_each_snapshot_and_keeps_one_an_hour() -> None:
+    kinds = day_bytes.Kinds(
+        extended=day_bytes.Written(500, 0), computed=day_bytes.Written(6_000, 5_000), removed=day_bytes.Written(100, 0)
+    )
+    assert kinds.day(1_440) == (1_440 * 6_000 + 1_416 * 100, 24 * 5_000)
+    assert kinds.day(24) == (24 * 6_000 + 1_416 * 500, 24 * 5_000)
