@@ -100,7 +100,9 @@ def bytes_of(*tables: str) -> list[float]:
     with connection.cursor() as cursor:
         for table in tables:
             cursor.execute(
-                "SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree(%s::regclass) WHERE isleaf", [table]
+                "SELECT sum(pg_total_relation_size(relid)) FROM"
+                " (SELECT relid FROM pg_partition_tree(%(table)s::regclass) UNION SELECT %(table)s::regclass) AS parts",
+                {"table": table},
             )
             size = cursor.fetchone()[0]
             cursor.execute(f'SELECT count(*) FROM "{table}"')  # noqa: S608 - constants only
