@@ -24,18 +24,17 @@ class Constant(NamedTuple):
 
 CONSTANTS = {
     "recompute": Constant(1.8, "µs an entry", "a recompute after a change, with PostgreSQL", "bench recompute"),
-    "tick": Constant(20.0, "ms", "any tick of a policy, beside that", "bench growth"),
+    "tick": Constant(70.0, "ms", "any tick of a policy, beside that", "bench growth"),
     "first": Constant(10.0, "µs an entry", "the first recompute of a worker", "bench recompute"),
-    "ingest": Constant(69_000.0, "records a second", "parsed from `sacct -P` and stored, on one core", "bench ingest"),
-    "record": Constant(249.0, "bytes", "a stored record with its indexes", "bench ingest"),
-    "bucket": Constant(170.0, "bytes", "an hour of an account with its index", "bench ingest"),
+    "ingest": Constant(42_000.0, "records a second", "stored with their hours, on one core", "bench growth"),
+    "record": Constant(252.0, "bytes", "a stored record with its indexes", "bench growth"),
+    "bucket": Constant(170.0, "bytes", "an hour of an account with its index", "bench growth"),
     "snapshot": Constant(6.1, "bytes an entry", "a stored snapshot", "bench day_bytes"),
     "served": Constant(230.0, "bytes an entry", "files that all processes of a host map", "bench web_memory"),
     "web": Constant(170.0, "MB", "a web process with 100,000 names looked up", "bench web_memory"),
     "worker": Constant(130.0, "MB", "a worker, importing or not", "bench usage"),
     "worker_entry": Constant(2.0, "kB an entry", "a worker that recomputes, beside that", "bench recompute"),
-    "request": Constant(50.0, "ms", "a page, with its queries", "bench site_load"),
-    "push": Constant(15.0, "ms", "a request that pushes records, beside the records", "bench push"),
+    "request": Constant(80.0, "ms", "a request, with its queries", "bench site_load"),
 }
 JOBS_A_BUCKET = 4.0  # of one account in one hour; LCG-2005-1 has 2.9
 BUSIEST = 3.0  # times the mean rate of records, in the busiest hour
@@ -135,7 +134,7 @@ def plan() -> str:
         ("buckets of a day", f"{buckets / 1e6:.0f} million, {buckets * cost('bucket') / 1e9:.1f} GB", "`import`"),
         (f"{KEPT_DAYS} days of both", f"{disk_gb(PLAN, KEPT_DAYS):,.0f} GB with snapshots of a year", "–"),
         ("storing records", f"{ingest:.2f} cores on average, {BUSIEST * ingest:.2f} in the busiest hour", "`import`"),
-        ("requests that push", f"{pushes:.0f} a second, {pushes * cost('push') * 1e-3:.1f} cores", "web"),
+        ("requests that push", f"{pushes:.0f} a second, {pushes * cost('request') * 1e-3:.1f} cores", "web"),
         ("ticks without a change", f"{extended:.1f} cores for {PLAN_SITES:,} policies a minute", "`recompute`"),
         ("ticks with a change", f"{extended + recomputed:.1f} cores for policies of {users:,.0f} users", "`recompute`"),
         ("pages", f"{PLAN.readers / 60 * cost('request') * 1e-3:.1f} cores for {PLAN.readers:,} readers", "web"),
