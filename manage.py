@@ -8,7 +8,8 @@ import sys
 
 # Read files and print numbers: need no instance, no secrets, no directory to write in. By the app that has them.
 ENGINE_ALONE = {"compute": "apps.cli", "jobs": "apps.contrib.jobs", "simulate": "apps.contrib.lab"}
-# Only start other processes: loading all applications would make each start a second longer.
+# Only start other processes: loading all applications would make each start a second longer. `serve web` loads them:
+# it first asks the database whether it may run beside the others.
 STARTERS = ("up", "with_stack", "serve")
 
 
@@ -41,7 +42,8 @@ def _configure() -> None:
         return
     try:
         _ = settings.INSTALLED_APPS
-        if sys.argv[1:2] and sys.argv[1] in STARTERS:
+        command, *arguments = [*sys.argv[1:], ""]
+        if command in STARTERS and not (command == "serve" and "web" in arguments):
             settings.INSTALLED_APPS = ["apps.cli"]
     except (ImproperlyConfigured, InsecureDirectory) as error:
         sys.exit(str(error))

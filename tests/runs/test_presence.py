@@ -8,10 +8,12 @@ import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.core.checks import run_checks
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.db.models import F
 from django.test import Client
 
@@ -72,6 +74,22 @@ def test_a_process_with_another_key_does_not_start(other: SiteProcess, key: str)
     with pytest.raises(CommandError, match=key):
         call_command("serve", "web")
     assert codes() == {"worker": f"has another {key} than the process asked"}
+
+
+def test_the_command_itself_refuses_another_key_and_starts_each_role(other: SiteProcess, tmp_path: Any) -> None:
+    """As a process of its own: most roles are started without the models of this product."""
+    named = connection.settings_dict
+    url = f"postgres://{named['USER']}@{quote(str(named['HOST']), safe='')}:{named['PORT']}/{named['NAME']}"
+    environment = {**os.environ, "DATABASE_URL": url, "SECRET_KEY": "another one", "FAIRSHARE_VAR": str(tmp_path)}
+
+    def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "manage.py", "serve", *arguments]
+        return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120)
+
+    web = serve("web")
+    assert (web.returncode, "worker on node2 has another SECRET_KEY" in web.stderr) == (1, True), web.stderr
+    helps = [serve(role, "--help") for role in ("prepare", "worker", "outgoing", "beat")]
+    assert [(each.returncode, each.stderr) for each in helps] == [(0, "")] * 4
 
 
 def test_a_key_that_is_being_replaced_is_named_and_not_refused(other: SiteProcess, settings: Any) -> None:

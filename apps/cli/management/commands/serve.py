@@ -10,7 +10,6 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.cli.stack.definitions import HOST, Definition, beat, outgoing, python, web, worker
-from apps.runs.presence import refusal
 
 
 class Command(BaseCommand):
@@ -32,8 +31,11 @@ class Command(BaseCommand):
         parser.add_argument("--sample", action="store_true", help="let `prepare` fill an empty site with the sample")
 
     def handle(self, *args: Any, role: str, **options: Any) -> None:
-        if role == "web" and (reason := refusal()):  # workers and beat ask themselves, however they are started
-            raise CommandError(reason)
+        if role == "web":  # workers and beat ask themselves, however they are started
+            from apps.runs.presence import refusal  # no other role has loaded the models of `runs`
+
+            if reason := refusal():
+                raise CommandError(reason)
         command = _definition(role, **options).command
         self.stdout.flush()
         os.execv(command[0], command)
