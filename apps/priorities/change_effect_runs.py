@@ -33,6 +33,7 @@ from apps.policies.publishing.size_guard import ProposedChange, RankMoves
 from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import load_tree
 from apps.priorities.entry_order import ordering_of
 from apps.priorities.metering import window_of
@@ -378,13 +379,8 @@ def _count_at_groups(tree: TreeColumns, entry: npt.NDArray[np.int32], sees: Mask
 
 def _current_entries(after: TreeColumns, snapshot: ServedSnapshot) -> npt.NDArray[np.int32]:
     """Entries of accounts in the newest snapshot, as indices of the tree after the change."""
-    tree, entry = snapshot.tree, snapshot.index.places.entry
-    used = np.unique(entry)
-    place = np.full(len(tree), UNMAPPED, dtype=np.int32)
-    for i in used.tolist():
-        at = after.index_of_uid(tree.uuid(i))
-        place[i] = UNMAPPED if at is None else at
-    entries: npt.NDArray[np.int32] = place[entry]
+    place = indexes_of(snapshot.tree.uid, after).astype(np.int32)
+    entries: npt.NDArray[np.int32] = place[snapshot.index.places.entry]
     return entries
 
 
@@ -396,9 +392,6 @@ def _entries_after(review: Review, snapshot: ServedSnapshot) -> npt.NDArray[np.i
 
 def _visible_in_snapshot(review: Review, snapshot: ServedSnapshot, sees: Mask) -> Mask:
     """Mask of the snapshot's entries that the reader sees after the change, or that the change removes."""
-    tree = snapshot.tree
-    visible = np.ones(len(tree), dtype=np.bool_)
-    for i in np.unique(snapshot.index.places.entry).tolist():
-        at = review.after.index_of_uid(tree.uuid(i))
-        visible[i] = at is None or bool(sees[at])
+    at = indexes_of(snapshot.tree.uid, review.after)
+    visible: Mask = (at < 0) | sees[at]
     return visible

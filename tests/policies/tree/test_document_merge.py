@@ -174,3 +174,19 @@ def test_each_label_counts_its_lines(before: TreeColumns, after: TreeColumns) ->
     assert found.n_entries == len(found.entries)
     assert all(each.changes for each in found.entries)
     assert dict(found.counts()) == {word: sum(word in each.changes for each in found.entries) for word in CHANGES}
+
+
+@pytest.mark.parametrize("n_moved", [0, 1, 3, 400])
+def test_entries_of_another_tree_are_found_wherever_they_are(n_moved: int) -> None:
+    random = np.random.default_rng(n_moved)
+    uids = [UUID(int=number) for number in random.permutation(1_000).tolist()]
+    tree = columns_of(Node(uid, uids[0] if at else None, f"e{at}") for at, uid in enumerate(uids))
+    wanted = tree.uid.copy()
+    moved = random.permutation(1_000)[:n_moved]
+    wanted[moved] = wanted[np.roll(moved, 1)]
+    if n_moved:
+        wanted[moved[0]] = 255  # of no entry
+    wanted = np.concatenate([wanted, tree.uid[:2]])
+    for length in (0, 1, 999, 1_002):
+        places = [tree.index_of_uid(UUID(bytes=uid.tobytes())) for uid in wanted[:length]]
+        assert indexes_of(wanted[:length], tree).tolist() == [-1 if at is None else at for at in places]
