@@ -1,7 +1,7 @@
 """Columns in a file that all processes of a host map into memory, so that they share one copy of it.
 
 Layout: the SHA-256 of the rest (hex), then columns and meta as in `blobs`, without compression. A file is complete once
-it has its name, and is never changed: a new one takes its place, and whoever has mapped the old one keeps it.
+it has its name, and is never changed: a new one takes its place, and a process that has mapped the old one keeps it.
 """
 
 from __future__ import annotations

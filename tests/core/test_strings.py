@@ -31,7 +31,7 @@ def test_texts_are_hashed_and_numbered_as_one_by_one(texts: list[str]) -> None:
     assert [strings[part] for part in slices] == [texts[part] for part in slices]
 
 
-def test_texts_with_one_hash_are_still_told_apart() -> None:
+def test_texts_with_one_hash_have_numbers_of_their_own() -> None:
     with patch.object(Strings, "hashes", lambda self: np.zeros(len(self), np.uint64)):
         distinct, codes = Strings.of(["b", "a", "b"]).coded
     assert (distinct, codes.tolist()) == (["b", "a"], [0, 1, 0])

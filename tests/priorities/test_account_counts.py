@@ -32,7 +32,7 @@ def site(make_site: Callable[..., Site]) -> Site:
     return made
 
 
-def said_by_buckets() -> dict[int, int]:
+def sums_of_buckets() -> dict[int, int]:
     return {
         source.pk: Bucket.objects.filter(source=source).values("account_id").distinct().count()
         for source in Source.all_objects.all()
@@ -65,7 +65,7 @@ def test_counts_follow_changes_of_any_hour(site: Site) -> None:
             source.refresh_from_db()
             remove_buckets(source, hour_at__gte=AS_OF - timedelta(hours=random.randrange(900)))
         if number % 3 != 1:
-            assert counts.count(ids()) == said_by_buckets(), number
+            assert counts.count(ids()) == sums_of_buckets(), number
 
 
 def test_after_a_change_only_the_changed_hours_are_read(site: Site) -> None:
@@ -81,7 +81,7 @@ def test_after_a_change_only_the_changed_hours_are_read(site: Site) -> None:
         counts.count(ids())
         assert len(starts) == 1, "nothing has changed"
         site.job("dave", "physics", 1, ago_h=5)
-        assert counts.count(ids()) == said_by_buckets()
+        assert counts.count(ids()) == sums_of_buckets()
     assert len(starts) == 2
     assert starts[1] <= 7
 
@@ -111,7 +111,7 @@ def test_more_accounts_than_memory_is_for_are_counted_each_time(site: Site) -> N
     counts = AccountCounts()
     with patch.object(counts_module, "_MOST_KEPT", 1):
         for _ in range(2):
-            assert counts.count(ids()) == said_by_buckets()
+            assert counts.count(ids()) == sums_of_buckets()
             assert len(counts._account) == 0
 
 
@@ -123,4 +123,4 @@ def test_ids_above_two_to_the_sixteen_stay_apart(site: Site) -> None:
             " node_s, billing, jobs) SELECT hour_at, source_id, 2147483647, job_class_id, site, 1, 0, 0, 0, 0, 1"
             " FROM usage_bucket LIMIT 1"
         )
-    assert counts.count(ids()) == said_by_buckets()
+    assert counts.count(ids()) == sums_of_buckets()

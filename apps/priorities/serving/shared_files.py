@@ -2,7 +2,7 @@
 
 All processes of a host map them, so that a million entries are in memory once. The first one that needs a file writes
 it. A process that starts while the database is unavailable serves them, too. A file that is missing, damaged, of other
-content or of another format is made anew; where it can't be written, the process has the columns in its own memory.
+content or of another format is made again; where it can't be written, the process has the columns in its own memory.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Copy:
 
 @contextlib.contextmanager
 def one_writer(slug: str) -> Iterator[None]:
-    """One process at a time makes the files of a policy; one that waits too long, or can't lock, goes on."""
+    """One process at a time makes the files of a policy; one that waits too long, or can't lock, makes them too."""
     try:
         _directory().mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(_directory() / f".{slug}.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -158,7 +158,7 @@ def _shared(slug: str, kind: str, digest: str, make: Callable[[], Columns]) -> C
     except FileNotFoundError:
         pass
     except (OSError, ValueError) as error:
-        logger.warning("%s can't be used and is made anew: %s", path, error)
+        logger.warning("%s can't be used and is made again: %s", path, error)
     columns, meta = make()
     try:
         write_columns(path, columns, meta, key=key)
@@ -169,7 +169,7 @@ def _shared(slug: str, kind: str, digest: str, make: Callable[[], Columns]) -> C
 
 
 def _delete_all_but(slug: str, kept: set[Path]) -> None:
-    """Delete files of other content. A process that has mapped one goes on with it."""
+    """Delete files of other content. A process that has mapped one keeps it."""
     for kind in _KINDS:
         for path in _directory().glob(f"{slug}@*.{kind}"):
             if path not in kept:

@@ -95,7 +95,7 @@ def test_accounts_are_placed_as_each_is_decided(
 
 
 @given(st.lists(_RULES, max_size=3), st.lists(_KEYS, max_size=20))
-def test_users_whose_names_have_one_hash_are_still_told_apart(rules: list[Rule], keys: list[AccountKey]) -> None:
+def test_users_whose_names_have_one_hash_are_placed_by_their_names(rules: list[Rule], keys: list[AccountKey]) -> None:
     resolver = Resolver(tuple(rules), _TREE)
     with patch.object(Strings, "hashes", lambda self: np.full(len(self), 7, np.uint64)):
         placement = place_columns(resolver, AccountKeys.of(keys))

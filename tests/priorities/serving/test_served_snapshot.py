@@ -395,7 +395,7 @@ def test_the_copy_of_another_snapshot_under_its_name_is_not_served(
     newer.write_bytes(content)
     store.forget()
     assert store.newest("grid").lookup(["alice", "dan"]) == expected
-    assert f"{newer} can't be used and is made anew: It is of values" in caplog.text
+    assert f"{newer} can't be used and is made again: It is of values" in caplog.text
     assert newer.read_bytes() != content
 
 
