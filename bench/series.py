@@ -151,9 +151,8 @@ def _write_usage(source: int, job_class: int, accounts: Any, n_records: int, fir
 def _write_records(
     source: int, job_class: int, account: Any, start_us: Any, length_us: Any, waited_us: Any, cpus: Any, begin: int
 ) -> None:
-    from apps.usage import pgbinary
     from apps.usage.parsers.base import FINISHED, RecordBatch
-    from apps.usage.records.record_rows import COPY, record_columns
+    from apps.usage.records.record_rows import copy_rows, record_columns
 
     n = len(account)
     nothing, none, zero = np.zeros(n), np.full(n, b"", np.bytes_), np.zeros(n, np.int64)
@@ -181,7 +180,7 @@ def _write_records(
         people=[],
         job_classes=[],
     )
-    pgbinary.copy_in(COPY, record_columns(source, batch, account, np.full(n, job_class), None))
+    copy_rows(batch, record_columns(source, batch, account, np.full(n, job_class), None))
 
 
 class _Hours:

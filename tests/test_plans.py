@@ -136,7 +136,7 @@ def test_no_page_and_no_route_reads_a_whole_large_table(monkeypatch: pytest.Monk
     refused = {
         (table, text[:400], *sorted(routes))
         for (text, table), routes in plans.scans.items()
-        if not any(table == name and text.startswith(begin) for name, begin in ALLOWED)
+        if not any(table.startswith(name) and text.startswith(begin) for name, begin in ALLOWED)  # or a partition of it
     }
     assert refused == set()
 

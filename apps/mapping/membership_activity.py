@@ -15,6 +15,7 @@ from apps.accounts.models import Account, User
 from apps.mapping.rules.rule import Person
 from apps.policies.models import ChangeSet, Policy
 from apps.usage.held_hours import OF_CURRENT
+from apps.usage.parsers.base import FINISHED, PENDING, RUNNING
 
 HOUR = timedelta(hours=1)
 
@@ -24,7 +25,7 @@ WHERE account_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz{OF_CURRENT} GR
 """  # noqa: S608 - constants only
 _OPEN = f"""
 SELECT account_id, max(submit_at) FROM usage_record
-WHERE NOT (state = 'finished') AND state IN ('running', 'pending') AND account_id = ANY(%s::int8[])
+WHERE state <> {FINISHED} AND state IN ({RUNNING}, {PENDING}) AND account_id = ANY(%s::int8[])
     {OF_CURRENT} GROUP BY account_id
 """  # noqa: S608 - constants only
 # Last version of an entry that was archived below the parent it would rejoin, if it wasn't moved or changed instead.

@@ -142,7 +142,7 @@ def find_by_number(*, policy_slug: str, job: str, source: str = "", limit: int, 
     accounts = Account.objects.filter(pk__in={0, *account_of.values()})  # also for a number that no record has
     readable = {account.pk for account in accounts if reader.may_read(account)}
     ids = [record for record, account in account_of.items() if account in readable]
-    rows = _newest_first(_listed_records().filter(pk__in=ids), None)
+    rows = _newest_first(_with_ids(_listed_records(), job, ids), None)
     return [NumberedJob(row, reader.path_of(row.account)) for row in rows[:limit]]
 
 
@@ -356,11 +356,23 @@ def _candidates(reader: _Reader, *, job: str, source: str, account: str) -> Quer
     elif not job and not (source and reader.reads_all):
         rows = rows.filter(account_id__in=list(reader.own))
     elif not job:
-        newest = Record.objects.order_by("-pk").values_list("pk", flat=True)[_NEWEST_OF_SOURCE:][:1]
-        rows = rows.filter(pk__gt=next(iter(newest), 0))
+        rows = rows.filter(pk__gt=_last_id() - _NEWEST_OF_SOURCE)
     if job:
-        rows = rows.filter(pk__in=list(_of_job(job, source)))
+        rows = _with_ids(rows, job, list(_of_job(job, source)))
     return rows
+
+
+def _last_id() -> int:
+    """An id that no record is behind; those just before it may be unused."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT last_value FROM usage_record_ids")
+        return int(cursor.fetchone()[0])
+
+
+def _with_ids(rows: QuerySet[Record], job: str, ids: list[int]) -> QuerySet[Record]:
+    """Those of a job with one of these ids: found by the job's number, because ids have no index of their own."""
+    numbers, sources = _numbers_of(job)[1], list(Source.objects.values_list("pk", flat=True))
+    return rows.filter(source_id__in=sources, job_number__in=numbers, pk__in=ids)
 
 
 _OF_JOB = """
@@ -379,11 +391,11 @@ def _of_job(text: str, source: str, accounts: list[int] | None = None) -> dict[i
 
     accounts: ids of the only accounts whose records are returned; None: all.
     """
-    array, _mark, task = text.rstrip("]").replace("[", "_").rpartition("_")
+    (array, task), numbers = _numbers_of(text)
     with connection.cursor() as cursor:
         parameters = {
             "source": source,
-            "numbers": job_numbers(text_column([text, array])).tolist(),
+            "numbers": numbers,
             "job": text,
             "array": array if task else "",
             "task": task,
@@ -391,6 +403,12 @@ def _of_job(text: str, source: str, accounts: list[int] | None = None) -> dict[i
         }
         cursor.execute(_OF_JOB, parameters)
         return dict(cursor.fetchall())
+
+
+def _numbers_of(text: str) -> tuple[tuple[str, str], list[int]]:
+    """Array and task that a job's number may name, and the numbers of records of either."""
+    array, _mark, task = text.rstrip("]").replace("[", "_").rpartition("_")
+    return (array, task), job_numbers(text_column([text, array])).tolist()
 
 
 def _held(record: Record) -> list[tuple[float, float]]:

@@ -26,11 +26,12 @@ from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Policy
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.tree.stored import load_tree
+from apps.usage.parsers.base import FINISHED, PENDING, RUNNING
 
 _DAY = timedelta(days=1)
-_CANDIDATES = """
+_CANDIDATES = f"""
 WITH used AS (SELECT account_id, max(hour_at) AS last_at FROM usage_bucket GROUP BY account_id),
-open AS (SELECT DISTINCT account_id FROM usage_record WHERE state IN ('running', 'pending'))
+open AS (SELECT DISTINCT account_id FROM usage_record WHERE state <> {FINISHED} AND state IN ({RUNNING}, {PENDING}))
 SELECT account.id, account.id IN (SELECT account_id FROM open)
 FROM accounts_account AS account LEFT JOIN used ON used.account_id = account.id
 WHERE NOT is_pseudonym AND left(namespace, 1) <> '@' AND (user_name <> '' OR dn <> '')
@@ -39,7 +40,7 @@ WHERE NOT is_pseudonym AND left(namespace, 1) <> '@' AND (user_name <> '' OR dn 
     AND (%(user)s = '' OR user_name = %(user)s
         OR person_id IN (SELECT id FROM accounts_user WHERE username = %(user)s))
 ORDER BY account.id
-"""
+"""  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True, slots=True)

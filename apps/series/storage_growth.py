@@ -47,8 +47,9 @@ def _table_sizes() -> dict[str, int]:
     """Bytes of each table, with indexes and TOAST data."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT relname, pg_total_relation_size(oid) FROM pg_class"
-            " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+            "SELECT relname, COALESCE((SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree(oid)),"
+            " pg_total_relation_size(oid))::int8 FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition"
+            " AND relnamespace = current_schema()::regnamespace"
         )
         return dict(cursor.fetchall())
 

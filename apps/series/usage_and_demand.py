@@ -21,7 +21,7 @@ from apps.engine import decay
 from apps.priorities.metering import SourceRow
 from apps.series.daily_series import HOUR_S, Day
 from apps.usage.held_hours import OF_CURRENT
-from apps.usage.parsers.base import NO_TIME
+from apps.usage.parsers.base import FINISHED, NO_TIME, PENDING, WITHDRAWN
 from apps.usage.pgbinary import fetch_columns
 
 F8 = npt.NDArray[np.float64]
@@ -243,21 +243,23 @@ _MOST_JOB_DAYS = 2_000_000  # job-days expanded at a time
 _SELECT_WAITING = f"""
 SELECT array_agg(account_id), array_agg(submit_at), array_agg(COALESCE(start_at, '-infinity')),
     array_agg(GREATEST(cpus, 1) * GREATEST(COALESCE(requested_s, EXTRACT(epoch FROM end_at - start_at)::float8, 1), 1))
-FROM usage_record WHERE {{where}} AND state <> 'withdrawn' AND NOT is_charge{OF_CURRENT}
+FROM usage_record WHERE {{where}} AND state <> {WITHDRAWN} AND NOT is_charge{OF_CURRENT}
 """  # noqa: S608 - constants only
-_BY_ID = """id > %s AND id <= %s AND submit_at < %s AND (start_at > submit_at AND start_at > %s OR state = 'pending')"""
+_BY_ID = f"""
+id > %s AND id <= %s AND submit_at < %s AND (start_at > submit_at AND start_at > %s OR state = {PENDING})
+"""
 _BY_TIME = "submit_at < %s AND start_at > %s AND start_at > submit_at"
-_OPEN = "NOT (state = 'finished') AND state = 'pending' AND submit_at < %s"
+_OPEN = f"state <> {FINISHED} AND state = {PENDING} AND submit_at < %s"
 # A source that reports submit times does so for nearly all records, so some thousands suffice to detect it.
-_SELECT_SUBMIT_TIMES = """
+_SELECT_SUBMIT_TIMES = f"""
 SELECT source.id, CASE
     WHEN EXISTS (
         SELECT FROM (SELECT submit_at, start_at, state FROM usage_record WHERE source_id = source.id LIMIT 20000) AS one
-        WHERE submit_at < start_at OR state = 'pending') THEN 1
+        WHERE submit_at < start_at OR state = {PENDING}) THEN 1
     WHEN EXISTS (SELECT FROM usage_record WHERE source_id = source.id) OR sealed_before_at IS NOT NULL THEN 0
     ELSE -1 END, COALESCE(EXTRACT(epoch FROM sealed_before_at), '-infinity')::float8
 FROM usage_source AS source WHERE archived_at IS NULL
-"""
+"""  # noqa: S608 - constants only
 
 
 class Waiting:

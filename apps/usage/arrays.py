@@ -12,7 +12,7 @@ import numpy as np
 from apps.usage.buckets import RESOURCES
 from apps.usage.held_hours import NOT_HELD
 from apps.usage.models import Overlap, Source
-from apps.usage.parsers.base import F8, I8, NO_TIME, Flags
+from apps.usage.parsers.base import F8, FINISHED, I8, NO_TIME, PENDING, RUNNING, Flags
 from apps.usage.pgbinary import fetch_columns
 
 
@@ -83,11 +83,11 @@ FROM usage_bucket {named}
 WHERE source_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz AND hour_at < %s::timestamptz{unless_held}
 """
 _LOAD_OPEN = """
-SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), array_agg((state = 'running')::int::int8),
+SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), array_agg((state = {running})::int::int8),
     array_agg(COALESCE(start_at, '-infinity')), array_agg(cpus), array_agg(gpus), array_agg(mem_mb), array_agg(nodes),
     array_agg(billing), array_agg(COALESCE(requested_s, 'NaN')){code}{began_at}
 FROM usage_record {named} {part_before}
-WHERE source_id = ANY(%s::int8[]) AND NOT (state = 'finished') AND state IN ('running', 'pending')
+WHERE source_id = ANY(%s::int8[]) AND state <> {finished} AND state IN ({running}, {pending})
     AND submit_at <= %s::timestamptz
 """
 # Start of the first part, of a part that was submitted and began when another ended: so Slurm records a resize. Of the
@@ -105,8 +105,9 @@ LEFT JOIN LATERAL (
     WHERE earlier.end_at <= usage_record.start_at
     HAVING bool_or(earlier.end_at = usage_record.start_at)) AS part_before ON true
 """  # noqa: S608 - constants only
-_NO_PARTS = {"part_before": "", "began_at": ""}
-_PARTS = {"part_before": PART_BEFORE, "began_at": ", array_agg(COALESCE(part_before.began_at, '-infinity'))"}
+_STATES = {"pending": str(PENDING), "running": str(RUNNING), "finished": str(FINISHED)}
+_NO_PARTS = {"part_before": "", "began_at": "", **_STATES}
+_PARTS = {"part_before": PART_BEFORE, "began_at": ", array_agg(COALESCE(part_before.began_at, '-infinity'))", **_STATES}
 _CODE = ", array_agg(COALESCE(named.code, 0))"
 _NAMED = "LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS named(name, code) ON named.name = site"
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)

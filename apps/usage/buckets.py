@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -374,13 +375,32 @@ def _combinations(records: FinishedRecords) -> tuple[I8, I8, Bytes, I8]:
     """Number the distinct (account, site, class) of records.
 
     Returns that number for each record, a record of each number, the distinct sites, and each record's index into them.
+    There is at least one record.
     """
-    _, account = np.unique(records.account_id, return_inverse=True)
-    _, job_class = np.unique(records.job_class_id, return_inverse=True)
-    sites, site = np.unique(records.site, return_inverse=True)
-    mixed = (account * len(sites) + site) * (int(job_class.max()) + 1) + job_class
-    _, first_of, combination = np.unique(mixed, return_index=True, return_inverse=True)
-    return combination.astype(np.int64), first_of.astype(np.int64), sites, site.astype(np.int64)
+    account, _ = _coded(records.account_id)
+    job_class, a_class = _coded(records.job_class_id)
+    # As a number, a short name is compared at once.
+    is_short = records.site.dtype.itemsize <= 8
+    site, of_site = _coded(records.site.astype("S8").view(np.int64) if is_short else records.site)
+    combination, example = _coded((account * len(of_site) + site) * len(a_class) + job_class)
+    return combination, example, records.site[of_site], site
+
+
+_MOST_SPARSE = 16  # possible numbers for each value, up to which counting them is faster than sorting the values
+
+
+def _coded(values: np.ndarray[Any, Any]) -> tuple[I8, I8]:
+    """Number the distinct values from 0, ascending: the number of each value, and a row that has each number."""
+    if values.dtype != np.int64 or (span := int(values.max()) - (first := int(values.min())) + 1) > _MOST_SPARSE * len(
+        values
+    ):
+        _, example, code = np.unique(values, return_index=True, return_inverse=True)
+        return code.astype(np.int64), example.astype(np.int64)
+    place = values - first
+    example = np.full(span, -1, np.int64)
+    example[place] = np.arange(len(values))
+    is_value = example >= 0
+    return (np.cumsum(is_value) - 1)[place], example[is_value]
 
 
 def _batches(records: FinishedRecords) -> Iterator[I8]:
@@ -415,7 +435,7 @@ def _quanta(rate: F8, us: I8) -> I8:
 
 
 def _summed(key: I8, amounts: I8) -> tuple[I8, I8]:
-    order = np.argsort(key, kind="stable")
+    order = np.argsort(key)  # sums of whole numbers are exact in any order
     ordered = key[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     return ordered[starts], np.add.reduceat(amounts[order], starts, axis=0)

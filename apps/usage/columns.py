@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
+
+from apps.usage.parsers.base import STATES
 
 
 class Int4ForeignKey(models.ForeignKey[Any, Any]):
@@ -12,6 +14,26 @@ class Int4ForeignKey(models.ForeignKey[Any, Any]):
 
     def db_type(self, connection: Any) -> str:
         return "integer"
+
+
+if TYPE_CHECKING:
+    StringField = models.Field[str, str]
+else:
+    StringField = models.Field
+
+
+class StateField(StringField):
+    """The state of a record, by name; stored in two bytes as its place in STATES."""
+
+    def db_type(self, connection: Any) -> str:
+        return "smallint"
+
+    def get_prep_value(self, value: Any) -> Any:
+        value = super().get_prep_value(value)
+        return STATES.index(value) if isinstance(value, str) else value
+
+    def from_db_value(self, value: int | None, *_: Any) -> str | None:
+        return None if value is None else STATES[value]
 
 
 class RecordVersion(models.Model):
@@ -29,7 +51,7 @@ class RecordVersion(models.Model):
     submit_at = models.DateTimeField()  # the start if the source reports no submission
     restart = models.IntegerField(default=0)
     revision = models.BigIntegerField(default=0)
-    state = models.CharField(max_length=16, choices=State.choices)
+    state = StateField(choices=State.choices)
 
     class Meta:
         abstract = True

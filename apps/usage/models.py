@@ -112,24 +112,17 @@ class Record(JobColumns):
 
     The writer checks values and references once for a batch (records/record_rows): constraints and foreign keys would
     check them in each row. A trigger keeps what is referred to.
+
+    Its partitions (records/partitions) have the indexes: unique by (source, job_number, key_hash), by account, of open
+    jobs by source, and a coarse one of ids and times. Ids rise, and have no index of their own: find many by the key.
     """
 
-    # No index on `source` alone: lookups by key must use the key's index, even without table statistics.
     source = Int4ForeignKey(Source, models.PROTECT, related_name="records", db_index=False, db_constraint=False)
     account = Int4ForeignKey("accounts.Account", on_delete=models.PROTECT, db_index=False, db_constraint=False)
     job_class = Int4ForeignKey(JobClass, on_delete=models.PROTECT, db_index=False, db_constraint=False)
-    run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, db_index=False, db_constraint=False)
+    run = Int4ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, db_index=False, db_constraint=False)
     is_charge = models.BooleanField(default=False, db_default=False)  # a charge without a job, e.g. a reservation
     note = models.CharField(max_length=64, blank=True, default="", db_default="")  # why we closed it: "vanished"
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["source", "job_number", "key_hash"], name="usage_record_key"),
-        ]
-        indexes = [
-            models.Index(fields=["source"], condition=~Q(state="finished"), name="usage_record_open"),
-            models.Index(fields=["account"], name="usage_record_account"),
-        ]
 
     def __str__(self) -> str:
         return f"{self.job} of source {self.source_id}"

@@ -17,7 +17,7 @@ from django.db import connection
 
 from apps.usage.arrays import PART_BEFORE, epochs_or_nan
 from apps.usage.models import Overlap, Source
-from apps.usage.parsers.base import F8, I8, Flags
+from apps.usage.parsers.base import F8, FINISHED, I8, Flags
 from apps.usage.pgbinary import fetch_columns
 
 MOST_RECORDS = 300_000
@@ -35,7 +35,7 @@ SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), arr
 FROM unnest(%s::int8[], %s::timestamptz[]) AS own(id, from_at)
 JOIN usage_record ON source_id = own.id {PART_BEFORE}
 LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS named(name, code) ON named.name = site
-WHERE state = 'finished' AND end_at > own.from_at AND start_at < %s::timestamptz
+WHERE state = {FINISHED} AND end_at > own.from_at AND start_at < %s::timestamptz
 """  # noqa: S608 - constants only
 
 

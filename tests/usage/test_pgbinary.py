@@ -13,7 +13,7 @@ from apps.usage.parsers.base import NO_TIME
 pytestmark = pytest.mark.django_db
 
 _TABLE = """
-CREATE TEMP TABLE written (yes bool, small int4, whole int8, nothing int8, amount float8, share float8, at timestamptz,
+CREATE TEMP TABLE written (yes bool, small int4, whole int8, nothing int4, amount float8, share float8, at timestamptz,
     name text, empty text, uid uuid) ON COMMIT DROP
 """
 _READ = """
@@ -28,7 +28,7 @@ def test_columns_arrive_as_they_were_written() -> None:
         pgbinary.boolean(np.array([True, False, True])),
         pgbinary.int4(np.array([1, -2, 3])),
         pgbinary.int8(np.array([10, 20, 2**62])),
-        pgbinary.constant_int8(None, 3),
+        pgbinary.constant_int4(None, 3),
         pgbinary.float8(np.array([0.5, -1.25, 1e300])),
         pgbinary.float8(np.array([np.nan, 2.0, np.nan]), nan_is_null=True),
         pgbinary.timestamptz(np.array([0, NO_TIME, 1_763_640_000_000_001])),

@@ -193,6 +193,7 @@ class PostgresServer:
         command = [*self._command("postgres", signal.SIGINT), "-D", str(self.data), "-k", str(self.sockets)]
         command += ["-h", "", "-p", str(PORT), "-c", "unix_socket_permissions=0700"]
         command += ["-c", "log_checkpoints=off"]
+        command += ["-c", "max_locks_per_transaction=256"]  # a query may lock each month of records, and its indexes
         for name, value in self.options.items():
             command += ["-c", f"{name}={value}"]
         with open_private_log(self.log) as log:

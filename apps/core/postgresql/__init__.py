@@ -73,9 +73,20 @@ def bound_statements(longest_s: float) -> None:
 
 
 _UNEXPECTED = 4  # times as many rows as expected: from here on a nested loop costs more than to sample the table
+# Of a partitioned table, each partition; and the whole, whose statistics nothing else renews, by its number of rows.
 _GROWN = """
-SELECT relname FROM pg_class
-WHERE oid = ANY(%s::regclass[]) AND pg_relation_size(oid) / current_setting('block_size')::int > 2 * relpages + 100
+WITH part AS (
+    SELECT pg_class.*, tree.isleaf, asked FROM unnest(%s::regclass[]) AS asked
+    CROSS JOIN LATERAL (SELECT asked AS relid, true AS isleaf WHERE NOT EXISTS (SELECT FROM pg_partition_tree(asked))
+        UNION ALL SELECT relid, isleaf FROM pg_partition_tree(asked)) AS tree
+    JOIN pg_class ON pg_class.oid = tree.relid),
+grown AS (
+    SELECT * FROM part
+    WHERE isleaf AND pg_relation_size(oid) / current_setting('block_size')::int > 2 * relpages + 100)
+SELECT relname FROM grown
+UNION ALL SELECT relname FROM part AS whole
+WHERE NOT isleaf AND EXISTS (SELECT FROM grown WHERE asked = whole.asked) AND 2 * GREATEST(reltuples, 0) <= (
+    SELECT sum(GREATEST(reltuples, 0)) FROM part WHERE isleaf AND asked = whole.asked)
 """
 
 

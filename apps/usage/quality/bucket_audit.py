@@ -15,6 +15,7 @@ from apps.usage import buckets, pgbinary
 from apps.usage.authority import require_create
 from apps.usage.buckets import AMOUNTS
 from apps.usage.models import Source
+from apps.usage.parsers.base import FINISHED
 from apps.usage.records import overlaps
 from apps.usage.records.record_rows import FINISHED_COLUMNS, finished_from_columns
 from apps.usage.records.versions import lock_source
@@ -95,7 +96,7 @@ CREATE TEMP TABLE usage_proof_bad (account_id int8, site text, job_class_id int8
 """  # noqa: S608 - constants only
 _PIECE = f"""
 WITH chosen AS MATERIALIZED (
-    SELECT * FROM usage_record WHERE id > %s AND id <= %s AND source_id = %s AND state = 'finished')
+    SELECT * FROM usage_record WHERE id > %s AND id <= %s AND source_id = %s AND state = {FINISHED})
 SELECT {FINISHED_COLUMNS} FROM chosen
 """  # noqa: S608 - constants only
 _COPY = "COPY usage_proof FROM STDIN (FORMAT BINARY)"

@@ -15,6 +15,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
 from apps.usage.authority import may_read_all
 from apps.usage.models import Overlap, Record, RejectedLine, Source, SourceDay, TooLateRecord
+from apps.usage.parsers.base import FINISHED
 from apps.usage.quality.coverage import Day, list_days
 from apps.usage.records.versions import VANISHED
 from apps.usage.timeliness import LATE_INTERVALS, interval_s
@@ -147,14 +148,14 @@ def list_reasons(*, since_at: datetime, actor: Actor) -> list[Reason]:
     ]
 
 
-_CHANGED = """
+_CHANGED = f"""
 WITH changed AS (
     SELECT old.id, source.slug, source.name,
         old.job || CASE WHEN old.array_task = '' THEN '' ELSE '_' || old.array_task END AS job,
         concat_ws('/', NULLIF(account.group_name, ''), COALESCE(NULLIF(account.user_name, ''), account.dn)) AS account,
         old.end_at, old.replaced_at,
         EXTRACT(epoch FROM old.end_at - old.start_at) * old.cpus AS before,
-        CASE WHEN now.state = 'finished'
+        CASE WHEN now.state = {FINISHED}
             THEN EXTRACT(epoch FROM now.end_at - now.start_at) * now.cpus ELSE 0 END AS after
     FROM usage_replacedrecord AS old
     JOIN usage_source AS source ON source.id = old.source_id
@@ -162,8 +163,8 @@ WITH changed AS (
     JOIN usage_record AS now ON now.source_id = old.source_id AND now.job_number = old.job_number
         AND now.key_hash = old.key_hash AND now.cluster = old.cluster AND now.job = old.job
         AND now.array_task = old.array_task AND now.submit_at = old.submit_at AND now.restart = old.restart
-    WHERE old.state = 'finished' AND old.replaced_at >= %(since)s AND source.archived_at IS NULL)
-"""
+    WHERE old.state = {FINISHED} AND old.replaced_at >= %(since)s AND source.archived_at IS NULL)
+"""  # noqa: S608 - constants only
 _LIST_CHANGED = f"""{_CHANGED}
 SELECT slug, name, job, account, end_at, replaced_at, before::float8, after::float8, id FROM changed
 WHERE (%(after)s = 0 OR id < %(after)s) ORDER BY id DESC LIMIT %(limit)s
@@ -219,16 +220,18 @@ def count_held(*, actor: Actor) -> dict[str, int]:
     return dict(held.annotate(n=Count("id")))
 
 
+_COUNT_VANISHED = f"""
+SELECT source.slug, count(*) FROM usage_record AS record JOIN usage_source AS source ON source.id = record.source_id
+WHERE record.note = '{VANISHED}' AND record.state = {FINISHED} AND record.end_at >= %s AND source.archived_at IS NULL
+GROUP BY source.slug
+"""  # noqa: S608 - constants only
+
+
 def count_vanished(*, since_at: datetime, actor: Actor) -> dict[str, int]:
     """By source slug: number of running jobs that were closed because they were no longer listed."""
     _require_active(actor)
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT source.slug, count(*) FROM usage_record AS record JOIN usage_source AS source"
-            " ON source.id = record.source_id WHERE record.note = 'vanished' AND record.state = 'finished'"
-            " AND record.end_at >= %s AND source.archived_at IS NULL GROUP BY source.slug",
-            [since_at],
-        )
+        cursor.execute(_COUNT_VANISHED, [since_at])
         return dict(cursor.fetchall())
 
 

@@ -35,6 +35,7 @@ from apps.usage.parsers.base import (
 from apps.usage.parsers.registry import FORMATS, parse_checked
 from apps.usage.records import uploads
 from apps.usage.records.ingest import GROWING, IMPORT, fill_defaults, ingest_batch, reject_ahead, split_off_nameless
+from apps.usage.records.partitions import make_partitions
 from apps.usage.records.record_keys import key_hash
 from apps.usage.records.retention import is_too_late
 from apps.usage.records.versions import (
@@ -154,6 +155,8 @@ def _read(usage_import: Import, lease: Lease, tally: ImportTotals, dry: DryRun |
         reading = Reading(lease.clock(), ZoneInfo(named) if named else None, usage_import.source.billing)
         head = uploads.head_of(usage_import.stored_path)
         for parsed in parse_checked(collector, stream, reading, head=head, resume=tally.resume or None):
+            if dry is None:
+                make_partitions(parsed.batch.submit_us, until=lease.clock())
             with lease.fenced() as held:
                 _import_piece(usage_import, held, parsed, tally, dry, lease.clock())
             logger.info("Import %s: %s bytes", usage_import.pk, parsed.offset)

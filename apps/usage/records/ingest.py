@@ -21,6 +21,7 @@ from apps.usage import buckets, changed_hours
 from apps.usage.authority import require_open
 from apps.usage.models import JobClass, Source
 from apps.usage.parsers.base import (
+    FINISHED,
     I8,
     NO_TIME,
     PENDING,
@@ -33,9 +34,9 @@ from apps.usage.parsers.base import (
     instant,
     microseconds,
 )
-from apps.usage.pgbinary import Int8Array
 from apps.usage.pgbinary import cursor as binary_cursor
 from apps.usage.records import overlaps, retention
+from apps.usage.records.record_keys import OF_KEYS, key_parameters
 from apps.usage.records.record_rows import copy_records, finished_rows, remove_versions, undo_records
 from apps.usage.records.source_clocks import AHEAD, ahead_of_clock, ahead_rejections, clock_skew_s
 from apps.usage.records.versions import (
@@ -45,6 +46,7 @@ from apps.usage.records.versions import (
     Counts,
     StoredVersions,
     classify,
+    collision_rejections,
     find_stored,
     lock_source,
 )
@@ -287,13 +289,16 @@ def _store(
     classified = classify(incoming.batch, incoming.stored)
     counts.add(classified.counts)
     counts.account_ids |= set(np.unique(incoming.account_id).tolist())
+    if len(classified.colliding):
+        counts.rejections += collision_rejections(incoming.batch, classified.colliding)
+        counts.rejected += len(classified.colliding)
     if len(classified.winners):
         counts.core_s, counts.changed_from_us = _write(source, incoming, classified, limits, run, at)
         added.is_stored = True
         added.last_end_at = instant(int(incoming.batch.end_us[classified.winners].max()))
         added.last_submit_at = instant(int(incoming.batch.submit_us[classified.winners].max()))
     if len(classified.not_newer):
-        _update_seen_at(incoming, classified, at)
+        _update_seen_at(source.pk, incoming, classified, at)
         note_reimported(incoming.stored.run_id[classified.not_newer], run=run, at=at)
 
 
@@ -304,10 +309,11 @@ def _write(
     written, run_id = incoming.take(classified.winners), run.pk if run else None
     names = (written.account_id, written.job_class_id)
     change = finished_rows(written.batch, *names)
-    replaced = classified.replaced[classified.replaced > 0]
+    replaced = np.flatnonzero(classified.replaced > 0)
     if len(replaced):
         is_import = run is not None and run.kind == IMPORT
-        change = change.concatenated(remove_versions(replaced, by_run_id=run_id, keep_all=is_import, at=at))
+        gone = remove_versions(source.pk, written.batch.take(replaced), by_run_id=run_id, keep_all=is_import, at=at)
+        change = change.concatenated(gone)
         fault_point("usage.ingest.after_replacing")
     copy_records(source.pk, written.batch, *names, run_id, at)
     fault_point("usage.ingest.after_copy")
@@ -324,18 +330,18 @@ def _write(
     return float(delta.amounts[:, 0].sum()) / buckets.QUANTA, int(change.start_us.min())
 
 
-_SEEN = """
-UPDATE usage_record SET seen_at = %s
-WHERE id = ANY(%s::int8[]) AND NOT (state = 'finished') AND (seen_at IS NULL OR seen_at < %s)
-"""
+_SEEN = f"""
+UPDATE usage_record AS record SET seen_at = %s FROM {OF_KEYS}
+    AND state <> {FINISHED} AND (seen_at IS NULL OR seen_at < %s)
+"""  # noqa: S608 - constants only
 
 
-def _update_seen_at(incoming: _Incoming, classified: Classification, at: datetime) -> None:
+def _update_seen_at(source_id: int, incoming: _Incoming, classified: Classification, at: datetime) -> None:
     """Set `seen_at` of open jobs that were reported again: they still exist."""
     again = classified.not_newer[incoming.batch.state[classified.not_newer] <= RUNNING]
     if len(again):
         with binary_cursor() as db_cursor:
-            db_cursor.execute(_SEEN, [at, Int8Array(np.unique(incoming.stored.id[again])), at])
+            db_cursor.execute(_SEEN, [at, *key_parameters(source_id, incoming.batch.take(again)), at])
 
 
 _COLUMNS = [*(f"n_{name}" for name in COUNTED), "n_ahead"]

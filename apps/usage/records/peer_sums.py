@@ -22,7 +22,17 @@ from apps.runs.fault_points import fault_point
 from apps.usage import buckets, changed_hours, pgbinary
 from apps.usage.buckets import AMOUNTS, QUANTA, RESOURCES
 from apps.usage.models import JobClass, Overlap, Source
-from apps.usage.parsers.base import F8, I8, NO_TIME, RUNNING, Flags, RecordBatch, instant, text_column
+from apps.usage.parsers.base import (
+    F8,
+    FINISHED,
+    I8,
+    NO_TIME,
+    RUNNING,
+    Flags,
+    RecordBatch,
+    instant,
+    text_column,
+)
 from apps.usage.pgbinary import Float8Array, Int8Array, TimestamptzArray
 from apps.usage.records import overlaps
 from apps.usage.records.ingest import read_limits
@@ -133,7 +143,7 @@ def replace_running(source: Source, running: RunningJobs, *, at: datetime) -> No
     gone, new = np.flatnonzero(~kept), np.flatnonzero(~known)
     if len(gone):
         with pgbinary.cursor() as db_cursor:
-            db_cursor.execute("DELETE FROM usage_record WHERE id = ANY(%s::int8[])", [Int8Array(stored_id[gone])])
+            db_cursor.execute(_DELETE_RUNNING, [source.pk, Int8Array(stored_id[gone])])
     if len(new):
         number = Source.all_objects.values_list("watermark", flat=True).get(pk=source.pk)
         batch = _batch_of(running, new, site=source.site, number=number)
@@ -266,11 +276,14 @@ def _advance(
         cursor.execute(_ADVANCE, [int(is_changed), last_end_at, last_submit_at, at, source.pk])
 
 
-_STORED_RUNNING = """
+_STORED_RUNNING = f"""
 SELECT array_agg(id), array_agg(account_id), array_agg(start_at), array_agg(cpus), array_agg(gpus), array_agg(mem_mb),
     array_agg(nodes), array_agg(billing), array_agg(COALESCE(requested_s, 'NaN'))
-FROM usage_record WHERE source_id = %s AND NOT (state = 'finished')
-"""
+FROM usage_record WHERE source_id = %s AND state <> {FINISHED}
+"""  # noqa: S608 - constants only
+_DELETE_RUNNING = f"""
+DELETE FROM usage_record WHERE source_id = %s::int4 AND state <> {FINISHED} AND id + 0 = ANY(%s::int8[])
+"""  # noqa: S608 - constants only
 
 
 def _stored_running(source_id: int) -> tuple[I8, RunningJobs]:

@@ -11,10 +11,26 @@ from typing import Any
 import numpy as np
 
 from apps.core.strings import mix
-from apps.usage.parsers.base import I8, Bytes, RecordBatch
+from apps.usage.parsers.base import I8, Bytes, RecordBatch, instant
+from apps.usage.pgbinary import Int8Array, TimestamptzArray
 
 U8 = np.ndarray[tuple[int], np.dtype[np.uint64]]
 _MOST_NUMBERS = 2**31
+
+# The stored records of these keys: `record` is the table, and `key_parameters` the parameters. The span of submissions
+# leaves out the other partitions before they are locked.
+OF_KEYS = """
+unnest(%s::timestamptz[], %s::int8[], %s::int8[]) AS key(submit_at, job_number, key_hash)
+WHERE record.source_id = %s::int4 AND record.submit_at >= %s AND record.submit_at <= %s
+    AND record.submit_at = key.submit_at AND record.job_number = key.job_number::int4
+    AND record.key_hash = key.key_hash
+"""
+
+
+def key_parameters(source_id: int, batch: RecordBatch) -> list[object]:
+    numbers = [Int8Array(job_numbers(batch.job)), Int8Array(key_hash(batch).view(np.int64))]
+    span = [instant(int(each)) for each in (batch.submit_us.min(), batch.submit_us.max())]
+    return [TimestamptzArray(batch.submit_us), *numbers, source_id, *span]
 
 
 def job_numbers(jobs: Bytes) -> I8:

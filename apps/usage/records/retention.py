@@ -13,24 +13,26 @@ from typing import Any
 
 import numpy as np
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.models import F, Max, Min, QuerySet
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM
 from apps.accounts.clock_watch import believed
+from apps.core.postgresql import is_busy
 from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_other_runs
 from apps.usage import buckets, pgbinary
 from apps.usage.models import Record, Source
-from apps.usage.parsers.base import F8, FINISHED, I8, NO_TIME, STATES, WITHDRAWN, Flags, RecordBatch
+from apps.usage.parsers.base import F8, FINISHED, I8, NO_TIME, PENDING, RUNNING, WITHDRAWN, Flags, RecordBatch
 from apps.usage.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor
+from apps.usage.records import partitions
+from apps.usage.records.record_keys import OF_KEYS, key_parameters
 from apps.usage.records.versions import StoredVersions, lock_source
 
 NOTE = "too_late"  # note of an open record whose end arrived too late
-_STATE_NAMES = np.array([name.encode() for name in STATES])
 
 
 def is_too_late(batch: RecordBatch, stored: StoredVersions, sealed_us: int) -> Flags:
@@ -50,15 +52,15 @@ INSERT INTO usage_toolaterecord (source_id, run_id, received_at, cluster, job, a
     state, account_id, end_at, cpu_s)
 SELECT %s::int8, %s::int8, %s::timestamptz, cluster, job, array_task, submit_at, restart, revision, state, account_id,
     end_at, cpu_s
-FROM unnest(%s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[], %s::int8[], %s::text[], %s::int8[],
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[], %s::int8[], %s::int8[], %s::int8[],
         %s::timestamptz[], %s::float8[])
     AS given(cluster, job, array_task, submit_at, restart, revision, state, account_id, end_at, cpu_s)
 ON CONFLICT DO NOTHING
 """
-_CLOSE = """
-UPDATE usage_record SET state = 'withdrawn', end_at = NULL, note = %s
-WHERE id = ANY(%s::int8[]) AND state IN ('pending', 'running')
-"""
+_CLOSE = f"""
+UPDATE usage_record AS record SET state = {WITHDRAWN}, end_at = NULL, note = %s FROM {OF_KEYS}
+    AND state IN ({PENDING}, {RUNNING})
+"""  # noqa: S608 - constants only
 
 
 def store_too_late(
@@ -70,12 +72,12 @@ def store_too_late(
     cpu_s = np.where(batch.state == FINISHED, (end_us - began_us) / 1e6 * batch.cpus, 0.0)
     names = [TextArray(batch.cluster), TextArray(batch.job), TextArray(batch.array_task)]
     times = [TimestamptzArray(batch.submit_us), Int8Array(batch.restart), Int8Array(batch.revision)]
-    rest = [TextArray(_STATE_NAMES[batch.state]), Int8Array(account_id), TimestamptzArray(end_us), Float8Array(cpu_s)]
+    rest = [Int8Array(batch.state), Int8Array(account_id), TimestamptzArray(end_us), Float8Array(cpu_s)]
     with cursor() as db_cursor:
         db_cursor.execute(_LIST, [source_id, run.pk if run else None, at, *names, *times, *rest])
-        known = stored.id[(stored.id > 0) & (batch.state == FINISHED)]
+        known = np.flatnonzero((stored.id > 0) & (batch.state == FINISHED))
         if len(known):
-            db_cursor.execute(_CLOSE, [NOTE, Int8Array(known)])
+            db_cursor.execute(_CLOSE, [NOTE, *key_parameters(source_id, batch.take(known))])
 
 
 def _began_us(batch: RecordBatch) -> I8:
@@ -95,16 +97,18 @@ def enqueue_retention(*, at: datetime) -> Run | None:
 
 
 def run_retention(run: Run, lease: Lease) -> dict[str, Any]:
-    """Handler of `usage_retention`: seal every source that is due, then remove records in one pass by id."""
+    """Handler of `usage_retention`: seal every source that is due, drop partitions of which nothing is kept, then
+    remove the other records in one pass by id.
+    """
     at = believed(lease.clock())
     sealed = [source.slug for source in _record_sources() if _seal(source, lease, at)]
     gone: dict[str, int] = dict(run.cursor.get("gone", {}))
-    ids = Record.objects.aggregate(first=Min("id"), last=Max("id"))
+    _drop_expired(lease, gone, run.cursor)
+    ids = _expired_of(Record.objects.all()).aggregate(first=Min("id"), last=Max("id"))
     before_id, last_id = int(ids["first"] or 1) - 1, int(ids["last"] or 0)
     for first_id in range(max(before_id, int(run.cursor.get("id", 0))), last_id, _IDS_AT_A_TIME):
         with lease.fenced() as held:
-            for slug, n in _remove_expired(first_id, min(first_id + _IDS_AT_A_TIME, last_id)).items():
-                gone[slug] = gone.get(slug, 0) + n
+            _add_counts(gone, _remove_expired(first_id, min(first_id + _IDS_AT_A_TIME, last_id)))
             held.cursor = {"id": first_id + _IDS_AT_A_TIME, "gone": gone}
             held.save(update_fields=["cursor"])
             fault_point("usage.retention.before_commit")
@@ -148,23 +152,97 @@ def _seal(source: Source, lease: Lease, at: datetime) -> bool:
     return True
 
 
-_REMOVE_EXPIRED = """
-WITH gone AS (
-    DELETE FROM usage_record AS record USING usage_source AS source
-    WHERE record.id > %s AND record.id <= %s AND source.id = record.source_id
-        AND record.end_at < source.sealed_before_at AND record.state IN ('finished', 'withdrawn')
-    RETURNING record.source_id, record.start_at, record.end_at, record.cpus, record.gpus, record.mem_mb,
-        record.nodes, record.billing, record.is_charge, record.state = 'finished' AS counted)
+def _expired_of(records: QuerySet[Record]) -> QuerySet[Record]:
+    """Those that were submitted before the last seal of any source: others end later, too."""
+    last_at = Source.all_objects.aggregate(last=Max("sealed_before_at"))["last"]
+    return records.none() if last_at is None else records.filter(submit_at__lt=last_at)
+
+
+_SUMMED = """
 SELECT array_agg(source_id), array_agg(COALESCE(start_at, end_at)), array_agg(end_at),
     array_agg(CASE WHEN counted THEN cpus ELSE 0 END), array_agg(CASE WHEN counted THEN gpus ELSE 0 END),
     array_agg(CASE WHEN counted THEN mem_mb ELSE 0 END), array_agg(CASE WHEN counted THEN nodes ELSE 0 END),
     array_agg(CASE WHEN counted THEN billing ELSE 0 END), array_agg((counted AND NOT is_charge)::int::int8)
 FROM gone
 """
+_IS_EXPIRED = f"(record.end_at < source.sealed_before_at AND record.state IN ({FINISHED}, {WITHDRAWN}))"
+_REMOVE_EXPIRED = f"""
+WITH gone AS (
+    DELETE FROM usage_record AS record USING usage_source AS source
+    WHERE record.id > %s AND record.id <= %s AND source.id = record.source_id AND {_IS_EXPIRED}
+    RETURNING record.source_id, record.start_at, record.end_at, record.cpus, record.gpus, record.mem_mb,
+        record.nodes, record.billing, record.is_charge, record.state = {FINISHED} AS counted)
+{_SUMMED}
+"""  # noqa: S608 - constants only
 _SOURCES_OF = """
 SELECT DISTINCT record.source_id FROM usage_record AS record JOIN usage_source AS source ON source.id = source_id
 WHERE record.id > %s AND record.id <= %s AND record.end_at < source.sealed_before_at ORDER BY 1
 """
+_KEEPS = """
+SELECT EXISTS (SELECT FROM "{table}" AS record JOIN usage_source AS source ON source.id = record.source_id
+    WHERE {is_expired} IS NOT TRUE)
+"""
+_SOURCES_IN = 'SELECT DISTINCT source_id FROM "{table}" ORDER BY 1'
+_IDS_IN = 'SELECT COALESCE(min(id), 0), COALESCE(max(id), -1) FROM "{table}"'
+_SUM_OF = f"""
+WITH gone AS (SELECT *, state = {FINISHED} AS counted FROM "{{table}}" WHERE id >= %s AND id < %s)
+{_SUMMED}
+"""  # noqa: S608 - constants only
+_PATIENCE = "SET LOCAL lock_timeout = '3s'"  # readers queue behind us meanwhile; the next run may have more luck
+
+
+def _drop_expired(lease: Lease, gone: dict[str, int], cursor: dict[str, Any]) -> None:
+    """Drop each partition of which nothing is kept. One that is in use is left to the pass by id."""
+    last_at = Source.all_objects.aggregate(last=Max("sealed_before_at"))["last"]
+    for name, until_at in partitions.list_partitions():
+        if last_at is None or until_at is None or until_at > last_at:
+            continue
+        try:
+            with lease.fenced() as held:
+                numbers = _drop_if_expired(name)
+                if numbers is not None:
+                    _add_counts(gone, numbers)
+                    held.cursor = {**cursor, "gone": gone}
+                    held.save(update_fields=["cursor"])
+                fault_point("usage.retention.before_drop")
+        except OperationalError as error:
+            if not is_busy(error):
+                raise
+        lease.stop_if_requested()
+
+
+def _drop_if_expired(table: str) -> dict[str, int] | None:
+    """Drop it, and return the numbers of its records by slug of the source; None if some are kept, or a writer is at
+    work.
+    """
+    with connection.cursor() as db_cursor:
+        is_expired = _KEEPS.format(table=table, is_expired=_IS_EXPIRED)
+        db_cursor.execute(is_expired)
+        if db_cursor.fetchone()[0]:
+            return None
+        db_cursor.execute(_SOURCES_IN.format(table=table))
+        ids = [row[0] for row in db_cursor.fetchall()]
+        for source_id in ids:
+            lock_source(source_id)
+        db_cursor.execute(_PATIENCE)
+        if not partitions.hold_alone():
+            return None
+        db_cursor.execute(is_expired)  # again: a writer may just have added to it
+        if db_cursor.fetchone()[0]:
+            return None
+        db_cursor.execute(_IDS_IN.format(table=table))
+        first_id, last_id = db_cursor.fetchone()
+    numbers: dict[str, int] = {}
+    for id_from in range(first_id, last_id + 1, _IDS_AT_A_TIME):
+        arrays = pgbinary.fetch_columns(_SUM_OF.format(table=table), [id_from, id_from + _IDS_AT_A_TIME])
+        _add_counts(numbers, _count_removed(ids, arrays))
+    partitions.drop(table)
+    return numbers
+
+
+def _add_counts(numbers: dict[str, int], more: dict[str, int]) -> None:
+    for slug, n in more.items():
+        numbers[slug] = numbers.get(slug, 0) + n
 
 
 @transaction.atomic
@@ -177,7 +255,11 @@ def _remove_expired(after_id: int, last_id: int) -> dict[str, int]:
         ids = [row[0] for row in cursor.fetchall()]
     for source_id in ids:
         lock_source(source_id)
-    arrays = pgbinary.fetch_columns(_REMOVE_EXPIRED, [after_id, last_id]) if ids else []
+    return _count_removed(ids, pgbinary.fetch_columns(_REMOVE_EXPIRED, [after_id, last_id]) if ids else [])
+
+
+def _count_removed(ids: list[int], arrays: list[Any]) -> dict[str, int]:
+    """Add the usage of removed records to sealed hours. ids: of their sources. arrays: of _SUMMED."""
     if not arrays:
         return {}
     source_id, *columns = arrays

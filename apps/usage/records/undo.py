@@ -133,16 +133,14 @@ def _remedy(run_id: int | None) -> str:
     return "send corrections or withdrawals of single records instead"
 
 
-_NEXT = """
-SELECT array_agg(id) FROM (
-    SELECT id FROM usage_record WHERE id > %s AND run_id = %s ORDER BY id LIMIT %s) AS piece
-"""
+_IDS = "SELECT COALESCE(min(id), 0), COALESCE(max(id), -1) FROM usage_record WHERE run_id = %s AND id > %s"
+_NEXT = "SELECT array_agg(id) FROM usage_record WHERE id > %s AND id <= %s AND run_id = %s"
 
 
 def run_undo(run: Run, lease: Lease) -> dict[str, Any]:
     """Handler of `usage_undo`: resumes behind the last committed piece."""
     usage_import = Import.objects.select_related("source", "run", "owner").get(pk=run.arguments["import"])
-    cursor: dict[str, int] = {"id": 0, "removed": 0, "put_back": 0, **run.cursor}
+    cursor: dict[str, int] = {"id": 0, "last_id": 0, "removed": 0, "put_back": 0, **run.cursor}
     is_first = True
     while True:
         with lease.fenced() as held:
@@ -165,11 +163,18 @@ def run_undo(run: Run, lease: Lease) -> dict[str, Any]:
 
 
 def _undo_piece(usage_import: Import, cursor: dict[str, int]) -> int:
-    chosen = pgbinary.fetch_columns(_NEXT, [cursor["id"], usage_import.run_id, AT_A_TIME])
-    if not chosen:
-        return 0
+    chosen: list[Any] = []
+    while not chosen:  # in an interval of ids, others may have written all records
+        if cursor["id"] >= cursor["last_id"]:
+            with connection.cursor() as db_cursor:
+                db_cursor.execute(_IDS, [usage_import.run_id, cursor["id"]])
+                first_id, cursor["last_id"] = db_cursor.fetchone()
+            if cursor["last_id"] < 0:
+                return 0
+            cursor["id"] = first_id - 1
+        after_id, cursor["id"] = cursor["id"], min(cursor["id"] + AT_A_TIME, cursor["last_id"])
+        chosen = pgbinary.fetch_columns(_NEXT, [after_id, cursor["id"], usage_import.run_id])
     n_removed, n_back = undo_records(usage_import.source_id, chosen[0])
-    cursor["id"] = int(chosen[0][-1])
     cursor["removed"] += n_removed
     cursor["put_back"] += n_back
     return n_removed

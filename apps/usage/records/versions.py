@@ -16,12 +16,12 @@ from apps.usage.parsers.base import (
     NO_TIME,
     PENDING,
     RUNNING,
-    STATES,
     WITHDRAWN,
     AccountNames,
     Flags,
     RecordBatch,
     Rejection,
+    instant,
     microseconds,
 )
 from apps.usage.pgbinary import Int8Array, TextArray, TimestamptzArray
@@ -76,7 +76,10 @@ def earliest_us(left: int | None, right: int | None) -> int | None:
 
 @dataclass(slots=True)
 class StoredVersions:
-    """The stored version of each record of a batch: id is 0 without one, run_id is 0 if no run imported it."""
+    """The stored version of each record of a batch: id is 0 without one, run_id is 0 if no run imported it.
+
+    is_other: a different job is stored under the same hash, and this one can't be.
+    """
 
     id: I8
     revision: I8
@@ -85,6 +88,7 @@ class StoredVersions:
     run_id: I8
     billing: F8
     account_id: I8
+    is_other: Flags
 
     def take(self, chosen: I8 | Flags) -> StoredVersions:
         return StoredVersions(*[getattr(self, name)[chosen] for name in StoredVersions.__slots__])
@@ -92,7 +96,7 @@ class StoredVersions:
     @classmethod
     def none(cls, n: int) -> StoredVersions:
         ids, revisions, ends, states, runs, accounts = np.zeros((6, n), np.int64)
-        return cls(ids, revisions, ends, states, runs, np.zeros(n), accounts)
+        return cls(ids, revisions, ends, states, runs, np.zeros(n), accounts, np.zeros(n, np.bool_))
 
 
 @dataclass(slots=True)
@@ -100,12 +104,13 @@ class Classification:
     """Result of comparing a batch with stored versions.
 
     winners: rows to store. replaced: ids of the versions that they replace, 0 for none. not_newer: rows whose stored
-    version is the same or newer.
+    version is the same or newer. colliding: rows that can't be stored, because another job has their hash.
     """
 
     winners: I8
     replaced: I8
     not_newer: I8
+    colliding: I8
     counts: Counts
 
 
@@ -115,9 +120,10 @@ def classify(batch: RecordBatch, stored: StoredVersions) -> Classification:
     """
     end_us = comparable_end(batch.end_us, batch.state)
     comparison = _compare(batch, end_us, stored)
-    is_new = stored.id == 0
+    is_new = (stored.id == 0) & ~stored.is_other
     repeats = _may_repeat(batch)
-    once = ~repeats
+    once = ~repeats & ~stored.is_other
+    colliding = stored.is_other
     counts = Counts(
         new=int((once & is_new).sum()),
         duplicate=int((once & ~is_new & (comparison == 0)).sum()),
@@ -126,19 +132,45 @@ def classify(batch: RecordBatch, stored: StoredVersions) -> Classification:
     )
     winners = np.flatnonzero(once & (is_new | (comparison > 0)))
     if repeats.any():
-        more = _classify_repeated(batch, end_us, stored, np.flatnonzero(repeats), counts)
+        colliding = colliding | _collide(batch, np.flatnonzero(repeats & ~stored.is_other))
+        more = _classify_repeated(batch, end_us, stored, np.flatnonzero(repeats & ~colliding), counts)
         winners = np.sort(np.concatenate([winners, more]))
-    not_newer = np.flatnonzero(~is_new & (comparison <= 0))
-    return Classification(winners=winners, replaced=stored.id[winners], not_newer=not_newer, counts=counts)
+    not_newer = np.flatnonzero(~is_new & ~colliding & (comparison <= 0))
+    return Classification(winners, stored.id[winners], not_newer, np.flatnonzero(colliding), counts)
 
 
 def _may_repeat(batch: RecordBatch) -> Flags:
     """Which records share their key hash with another record of the batch."""
-    if len(batch) == 1:
-        return np.zeros(1, np.bool_)
-    _, group, size = np.unique(key_hash(batch), return_inverse=True, return_counts=True)
-    repeats: Flags = size[group] > 1
-    return repeats
+    hashes = key_hash(batch)
+    ordered = np.sort(hashes)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    return np.isin(hashes, repeated) if len(repeated) else np.zeros(len(batch), np.bool_)
+
+
+def _collide(batch: RecordBatch, rows: I8) -> Flags:
+    """Which of these records have the number and hash of another job before them."""
+    collide = np.zeros(len(batch), np.bool_)
+    key_of: dict[tuple[int, int], tuple[object, ...]] = {}
+    numbers = zip(job_numbers(batch.job[rows]).tolist(), key_hash(batch)[rows].tolist(), strict=True)
+    for row, number, key in zip(rows.tolist(), numbers, keys_of(batch, rows), strict=True):
+        collide[row] = key_of.setdefault(number, key) != key
+    return collide
+
+
+COLLISION = "same_hash"
+
+
+def collision_rejections(batch: RecordBatch, rows: I8) -> list[Rejection]:
+    """One rejection for each record that can't be stored beside another job of its hash."""
+    rejections = []
+    for row in rows.tolist():
+        job = batch.job[row].decode("utf-8", "replace")
+        message = (
+            f"Job {job} can't be told from another job of this source: the hashes of their keys are equal, by chance. "
+            "Report it under another number."
+        )
+        rejections.append(Rejection(int(batch.line[row]), COLLISION, message, f"job {job}"[:120]))
+    return rejections
 
 
 def lock_source(source_id: int) -> None:
@@ -150,17 +182,18 @@ def lock_source(source_id: int) -> None:
 _FIND = f"""
 SELECT array_agg(given.ordinal - 1), array_agg(record.id), array_agg(record.revision),
     array_agg(COALESCE(record.end_at, '-infinity')),
-    array_agg(array_position(%s::text[], record.state::text)::int8 - 1),
-    array_agg(COALESCE(record.run_id, 0) * 2 + (record.note = '{VANISHED}')::int), array_agg(record.billing),
-    array_agg(record.account_id)
+    array_agg(record.state::int8),
+    array_agg(COALESCE(record.run_id, 0)::int8 * 4 + (record.note = '{VANISHED}')::int * 2 + (
+        (record.cluster, record.job, record.array_task, record.restart)
+        <> (given.cluster, given.job, given.array_task, given.restart::int4))::int),
+    array_agg(record.billing), array_agg(record.account_id)
 FROM unnest(%s::int8[], %s::int8[], %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[])
     WITH ORDINALITY AS given(job_number, key_hash, cluster, job, array_task, submit_at, restart, ordinal)
 CROSS JOIN LATERAL (
-    SELECT id, revision, end_at, state, run_id, note, billing, account_id FROM usage_record AS stored
-    WHERE stored.source_id = %s AND stored.job_number = given.job_number AND stored.key_hash = given.key_hash
-        AND stored.cluster = given.cluster AND stored.job = given.job
-        AND stored.array_task = given.array_task AND stored.submit_at = given.submit_at
-        AND stored.restart = given.restart::int4
+    SELECT * FROM usage_record AS stored
+    WHERE stored.source_id = %s::int4 AND stored.job_number = given.job_number::int4
+        AND stored.key_hash = given.key_hash AND stored.submit_at = given.submit_at
+        AND stored.submit_at >= %s AND stored.submit_at <= %s
     LIMIT 1) AS record
 """  # noqa: S608 - constants only
 
@@ -186,17 +219,21 @@ def find_stored(
         numbers = [Int8Array(job_numbers(asked.job)), Int8Array(key_hash(asked).view(np.int64))]
         keys = [TextArray(asked.cluster), TextArray(asked.job), TextArray(asked.array_task)]
         times = [TimestamptzArray(asked.submit_us), Int8Array(asked.restart)]
-        columns = pgbinary.fetch_columns(_FIND, [list(STATES), *numbers, *keys, *times, source_id])
+        span = [instant(int(each)) for each in (asked.submit_us.min(), asked.submit_us.max())]
+        columns = pgbinary.fetch_columns(_FIND, [*numbers, *keys, *times, source_id, *span])
         cursor.execute("SELECT set_config('enable_seqscan', 'on', true)")
     if columns:
         asked_place, stored_id, revision, end_us, state, run_and_note, billing, account_id = columns
         index = chosen[asked_place]
-        vanished = (run_and_note & 1).astype(np.bool_)
+        vanished, is_other = (run_and_note & 2).astype(np.bool_), (run_and_note & 1).astype(np.bool_)
         open_state = np.full(len(state), -1) if is_listing else np.where(state == FINISHED, RUNNING, PENDING)
         state = np.where(vanished, open_state, state)
-        stored.id[index], stored.revision[index], stored.state[index] = stored_id, revision, state
-        stored.end_us[index], stored.run_id[index] = comparable_end(end_us, state), run_and_note >> 1
-        stored.billing[index], stored.account_id[index] = billing, account_id
+        stored.is_other[index] = is_other
+        index, same = index[~is_other], ~is_other
+        stored.id[index], stored.revision[index], stored.state[index] = stored_id[same], revision[same], state[same]
+        stored.end_us[index] = comparable_end(end_us, state)[same]
+        stored.run_id[index] = run_and_note[same] >> 2
+        stored.billing[index], stored.account_id[index] = billing[same], account_id[same]
     return stored
 
 

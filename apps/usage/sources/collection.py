@@ -21,6 +21,7 @@ from apps.usage.authority import require_open
 from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.parsers.base import Rejection
 from apps.usage.records.ingest import GROWING, ingest_batch
+from apps.usage.records.partitions import make_partitions
 from apps.usage.records.versions import Counts
 from apps.usage.sources import command, directory, slurm_rest
 from apps.usage.sources.open_listings import close_silent_jobs, ingest_listing
@@ -93,6 +94,7 @@ def _collect(source: Source, run: Run, lease: Lease, began_at: datetime) -> dict
     lease.note_progress(then_s=longest_s)
     for piece in PIECES[source.kind](source, began_at, lease.clock):
         fault_point("usage.collect.after_fetch")
+        make_partitions(piece.parsed.batch.submit_us, until=lease.clock())
         with lease.fenced() as held:
             _import_piece(source, held, piece, numbers, lease.clock())
             fault_point("usage.collect.before_commit")

@@ -73,11 +73,13 @@ def _refuse(kept: Source, merged: Source) -> None:
 
 
 def _pieces(source: Source) -> Iterator[list[RecordRow]]:
-    rows = Record.objects.filter(source=source).select_related("account", "job_class").order_by("pk")
-    last = 0
-    while piece := list(rows.filter(pk__gt=last)[:_PIECE]):
-        last = piece[-1].pk
-        yield [_row(record) for record in piece]
+    records = Record.objects.filter(source=source)
+    ids = records.aggregate(first=Min("pk"), last=Max("pk"))
+    rows = records.select_related("account", "job_class").order_by("pk")
+    for after_id in range((ids["first"] or 1) - 1, ids["last"] or 0, _PIECE):
+        piece = [_row(record) for record in rows.filter(pk__gt=after_id, pk__lte=after_id + _PIECE)]
+        if piece:
+            yield piece
 
 
 def _row(record: Record) -> RecordRow:

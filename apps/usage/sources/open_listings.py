@@ -17,8 +17,7 @@ from apps.accounts.actor import SYSTEM
 from apps.runs.models import Run
 from apps.usage import buckets, pgbinary
 from apps.usage.models import Source
-from apps.usage.parsers.base import I8, RecordBatch, RecordRow, instant
-from apps.usage.pgbinary import Int8Array
+from apps.usage.parsers.base import FINISHED, PENDING, RUNNING, WITHDRAWN, RecordBatch, RecordRow, instant
 from apps.usage.records import overlaps
 from apps.usage.records.ingest import ingest_batch, read_limits
 from apps.usage.records.record_rows import FINISHED_COLUMNS, finished_from_columns
@@ -69,19 +68,19 @@ def _close_all(source_id: int, at: datetime, days: int) -> int:
     return counts.vanished
 
 
-_MISSED = """
-SELECT array_agg(id) FROM usage_record
-WHERE source_id = %s AND NOT (state = 'finished') AND state IN ('pending', 'running')
-    AND (cluster = ANY(%s::text[]) OR %s::text[] IS NULL)
-    AND (seen_at IS NULL OR seen_at < %s) AND submit_at <= %s
-"""
 _CLOSE = f"""
 WITH closed AS (
     UPDATE usage_record SET note = '{VANISHED}',
-        state = CASE WHEN state = 'running' AND COALESCE(seen_at, start_at) >= %s THEN 'finished' ELSE 'withdrawn' END,
-        end_at = CASE WHEN state = 'running' AND COALESCE(seen_at, start_at) >= %s THEN GREATEST(start_at, seen_at) END
-    WHERE id = ANY(%s::int8[]) RETURNING *)
-SELECT {FINISHED_COLUMNS} FROM closed WHERE state = 'finished'
+        state = CASE WHEN state = {RUNNING} AND COALESCE(seen_at, start_at) >= %s
+            THEN {FINISHED} ELSE {WITHDRAWN} END,
+        end_at = CASE WHEN state = {RUNNING} AND COALESCE(seen_at, start_at) >= %s
+            THEN GREATEST(start_at, seen_at) END
+    WHERE source_id = %s::int4 AND state <> {FINISHED} AND state IN ({PENDING}, {RUNNING})
+        AND (cluster = ANY(%s::text[]) OR %s::text[] IS NULL)
+        AND (seen_at IS NULL OR seen_at < %s) AND submit_at <= %s
+    RETURNING *),
+ended AS (SELECT {FINISHED_COLUMNS} FROM closed WHERE state = {FINISHED})
+SELECT (SELECT NULLIF(count(*), 0) FROM closed), ended.* FROM ended
 """  # noqa: S608 - constants only
 _ADVANCE = """
 UPDATE usage_source SET watermark = watermark + 1, last_received_at = GREATEST(last_received_at, %s) WHERE id = %s
@@ -91,21 +90,21 @@ UPDATE usage_source SET watermark = watermark + 1, last_received_at = GREATEST(l
 def _close_missing(
     source: Source, clusters: list[str] | None, at: datetime, counts: Counts, *, contact_at: datetime
 ) -> None:
-    columns = pgbinary.fetch_columns(_MISSED, [source.pk, clusters, clusters, at, at])
-    if not columns:
-        return
-    missed: I8 = columns[0]
     limits = read_limits(source.pk)
     sealed_at = instant(limits.sealed_us) if limits.sealed_us is not None else _LONG_AGO
-    ended = finished_from_columns(pgbinary.fetch_columns(_CLOSE, [sealed_at, sealed_at, Int8Array(missed)]), sign=1)
-    if len(ended):
+    columns = pgbinary.fetch_columns(_CLOSE, [sealed_at, sealed_at, source.pk, clusters, clusters, at, at])
+    if not columns:
+        return
+    n_closed, *closed = columns
+    if closed[0] is not None:
+        ended = finished_from_columns(closed, sign=1)
         delta = buckets.compute_delta(ended)
         buckets.apply_delta(source.pk, delta)
         nothing = RecordBatch.from_rows([])
         overlaps.add_presence(source, delta, nothing, has_rivals=limits.has_rivals, at=at)
         counts.core_s += float(delta.amounts[:, 0].sum()) / buckets.QUANTA
         counts.account_ids |= set(np.unique(ended.account_id).tolist())
-    counts.vanished = len(missed)
+    counts.vanished = n_closed
     with connection.cursor() as cursor:
         cursor.execute(_ADVANCE, [contact_at, source.pk])
 

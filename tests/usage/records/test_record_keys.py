@@ -54,7 +54,14 @@ def test_two_jobs_of_one_hash_are_never_taken_for_one(source: Source, monkeypatc
     for module in ("record_rows", "versions"):
         monkeypatch.setattr(f"apps.usage.records.{module}.key_hash", lambda batch: np.full(len(batch), 7, np.uint64))
     ingest_batch(source=source, rows=[row("1_a")], at=AT)
-    with pytest.raises(IntegrityError, match="usage_record_key"), transaction.atomic():
-        ingest_batch(source=source, rows=[row("1_b")], at=AT)
-    assert list(Record.objects.values_list("job", flat=True)) == ["1_a"]
+    counts = ingest_batch(source=source, rows=[row("1_b"), row("2_a"), row("2_b"), row("2_a", cpus=2)], at=AT)
+    assert (counts.new, counts.duplicate, counts.rejected) == (1, 1, 2)
+    assert [rejection.code for rejection in counts.rejections] == ["same_hash", "same_hash"]
+    assert counts.rejections[0].message.startswith("Job 1_b can't be told from another job of this source: the hashes")
+    assert sorted(Record.objects.values_list("job", flat=True)) == ["1_a", "2_a"]
     assert ingest_batch(source=source, rows=[row("1_a")], at=AT).duplicate == 1
+    with pytest.raises(IntegrityError, match="Job 1_c can't be told from another job"), transaction.atomic():
+        ingest_batch(source=source, rows=[row("1_c", submit_at=AT - timedelta(hours=2, minutes=1))], at=AT)
+    with pytest.raises(IntegrityError, match="Job 1_d can't be told from another job"), transaction.atomic():
+        ingest_batch(source=source, rows=[row("1_d", submit_at=AT - timedelta(minutes=59))._replace(end_at=AT)], at=AT)
+    assert sorted(Record.objects.values_list("job", flat=True)) == ["1_a", "2_a"]
