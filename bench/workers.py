@@ -105,12 +105,16 @@ def _loops(n: int) -> float:
 def _workers(n: int) -> Iterator[list[int]]:
     from apps.cli.stack import definitions
     from apps.cli.stack.paths import REPOSITORY
+    from apps.runs.models import SiteProcess
 
     queues = "import,recompute"
     commands = [definitions.worker("worker", f"bench{number}@%h", queues=queues).command for number in range(n)]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    SiteProcess.objects.all().delete()
     processes = [subprocess.Popen(command, cwd=REPOSITORY, env=environment) for command in commands]
     try:
+        while SiteProcess.objects.count() < n:  # each says so when it is ready
+            time.sleep(0.1)
         yield [process.pid for process in processes]
     finally:
         for process in processes:
