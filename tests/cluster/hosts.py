@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -178,7 +178,8 @@ class Host:
                 os.killpg(service.process.pid, signal.SIGKILL)
                 service.process.wait()
             for pid in self.pids(program) if program else ():
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it ended with its parent
+                    os.kill(pid, signal.SIGKILL)
         eventually(lambda: not (program and self.pids(program)), f"{program} is gone", 10)
         if restart:
             self.restart(name)

@@ -322,6 +322,10 @@ class Cluster:
     def start_product(self) -> None:
         """With the settings of now, in place of what runs."""
         self.stop_product()
+        if self._shell is not None:  # it has the settings of before
+            self._shell.kill()
+            self._shell.communicate()
+            self._shell = None
         for name in ("h1", "h2"):
             host = self.hosts[name]
             environment = {**self.environment(host), **host.clock}
