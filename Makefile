@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run dev test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster schedulers bench bench-large image lint docs docs-parts pictures
+.PHONY: help setup debian run dev test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster schedulers bench bench-large image release lint docs docs-parts pictures
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make test-schedulers  real Slurm and Grid Engine, with the packages of Debian that make schedulers installs"
 	@echo "make test-cluster  a day on three hosts, with two brokers, while each part fails"
 	@echo "make bench   the measured ratios make bench-large   those that take long"
+	@echo "make release  wheel, source release, list of packages and checksums, in dist/"
 	@echo "make image   build the container image and try it"
 	@echo "make setup   install into $(VENV)"
 
@@ -86,6 +87,9 @@ test-all: setup debian schedulers
 test-faults: setup
 	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-1000000} FUZZ_LINES=$${FUZZ_LINES:-10000} \
 		$(PYTEST) tests/faults/test_import_faults.py tests/usage/parsers/test_fuzz.py $(TESTS)
+
+release: setup
+	@$(PY) .ci/make_release.py
 
 # Builds the image and runs it against a PostgreSQL and a Redis; needs root on Debian. Five minutes.
 image:

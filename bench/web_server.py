@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from apps.cli.stack import definitions
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 
 HOST = "\r\nHost: localhost\r\n"
 

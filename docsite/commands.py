@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from django.core.management import load_command_class
 from django.core.management.base import BaseCommand
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from docsite.markdown import code, table
 
 

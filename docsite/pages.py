@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from bench import sizing
 from docsite import algorithms, commands, curves, person, scopes, settings, worked_tree
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from apps.engine.cases import solve
 from docsite.markdown import table
 

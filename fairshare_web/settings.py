@@ -6,7 +6,6 @@ Secrets may be given as NAME or as NAME_FILE (a path whose content is the value)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from csp.constants import NONE, SELF
@@ -14,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from kombu import Queue
 
 from apps.cli.stack.paths import broker_dirs, read_or_make_secret, socket_dir, var_dir
+from apps.core.code_paths import SHIPPED
 from apps.core.plugin_loading import load_plugins
 from apps.core.private_dirs import private_dir
 from apps.runs.queues import PERIODIC, QUEUES
@@ -32,7 +32,7 @@ from fairshare_web.settings_file import read_settings_file
 
 read_settings_file()  # before anything asks the environment
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+BASE_DIR = SHIPPED  # templates, static files, documents
 
 VAR = var_dir()
 TESTING = env_bool("FAIRSHARE_TESTING", default=False)

@@ -22,8 +22,8 @@ from zlib import crc32
 import psycopg
 from psycopg import sql
 
-from apps.cli.stack.paths import REPOSITORY
 from apps.cli.stack.postgres import find_binaries
+from apps.core.code_paths import REPOSITORY
 from tests.database_reset import Baseline, may_reset
 from tests.shared_setup import set_up_once
 

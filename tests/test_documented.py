@@ -10,9 +10,9 @@ import pytest
 from django.core.management import get_commands, load_command_class
 from django.urls import Resolver404, resolve
 
-from apps.cli.stack.paths import REPOSITORY
 from apps.contrib.forecast.api.forecasts import FactorAheadSerializer
 from apps.contrib.jobs.algorithms import solve_job_case
+from apps.core.code_paths import REPOSITORY
 from apps.pages.algorithm.api import AlgorithmSerializer
 from apps.pages.my_priority.api.views import ExplainedSerializer, LevelEffectSerializer, WalkStepSerializer
 from apps.pages.tree.api import TreeSerializer

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from apps.core.removed_settings import REMOVED_SETTINGS, check_removed_settings
 from docsite.settings import read_variables
 from fairshare_web.settings_file import known_names, read_settings_file

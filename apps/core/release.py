@@ -1,13 +1,21 @@
-"""The identity of this release, so that results derived from its code alone can be cached."""
+"""The version of this release, its revision, and a digest of its code for what is derived from the code alone.
+
+Builds import it, too: without Django.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import subprocess
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
-from django.conf import settings
+from apps.core.code_paths import REPOSITORY, SHIPPED
+
+__version__ = "1.0.0"  # the one place: the build, pages, commands and metrics read it
+REVISION_FILE = "REVISION"  # in wheels, source releases and images
+_GIT_S = 10
 
 _ROOMS = Path(__file__).resolve().parent.parent
 
@@ -33,6 +41,26 @@ def code_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def schema_file(suffix: str) -> Path:
-    """Path of the generated OpenAPI description of this release. suffix: yaml or json."""
-    return Path(settings.VAR) / "schema" / f"{release_digest()}.{suffix}"
+@lru_cache(maxsize=1)
+def revision() -> str:
+    """The revision of the code in git, 12 digits, with `+` if files were changed since; "" if it isn't known."""
+    try:
+        return (SHIPPED / REVISION_FILE).read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return read_revision(REPOSITORY)
+
+
+def read_revision(clone: Path) -> str:
+    if not (clone / ".git").exists():
+        return ""
+    command = ["git", "-C", str(clone), "describe", "--always", "--match=", "--abbrev=12", "--dirty=+"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+def release_name() -> str:
+    """Version and revision, as commands and logs name a release: `1.0.0 (3f2a91c07d5e)`."""
+    return f"{__version__} ({revision()})" if revision() else __version__

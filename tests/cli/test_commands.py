@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 
 from apps.accounts.models import AuditEvent, User
 from apps.cli.closed_pipes import PIPE_CLOSED
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, TooLarge, Unavailable
 from apps.core.operator_commands import OperatorCommand
 from tests.cli.refusals import code_of

@@ -21,7 +21,6 @@ from django.core.management import CommandError, call_command
 from apps.cli.stack import processes
 from apps.cli.stack.logs import LogEcho
 from apps.cli.stack.paths import (
-    REPOSITORY,
     broker_dirs,
     password_for,
     read_or_make_secret,
@@ -31,6 +30,7 @@ from apps.cli.stack.paths import (
 )
 from apps.cli.stack.supervisor import Child
 from apps.cli.stack.var_lock import VarLock
+from apps.core.code_paths import REPOSITORY
 from apps.core.private_dirs import InsecureDirectory, private_dir
 from tests.faults.conftest import FirstStart, first_start  # noqa: F401 - fixture
 

@@ -17,8 +17,8 @@ import pytest
 from django.db import connection
 
 from apps.cli.stack import processes
-from apps.cli.stack.paths import REPOSITORY
 from apps.cli.stack.postgres import CannotStart, PostgresServer, find_binaries
+from apps.core.code_paths import REPOSITORY
 
 NOT_DURABLE = {"fsync": "off"}
 

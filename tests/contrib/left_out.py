@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from django.db import connection
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 
 
 def answers_without(plugins: Sequence[str], username: str, addresses: Sequence[str]) -> dict[str, tuple[int, str]]:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 
 OF_THE_SUITE = ("DATABASE_URL", "DJANGO_SETTINGS_MODULE", "FAIRSHARE_CLOCK", "FAIRSHARE_TESTING", "FAIRSHARE_VAR")
 FACES = (

@@ -14,8 +14,8 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections
 
-from apps.cli.stack.paths import REPOSITORY
 from apps.cli.stack.postgres import PostgresServer
+from apps.core.code_paths import REPOSITORY
 from tests.material import missing
 from tests.priority_site import Site
 

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 
 _MOST_BYTES = 1 << 20  # of a request
 
@@ -62,7 +62,7 @@ def serve(connection: socket.socket) -> None:
 
 def _run(request: dict[str, Any], files: Sequence[int]) -> None:
     """Ends the process."""
-    import manage
+    from apps.cli import command_line
 
     status = 1
     try:
@@ -70,7 +70,7 @@ def _run(request: dict[str, Any], files: Sequence[int]) -> None:
             os.dup2(file, number)
         os.chdir(request["folder"])
         sys.argv = ["manage.py", *request["arguments"]]
-        manage.main()
+        command_line.main()
         status = 0
     except SystemExit as end:
         if isinstance(end.code, str):

@@ -18,8 +18,8 @@ from urllib.parse import quote, urlsplit
 from django.db import connection
 from django.test import Client
 
-from apps.cli.stack.paths import REPOSITORY
-from manage import ENGINE_ALONE, STARTERS
+from apps.cli.command_line import ENGINE_ALONE, STARTERS
+from apps.core.code_paths import REPOSITORY
 from tests.docsite.command_server import CommandServer
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from tests.docsite.consoles import Shell, is_answer, steps_of
 from tests.instants import AT
 from tests.worlds import start_sample

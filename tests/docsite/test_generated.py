@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from docsite import curves, settings
 from docsite.pages import files
 from docsite.setting_texts import SECTIONS

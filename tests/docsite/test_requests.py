@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from django.test import Client
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from apps.usage.parsers.registry import FORMATS
 from tests.docsite.consoles import manage
 from tests.instants import AT

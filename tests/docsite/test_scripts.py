@@ -15,7 +15,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from apps.federation.models import Mount, Subscription, UsageFeed
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.services import make_policy, publish_document

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 
 # Generated from texts of the code, or kept by those who move modules.
 ASIDE = {"commands.md", "algorithms.md", "architecture.md"}

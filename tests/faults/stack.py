@@ -22,8 +22,9 @@ from pathlib import Path
 import psycopg
 
 from apps.cli.stack import processes
-from apps.cli.stack.paths import REPOSITORY, socket_dir
+from apps.cli.stack.paths import socket_dir
 from apps.cli.stack.postgres import DATABASE, PORT, USER
+from apps.core.code_paths import REPOSITORY
 
 PATIENCE_S = 90.0  # two shared cores, with the other half of the suite on them
 # Without compiled modules each of a stack's processes would start two seconds later.

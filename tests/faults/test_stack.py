@@ -17,8 +17,8 @@ from urllib.parse import quote
 import pytest
 
 from apps.cli.stack import processes
-from apps.cli.stack.paths import REPOSITORY
 from apps.cli.stack.postgres import PostgresServer
+from apps.core.code_paths import REPOSITORY
 from tests.faults.conftest import FirstStart
 from tests.faults.stack import Stack, eventually
 

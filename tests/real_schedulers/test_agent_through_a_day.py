@@ -19,7 +19,7 @@ from agent.loop import Agent
 from agent.rest import Rest
 from agent.state import open_table
 from apps.cli.stack import processes
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from tests.faults.stack import Stack
 from tests.real_schedulers.slurm_site import SlurmSite, running_slurm
 

@@ -29,7 +29,7 @@ import psycopg
 
 from apps.cli.stack import definitions
 from apps.cli.stack.parent import dying_with_parent
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 
 PATIENCE_S = 120.0  # for a start, on cores that others use as well
 # Without compiled modules each process would start two seconds later.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from tests.ring.instances import Failed, Instances, Server
 from tests.ring.peers import file_server
 from tests.ring.ring import START

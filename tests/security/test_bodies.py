@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pytest
 from django.test import RequestFactory
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from apps.web.rest.body_limits import KB, Limit
 from apps.web.shell.errors import bad_request, refused_body, server_error
 from apps.web.templatetags import marks

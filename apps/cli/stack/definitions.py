@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from apps.cli.stack.parent import SUPERVISED
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import IS_INSTALLED, REPOSITORY
 from apps.runs.queues import FEDERATION, SERIES
 
 HOST = "127.0.0.1"  # local only by default; a reverse proxy serves other hosts
 # `prepare` runs Django's checks once a start; workers need not repeat them.
 _CELERY = ("-m", "celery", "--quiet", "--skip-checks", "-A", "fairshare_web")
+_MANAGE = ("-m", "apps.cli") if IS_INSTALLED else (str(REPOSITORY / "manage.py"),)
 _CALLERS = 10  # threads of the worker for other hosts: more than fetches, collections, webhooks and mail take together
 _CONNECTIONS = 4096  # concurrent connections; idle ones and slow bodies need a file but no thread
 _HEAD_MS = 10_000  # time limit for the head of a request
@@ -42,7 +43,7 @@ def python(*arguments: str) -> tuple[str, ...]:
 
 
 def manage(*arguments: str) -> tuple[str, ...]:
-    return python(str(REPOSITORY / "manage.py"), *arguments)
+    return python(*_MANAGE, *arguments)
 
 
 def web(port: int, host: str = HOST, *, n_processes: int = 1) -> Definition:

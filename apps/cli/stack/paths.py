@@ -8,9 +8,8 @@ import os
 import secrets
 from pathlib import Path
 
+from apps.core.code_paths import IS_INSTALLED, REPOSITORY
 from apps.core.private_dirs import PRIVATE, private_dir
-
-REPOSITORY = Path(__file__).resolve().parents[3]
 
 #: Limit of a unix socket's path: 108 bytes with terminator on Linux, 104 on macOS.
 _LONGEST_SOCKET_PATH = 100
@@ -19,8 +18,9 @@ _SECRET_LENGTH = 50
 
 
 def var_dir() -> Path:
-    """The folder of all files of an instance: FAIRSHARE_VAR, or `var` in the repository."""
-    return Path(os.environ.get("FAIRSHARE_VAR") or REPOSITORY / "var").expanduser().absolute()
+    """The folder of all files of an instance: FAIRSHARE_VAR, or `var` in the clone or the current folder."""
+    home = Path.cwd() if IS_INSTALLED else REPOSITORY
+    return Path(os.environ.get("FAIRSHARE_VAR") or home / "var").expanduser().absolute()
 
 
 def socket_dir(var: Path) -> Path:

@@ -17,11 +17,12 @@ from django.conf import settings
 from django.core.management import CommandError, call_command, get_commands
 
 from apps.cli.stack.paths import password_for, write_once
+from apps.core.code_paths import REPOSITORY
 from apps.core.errors import DomainError
 from apps.core.private_dirs import private_dir
 
 _STARTED_EMPTY = "started-empty"
-_WIRING = Path(__file__).parents[3] / "fairshare_web"
+_WIRING = REPOSITORY / "fairshare_web"
 _MAKERS = (_WIRING / "static_files.py", _WIRING / "joined_files.py")
 
 
@@ -71,7 +72,7 @@ def _fingerprint_of_static(makers: Iterable[Path] = _MAKERS) -> str:
 
 def describe_api() -> None:
     """Generate the OpenAPI document of a new release, which would take a web process seconds."""
-    from apps.core.release import schema_file
+    from apps.web.rest.schema import schema_file
 
     for suffix, format in (("yaml", "openapi"), ("json", "openapi-json")):
         path = schema_file(suffix)

@@ -20,8 +20,8 @@ from typing import Protocol
 from apps.cli.stack.definitions import STOP_S, Definition
 from apps.cli.stack.logs import LogEcho, open_private_log
 from apps.cli.stack.parent import dying_with_parent
-from apps.cli.stack.paths import REPOSITORY
 from apps.cli.stack.postgres import CannotStart, PostgresServer
+from apps.core.code_paths import REPOSITORY
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 15.0

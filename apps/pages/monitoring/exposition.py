@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from apps.core.plugins import plugins
 from apps.core.postgresql.replica import has_replica, replica, replica_refusal
+from apps.core.release import __version__, revision
 from apps.pages.monitoring.federation_gauges import federation_families
 from apps.pages.monitoring.gauges import gauge, run_families, token_families
 from apps.pages.monitoring.policy_gauges import entry_families, policy_families
@@ -23,6 +24,9 @@ from apps.web.lookup_metrics import registry
 
 class _Site(Collector):
     def collect(self) -> Iterator[Metric]:
+        build = GaugeMetricFamily("fairshare_build_info", "1: this release runs", labels=["version", "revision"])
+        build.add_metric([__version__, revision()], 1.0)
+        yield build
         try:
             families = list(_site_families())
         except (DatabaseError, InterfaceError):

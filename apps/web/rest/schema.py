@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import drf_spectacular.authentication
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -21,11 +22,16 @@ from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 
 from apps.core.errors import Unavailable
 from apps.core.plugins import with_additions
-from apps.core.release import schema_file
+from apps.core.release import release_digest
 from apps.web.rest import errors
 from apps.web.rest.inputs import refuse_unknown
 from apps.web.rest.rendering import is_known
 from apps.web.rest.transport import PARAMETER_SCHEMA
+
+
+def schema_file(suffix: str) -> Path:
+    """Path of the generated OpenAPI description of this release. suffix: yaml or json."""
+    return Path(settings.VAR) / "schema" / f"{release_digest()}.{suffix}"
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

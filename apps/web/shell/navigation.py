@@ -20,6 +20,7 @@ from apps.accounts.request_cache import cache_for_request
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.core.plugins import plugins
+from apps.core.release import __version__
 from apps.policies import selectors as policies
 from apps.policies.models import Policy
 from apps.priorities import selectors as priorities
@@ -143,6 +144,10 @@ class Shell:
     @property
     def site(self) -> str:
         return str(settings.FAIRSHARE_SITE)
+
+    @property
+    def version(self) -> str:
+        return __version__
 
     @property
     def zone(self) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.core.management import load_command_class
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from tests.contrib.schedulers.reports import job, report
 from tests.docsite.consoles import manage
 from tests.instants import AT

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.cli.stack.paths import REPOSITORY
 from apps.contrib.schedulers.models import Scheduler
+from apps.core.code_paths import REPOSITORY
 from tests.contrib.schedulers.reports import instant, report
 from tests.instants import AT
 from tests.pages.page import Page, read

@@ -13,8 +13,8 @@ from django.conf import LazySettings
 from django.test import Client
 
 from apps.cli.stack.prepare import describe_api
-from apps.core.release import schema_file
 from apps.web.rest import schema as schema_view
+from apps.web.rest.schema import schema_file
 from tests.rest_site import refused
 
 JSON = {"accept": "application/vnd.oai.openapi+json"}
