@@ -12,7 +12,7 @@ ENGINE_ALONE = {"compute": "apps.cli", "jobs": "apps.contrib.jobs", "simulate": 
 # it first asks the database whether it may run beside the others.
 STARTERS = ("up", "with_stack", "serve")
 # Say something about the release, or make an instance.
-WITHOUT_INSTANCE = {*ENGINE_ALONE, "help", "version", "up", "-h", "--help", "--version"}
+WITHOUT_INSTANCE = {*ENGINE_ALONE, "help", "restore", "version", "up", "-h", "--help", "--version"}
 
 
 def main() -> None:

@@ -31,6 +31,8 @@ class Publication(models.Model):
     name = models.CharField(max_length=128, unique=True)  # as in addresses and documents
     expires_after_s = models.PositiveIntegerField(default=7 * 86_400)
     is_open = models.BooleanField(default=False)  # readable by everyone, otherwise with a token only
+    # The next version is at least this one: others may have seen smaller ones that a restored backup doesn't know.
+    least_version = models.PositiveBigIntegerField(default=1, db_default=1)
     made_at = models.DateTimeField()
 
     objects = OfCurrentPolicies["Publication"]()

@@ -326,7 +326,7 @@ def _head(row: Publication, last: PublishedDocument | None, issuers: tuple[str, 
     return Head(
         issuer=own_name(),
         publication=row.name,
-        version=last.version + 1 if last else 1,
+        version=max(last.version + 1 if last else 1, row.least_version),
         previous=last.digest if last else None,
         issued_at=at,
         expires_at=at + timedelta(seconds=row.expires_after_s),

@@ -80,7 +80,7 @@ def test_checksums_and_packages_of_a_release(release: Path) -> None:
         name: json.loads((schemas / name).read_text(encoding="utf-8"))
         for name in ("bom-1.6.SNAPSHOT.schema.json", "spdx.SNAPSHOT.schema.json", "jsf-0.82.SNAPSHOT.schema.json")
     }
-    registry = Registry().with_resources((text["$id"], Resource.from_contents(text)) for text in found.values())
+    registry = Registry().with_resources((name, Resource.from_contents(text)) for name, text in found.items())
     jsonschema.Draft7Validator(found["bom-1.6.SNAPSHOT.schema.json"], registry=registry).validate(bill)
     lock = (REPOSITORY / "requirements-run.lock").read_text(encoding="utf-8")
     pinned = dict(re.findall(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?==([^ ;]+)", lock, re.MULTILINE))

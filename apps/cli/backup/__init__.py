@@ -1,0 +1,1 @@
+"""Backup and restore of a whole instance: its database, secrets and uploads, as one file."""

@@ -1,0 +1,215 @@
+"""Make a backup: everything of an instance that is not code, as of one instant, while it goes on working."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, cast
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.migrations.recorder import MigrationRecorder
+
+from apps.cli.backup import programs
+from apps.cli.backup.archive import ArchiveWriter, Member, encrypted, read_archive, read_manifest
+from apps.core.errors import Invalid
+from apps.core.private_dirs import private_dir
+from apps.core.release import __version__, revision
+
+DATABASE, SECRETS, SOURCE_SECRETS, UPLOADS = "database", "secrets", "source-secrets", "uploads"
+PLAIN, ENCRYPTED = ".backup", ".backup.age"
+# Settings of a place, which differ where a backup is restored, and secrets, of which not even a digest is told.
+_OF_THE_PLACE = re.compile(r"FAIRSHARE_(VAR|PORT|CLOCK|TEST.*|SUPERVISED|.*_FILE|.*(PASSWORD|SECRET|PEPPER|KEY|URL).*)")
+
+
+@dataclass(frozen=True, slots=True)
+class MadeBackup:
+    """n_bytes: of the file. n_database_bytes: of the dump in it, unpacked."""
+
+    path: Path
+    n_bytes: int
+    n_database_bytes: int
+    sha256: str
+
+
+def make_backup(path: Path, *, recipient: str = "", at: datetime) -> MadeBackup:
+    """Write a backup beside `path`, verify it, and rename it: there is never half a file of this name.
+
+    recipient: the public key of age or SSH for which it is encrypted.
+
+    Raises:
+        Invalid: there is a file already, or the recipient is no key.
+        ProgramFailed: pg_dump is missing, or failed.
+    """
+    if path.exists():
+        raise Invalid(f"There is a file {path} already: choose another name, or remove it.")
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with _created(draft) as file:
+            counted = _Counted(file)
+            with encrypted(cast(IO[bytes], counted), recipient) as plain:
+                n_database_bytes = write_backup(plain, at=at)
+            file.flush()
+            os.fsync(file.fileno())
+        _verify(draft, counted, is_encrypted=bool(recipient))
+        draft.rename(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return MadeBackup(path, counted.n_bytes, n_database_bytes, counted.sha256.hexdigest())
+
+
+def write_backup(out: IO[bytes], *, at: datetime) -> int:
+    """Write the archive to a stream; returns the bytes of the dump in it."""
+    with tempfile.TemporaryDirectory(dir=private_dir(Path(settings.VAR)), prefix=".backup-") as held:
+        uploads = Path(held)
+        _hold_uploads(uploads)
+        # Uploads that the snapshot names are there now, or were held before: imports remove theirs when they end.
+        with _snapshot() as (server, snapshot, migrations):
+            _hold_uploads(uploads)
+            archive = ArchiveWriter(out, _manifest(at, server, migrations))
+            for name, text in own_secrets().items():
+                archive.add(f"{SECRETS}/{name}", text.encode())
+            for folder, prefix in ((Path(settings.FAIRSHARE_SECRETS_DIR), SOURCE_SECRETS), (uploads, UPLOADS)):
+                for path in _files(folder):
+                    with path.open("rb") as file:
+                        archive.add_pieces(f"{prefix}/{path.relative_to(folder)}", file)
+            with programs.dumping(server, snapshot) as dump:
+                n_bytes = archive.add_pieces(DATABASE, dump)
+        archive.finish()
+    return n_bytes
+
+
+def own_secrets() -> Mapping[str, str]:
+    """Secrets without which the database's content is worthless; several values of one are lines."""
+    return {
+        "secret_key": "\n".join([settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]),
+        "token_pepper": "\n".join(settings.FAIRSHARE_TOKEN_PEPPERS),
+        "pseudonym_key": settings.FAIRSHARE_PSEUDONYM_KEY,
+    }
+
+
+def verify_backup(file: IO[bytes], identity: str = "") -> dict[str, Any]:
+    """Read a whole backup; returns its manifest.
+
+    Raises:
+        BadArchive: it is cut, changed, of another product, or encrypted for another key.
+    """
+    members = read_archive(file, identity)
+    manifest = read_manifest(next(members, Member("", 0, b"")))
+    for _member in members:
+        pass
+    return manifest
+
+
+def remove_old(folder: Path, keep: int) -> Sequence[Path]:
+    """Remove all but the newest backups of a folder that `name_of` named."""
+    made = sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    old = made[: max(len(made) - keep, 0)]
+    for path in old:
+        path.unlink()
+    return old
+
+
+_NAME = re.compile(r"fairshare-\d{8}T\d{6}Z\.backup(\.age)?")
+
+
+def name_of(at: datetime, *, is_encrypted: bool) -> str:
+    return f"fairshare-{at:%Y%m%dT%H%M%SZ}{ENCRYPTED if is_encrypted else PLAIN}"
+
+
+def settings_fingerprint(salt: str) -> dict[str, str]:
+    """A digest of each setting that is set, so that a restore can name those that differ, and a backup tells none."""
+    return {
+        name: hashlib.sha256(f"{salt}\0{name}\0{value}".encode()).hexdigest()[:16]
+        for name, value in sorted(os.environ.items())
+        if name.startswith("FAIRSHARE_") and not _OF_THE_PLACE.fullmatch(name)
+    }
+
+
+@contextlib.contextmanager
+def _snapshot() -> Iterator[tuple[int, str, list[str]]]:
+    """(major version of the server, name of an exported snapshot, migrations), as long as the block lasts."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        cursor.execute("SELECT current_setting('server_version_num')::int / 10000, pg_export_snapshot()")
+        server, snapshot = cursor.fetchone()
+        applied = MigrationRecorder(connection).applied_migrations()
+        yield int(server), str(snapshot), sorted(f"{app}.{name}" for app, name in applied)
+
+
+def _manifest(at: datetime, server: int, migrations: Sequence[str]) -> dict[str, Any]:
+    salt = secrets.token_hex(16)
+    return {
+        "product": "fairshare-web",
+        "version": __version__,
+        "revision": revision(),
+        "made_at": at.isoformat(),
+        "site": settings.FAIRSHARE_SITE,
+        "postgresql": server,
+        "migrations": list(migrations),
+        "salt": salt,
+        "settings": settings_fingerprint(salt),
+    }
+
+
+def _hold_uploads(folder: Path) -> None:
+    """Link all stored uploads into a folder, where nothing removes them."""
+    uploads = Path(settings.VAR) / "uploads"
+    for path in _files(uploads):
+        held = folder / path.relative_to(uploads)
+        held.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            try:
+                os.link(path, held)
+            except OSError as error:
+                if isinstance(error, FileExistsError | FileNotFoundError):
+                    raise
+                shutil.copyfile(path, held)  # var has parts on other file systems
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+
+
+def _verify(path: Path, written: _Counted, *, is_encrypted: bool) -> None:
+    """Read the file again: its bytes, and, if it can be read without a secret key, each checksum in it."""
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").digest() != written.sha256.digest():
+            raise Invalid("The backup is not on disk as it was written: check the disk.")
+        if not is_encrypted:
+            file.seek(0)
+            verify_backup(file)
+
+
+@contextlib.contextmanager
+def _created(path: Path) -> Iterator[IO[bytes]]:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        yield file
+
+
+class _Counted:
+    """A file that counts and hashes what is written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.n_bytes = 0
+        self.sha256 = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.n_bytes += len(data)
+        self.sha256.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()

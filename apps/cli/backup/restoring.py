@@ -1,0 +1,177 @@
+"""Restore a backup on a machine without an instance. All checks come first; the database gets everything or nothing."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+
+from apps.cli.backup import programs
+from apps.cli.backup.archive import BadArchive, read_archive, read_manifest, safe_target
+from apps.cli.backup.making import (
+    DATABASE,
+    SECRETS,
+    SOURCE_SECRETS,
+    UPLOADS,
+    own_secrets,
+    settings_fingerprint,
+    verify_backup,
+)
+from apps.core.errors import Invalid
+from apps.core.private_dirs import private_dir
+from apps.federation.restored import skip_published_numbers
+
+_ROOM = 3  # times the size of the file: tables and indexes are larger than their packed dump
+# Where a secret is set in the environment, or lies in a file of the instance.
+_SETTINGS = {
+    "secret_key": ("SECRET_KEY", "SECRET_KEY_FALLBACKS"),
+    "token_pepper": ("FAIRSHARE_TOKEN_PEPPERS",),
+    "pseudonym_key": ("FAIRSHARE_PSEUDONYM_KEY",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was restored, and what an operator has to do then, as sentences."""
+
+    manifest: dict[str, Any]
+    notes: Sequence[str]
+
+
+def restore_backup(file: IO[bytes], *, identity: str = "") -> Restored:
+    """Restore a backup into the empty database that is configured, which already runs, and into FAIRSHARE_VAR.
+
+    file: is read twice, first to verify it.
+
+    Raises:
+        BadArchive: the backup is cut, changed, of another product or a newer version, or for another key.
+        Invalid: there is an instance already, a secret is set to another value, or the disk is too small.
+        ProgramFailed: pg_restore is missing, or failed.
+    """
+    _check_empty()
+    manifest = verify_backup(file, identity)
+    _check_version(manifest)
+    _check_room(file)
+    file.seek(0)
+    with tempfile.TemporaryDirectory(dir=private_dir(Path(settings.VAR)), prefix=".restore-") as folder:
+        notes = _unpack(file, identity, Path(folder))
+    connection.close()
+    call_command("migrate", interactive=False, verbosity=0)
+    skip_published_numbers()
+    return Restored(manifest, [*notes, *_differing_settings(manifest)])
+
+
+def _check_empty() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()")
+        n_tables = cursor.fetchone()[0]
+    if n_tables:
+        place = settings.VAR if settings.FAIRSHARE_EMBEDDED_DATABASE else "DATABASE_URL"
+        raise Invalid(
+            f"There is an instance in {place} already ({n_tables} tables): a backup is only restored into an empty "
+            "database. Name another FAIRSHARE_VAR or DATABASE_URL."
+        )
+
+
+def _check_version(manifest: dict[str, Any]) -> None:
+    disk = MigrationLoader(None, ignore_no_migrations=True).disk_migrations
+    ours = {f"{app}.{name}" for app, name in disk}
+    unknown = sorted(set(manifest["migrations"]) - ours)
+    if unknown:
+        more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        raise BadArchive(
+            f"Version {manifest['version']} made the backup, and this version lacks its migration {unknown[0]}{more}: "
+            "restore it with that version."
+        )
+
+
+def _check_room(file: IO[bytes]) -> None:
+    n_bytes = file.seek(0, os.SEEK_END)
+    free = shutil.disk_usage(settings.VAR).free
+    if settings.FAIRSHARE_EMBEDDED_DATABASE and free < _ROOM * n_bytes:
+        wanted, there = (_ROOM * n_bytes) // 1024**2 + 1, free // 1024**2
+        raise Invalid(f"The disk of {settings.VAR} has {there} MB free, and a restore needs about {wanted} MB.")
+
+
+def _unpack(file: IO[bytes], identity: str, folder: Path) -> list[str]:
+    """Put everything in its place, the database first: only when that is complete anything else is changed."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('server_version_num')::int / 10000")
+        server = cursor.fetchone()[0]
+    connection.close()
+    members = read_archive(file, identity)
+    read_manifest(next(members))
+    with programs.restoring(server) as dump:
+        for member in members:
+            if member.name == DATABASE:
+                dump.write(member.content)
+                continue
+            path = safe_target(folder, member.name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab") as part:
+                part.write(member.content)
+    notes = list(_keep_secrets(folder / SECRETS))
+    for source, target in (
+        (folder / SOURCE_SECRETS, Path(settings.FAIRSHARE_SECRETS_DIR)),
+        (folder / UPLOADS, Path(settings.VAR) / "uploads"),
+    ):
+        if source.is_dir():
+            shutil.copytree(source, private_dir(target), dirs_exist_ok=True)
+    return notes
+
+
+def _keep_secrets(folder: Path) -> Iterator[str]:
+    """Write the secrets into files of the instance; yields what has to be set in the environment in addition."""
+    here = own_secrets()
+    for name, variables in _SETTINGS.items():
+        values = (folder / name).read_text(encoding="utf-8").split("\n")
+        is_set = any(os.environ.get(variable) or os.environ.get(f"{variable}_FILE") for variable in variables)
+        if is_set and here[name].split("\n")[0] != values[0]:
+            yield (
+                f"{variables[0]} is set to another value than in the backup, which lies in {name}.restored: "
+                "set it to that one, or what it sealed can't be read."
+            )
+            _write(Path(settings.VAR) / f"{name}.restored", "\n".join(values))
+            continue
+        if not is_set:
+            _write(Path(settings.VAR) / name, values[0])
+        if len(values) > 1:
+            _write(Path(settings.VAR) / f"{name}.restored", "\n".join(values))
+            yield f"The backup has {len(values)} values of {variables[-1]}, in {name}.restored: set it to those."
+
+
+def _write(path: Path, text: str) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(f"{text}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def _differing_settings(manifest: dict[str, Any]) -> Iterator[str]:
+    there, here = manifest["settings"], settings_fingerprint(manifest["salt"])
+    differing = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
+    if differing:
+        yield f"These settings differ from those of the backup: {', '.join(differing)}."
+
+
+def spooled(file: IO[bytes]) -> IO[bytes]:
+    """A file that can be read twice: a pipe is copied to disk first."""
+    if file.seekable():
+        return file
+    copy = tempfile.TemporaryFile(dir=private_dir(Path(settings.VAR)))  # noqa: SIM115 - the caller closes it
+    shutil.copyfileobj(file, copy, io.DEFAULT_BUFFER_SIZE * 128)
+    copy.seek(0)
+    return copy

@@ -1,0 +1,268 @@
+"""Backup and restore: everything comes back on an empty machine, and nothing bad is restored."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+import pyrage
+import pytest
+from django.conf import settings
+from django.db import connection, connections
+from django.test import Client
+
+from apps.accounts.actor import COMMAND
+from apps.accounts.models import User
+from apps.cli.backup.archive import ArchiveWriter, BadArchive, Member, read_archive, safe_target
+from apps.cli.backup.making import make_backup, name_of, remove_old, verify_backup
+from apps.core.code_paths import REPOSITORY
+from apps.core.errors import Invalid
+from apps.federation.models import Publication
+from apps.federation.publishing import current_document, make_publication
+from apps.federation.restored import GAP
+from apps.usage.records import uploads
+from tests.priority_site import AS_OF, Site, finished
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
+NOW = AS_OF + timedelta(seconds=2)
+ALL = "/api/v1/policies/grid/priorities/all"
+_ASK = f"""
+import sys
+from apps.accounts.models import User
+from apps.core import clock
+from apps.federation.models import Publication
+from apps.federation.publishing import current_document
+from django.test import Client
+client = Client(headers={{"host": "localhost"}})
+client.force_login(User.objects.get(username="root"))
+answer = client.get("{ALL}")
+assert answer.status_code == 200, answer.content
+version = current_document(Publication.objects.get(), at=clock.now()).document.version
+print(version, b"".join(answer).hex() if answer.streaming else answer.content.hex())
+"""
+
+
+@dataclass
+class Machine:
+    """An empty database and a folder, with nothing of the first instance in reach."""
+
+    url: str
+    var: Path
+
+    def run(self, *arguments: str, given: bytes | None = None, **more: str) -> subprocess.CompletedProcess[bytes]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRSHARE_", "SECRET_"))}
+        own = {"DATABASE_URL": self.url, "FAIRSHARE_VAR": str(self.var), "FAIRSHARE_CLOCK": NOW.isoformat()}
+        return subprocess.run(
+            [sys.executable, "manage.py", *arguments], input=given, capture_output=True, cwd=REPOSITORY,
+            env={**kept, **own, "FAIRSHARE_ISSUER": "hpc.example.org", **more}, timeout=240, check=False,
+        )  # fmt: skip
+
+    def n_tables(self) -> int:
+        with psycopg.connect(self.url) as database:
+            row = database.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
+        return int(row[0]) if row else 0
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Machine]:
+    given = connection.settings_dict
+    name = f"{given['NAME']}_restored"
+    place = f"{given['USER']}@{quote(str(given['HOST']), safe='')}:{given['PORT']}"
+    with psycopg.connect(f"postgres://{place}/postgres", autocommit=True) as server:
+        server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        server.execute(f'CREATE DATABASE "{name}"')
+        yield Machine(f"postgres://{place}/{name}", tmp_path / "other")
+        server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@pytest.fixture
+def site(two_projects: Site, settings: object) -> Site:
+    settings.FAIRSHARE_ISSUER = "hpc.example.org"  # type: ignore[attr-defined]
+    User.objects.create_superuser("root", password="x")
+    two_projects.recompute()
+    make_publication(policy_slug="grid", entry="/", name="grid", at=NOW, actor=COMMAND)
+    return two_projects
+
+
+def back_up(tmp_path: Path, **more: str) -> Path:
+    return make_backup(tmp_path / "site.backup", at=NOW, **more).path
+
+
+def test_a_restored_site_gives_the_same_priorities_byte_for_byte(site: Site, other: Machine, tmp_path: Path) -> None:
+    secret = pyrage.x25519.Identity.generate()
+    stored = uploads.store(io.BytesIO(b"waiting"))
+    backup = back_up(tmp_path, recipient=str(secret.to_public()))
+    assert backup.stat().st_mode & 0o777 == 0o600
+    assert b"grid" not in backup.read_bytes(), "encrypted"
+    client = Client()
+    client.force_login(User.objects.get(username="root"))
+    answer = client.get(ALL)
+    priorities = b"".join(answer) if answer.streaming else answer.content  # type: ignore[call-overload]
+    version = current_document(Publication.objects.get(), at=NOW).document.version
+    key = tmp_path / "key"
+    key.write_text(f"# a comment\n{secret}\n")
+    restored = other.run("restore", str(backup), "--identity", str(key))
+    assert restored.returncode == 0, restored.stderr.decode()
+    assert restored.stdout.decode().startswith(
+        f"Restored {settings.FAIRSHARE_SITE} of 2026-11-20T12:00:02+00:00, version "
+    )
+    asked = other.run("shell", "-v", "0", "-c", _ASK)
+    assert asked.returncode == 0, asked.stderr.decode()[-2000:]
+    their_version, theirs = asked.stdout.split()
+    assert bytes.fromhex(theirs.decode()) == priorities
+    assert int(their_version) == version + GAP, "peers have seen none of the versions in between"
+    assert (other.var / "uploads" / Path(stored.name).name).read_bytes() == b"waiting"
+    for name in ("secret_key", "token_pepper", "pseudonym_key"):
+        assert (other.var / name).read_text().strip() == (Path(settings.VAR) / name).read_text().strip()
+        assert (other.var / name).stat().st_mode & 0o777 == 0o600
+    again = other.run("restore", str(backup), "--identity", str(key))
+    assert again.returncode != 0
+    assert b"There is an instance in DATABASE_URL already" in again.stderr
+    audited = other.run("verify_audit")
+    assert audited.returncode == 0, audited.stdout.decode() + audited.stderr.decode()
+    assert b"unbroken" in audited.stdout
+
+
+def test_a_backup_goes_through_pipes(site: Site, other: Machine, tmp_path: Path) -> None:
+    backup = back_up(tmp_path)
+    restored = other.run("restore", "-", given=backup.read_bytes())
+    assert restored.returncode == 0, restored.stderr.decode()
+    asked = other.run("shell", "-v", "0", "-c", _ASK)
+    assert asked.returncode == 0, asked.stderr.decode()[-2000:]
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def without_end(data: bytes) -> bytes:
+    return data[:-1]
+
+
+def changed(data: bytes) -> bytes:
+    at = len(data) // 2
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize("spoil", [cut, without_end, changed, lambda _data: b"", lambda _data: b"<html>" * 100])
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_a_spoiled_backup_is_refused(
+    site: Site, tmp_path: Path, spoil: Callable[[bytes], bytes], is_encrypted: bool
+) -> None:
+    secret = pyrage.x25519.Identity.generate()
+    backup = back_up(tmp_path, **({"recipient": str(secret.to_public())} if is_encrypted else {}))
+    data = backup.read_bytes()
+    assert verify_backup(io.BytesIO(data), str(secret))["product"] == "fairshare-web"
+    with pytest.raises(BadArchive, match=r"cut|changed|damaged|no backup"):
+        verify_backup(io.BytesIO(spoil(data)), str(secret))
+
+
+def test_nothing_is_restored_of_a_cut_or_newer_backup_or_with_a_wrong_key(
+    site: Site, other: Machine, tmp_path: Path
+) -> None:
+    secret, wrong = pyrage.x25519.Identity.generate(), pyrage.x25519.Identity.generate()
+    sealed = back_up(tmp_path, recipient=str(secret.to_public()))
+    (tmp_path / "wrong").write_text(str(wrong))
+    plain = make_backup(tmp_path / "plain.backup", at=NOW).path
+    (tmp_path / "cut").write_bytes(cut(plain.read_bytes()))
+    members = list(read_archive(io.BytesIO(plain.read_bytes())))
+    manifest = json.loads(members[0].content)
+    newer = io.BytesIO()
+    manifest["migrations"].append("usage.9999_of_tomorrow")
+    writer = ArchiveWriter(newer, {**manifest, "version": "9.1.0"})
+    for member in members[1:]:
+        writer.add(member.name + (f"/{member.piece:06d}" if member.piece else ""), member.content)
+    writer.finish()
+    (tmp_path / "newer").write_bytes(newer.getvalue())
+    for arguments, words in (
+        ([str(sealed)], "name the file of its secret key with --identity"),
+        ([str(sealed), "--identity", str(tmp_path / "wrong")], "another key encrypted it"),
+        ([str(sealed), "--identity", str(plain)], "no secret key"),
+        ([str(tmp_path / "cut")], "cut"),
+        ([str(tmp_path / "newer")], "Version 9.1.0 made the backup, and this version lacks its migration usage.9999"),
+        ([str(tmp_path / "none")], "No such file"),
+    ):
+        refused = other.run("restore", *arguments)
+        assert refused.returncode != 0, words
+        assert words in refused.stderr.decode(), refused.stderr.decode()[-500:]
+        assert other.n_tables() == 0, words
+
+
+def test_a_secret_that_is_set_to_another_value_is_named(site: Site, other: Machine, tmp_path: Path) -> None:
+    restored = other.run("restore", str(back_up(tmp_path)), SECRET_KEY="another" * 10, FAIRSHARE_TICK_S="30")
+    assert restored.returncode == 0, restored.stderr.decode()
+    assert "SECRET_KEY is set to another value than in the backup" in restored.stderr.decode()
+    assert "FAIRSHARE_TICK_S" in restored.stderr.decode(), "a setting that differs"
+    assert (other.var / "secret_key.restored").read_text().split() == [settings.SECRET_KEY]
+
+
+def test_a_backup_while_records_come_in_counts_each_of_them_once(site: Site, other: Machine, tmp_path: Path) -> None:
+    ended = threading.Event()
+    sent: list[int] = []
+
+    def send() -> None:
+        while not ended.is_set():
+            site.jobs([finished("alice", "physics", 1, ago_h=2, job=str(9_000 + len(sent)))])
+            sent.append(1)
+        connections.close_all()
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        backup = back_up(tmp_path)
+    finally:
+        ended.set()
+        thread.join()
+    assert len(sent) > 1, "some came in meanwhile"
+    assert other.run("restore", str(backup)).returncode == 0
+    checked = other.run("check_usage", "--source", site.source.slug)
+    assert checked.returncode == 0, checked.stdout.decode() + checked.stderr.decode()
+    assert b"every bucket is the sum of its records" in checked.stdout
+
+
+def test_old_backups_of_a_folder_are_removed(tmp_path: Path) -> None:
+    days = [datetime(2026, 11, day, tzinfo=UTC) for day in range(1, 6)]
+    for number, day in enumerate(days):
+        (tmp_path / name_of(day, is_encrypted=number % 2 == 0)).write_text("")
+    (tmp_path / "notes.txt").write_text("")
+    removed = remove_old(tmp_path, 2)
+    assert [path.name[10:18] for path in removed] == ["20261101", "20261102", "20261103"]
+    assert (tmp_path / "notes.txt").exists()
+    assert remove_old(tmp_path, 2) == []
+
+
+def test_a_file_is_never_overwritten(site: Site, tmp_path: Path) -> None:
+    back_up(tmp_path)
+    with pytest.raises(Invalid, match="There is a file"):
+        back_up(tmp_path)
+    with pytest.raises(Invalid, match="no public key"):
+        make_backup(tmp_path / "x.backup", recipient="age1nonsense", at=NOW)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["site.backup"], "no drafts are left"
+
+
+@pytest.mark.parametrize("name", ["../secret_key", "/etc/passwd", "a/../../b", "."])
+def test_no_member_leads_out_of_its_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadArchive, match="leads out"):
+        safe_target(tmp_path, name)
+
+
+def test_pieces_are_joined_in_order() -> None:
+    out = io.BytesIO()
+    writer = ArchiveWriter(out, {"product": "fairshare-web"})
+    content = os.urandom(20 * 1024**2)
+    assert writer.add_pieces("big", io.BytesIO(content)) == len(content)
+    writer.finish()
+    members = list(read_archive(io.BytesIO(out.getvalue())))
+    assert [(m.name, m.piece) for m in members] == [("manifest.json", 0), ("big", 1), ("big", 2), ("big", 3)]
+    assert b"".join(member.content for member in members[1:]) == content
+    assert isinstance(members[0], Member)
