@@ -6,6 +6,7 @@ from django.core.checks import Tags, register
 
 from apps.cli.stack.migration_check import check_migrations
 from apps.cli.stack.replica_check import check_replica
+from apps.cli.stack.restore_check import check_unfinished_restore
 from apps.core.clock import check_clock
 from apps.core.plugin_checks import check_claimed_entries, check_failed_plugins, check_left_out_plugins
 from apps.core.removed_settings import check_removed_settings
@@ -18,6 +19,7 @@ class CliConfig(AppConfig):
         register(check_clock)
         register(check_replica)
         register(check_removed_settings)
+        register(check_unfinished_restore)
         register(check_claimed_entries)
         register(check_failed_plugins)
         register(check_migrations, Tags.database)

@@ -154,7 +154,7 @@ def is_current(publication: Publication, at: datetime) -> bool:
     loaded.
     """
     last = _last(publication)
-    if last is not None and last.basis == _basis(publication) and _is_in_time(last, at):
+    if last is not None and last.basis == _basis(publication) and _may_stay(publication, last, at):
         return True
     entry = Entry.objects.filter(policy=publication.policy, uid=publication.entry_uid, until__isnull=True)
     return not entry.exists()
@@ -171,7 +171,7 @@ def current_document(publication: Publication, *, at: datetime) -> SignedVersion
     """
     row = Publication.objects.select_related("policy").get(pk=publication.pk)
     last = _last(row)
-    if last is not None and last.basis == _basis(row) and _is_in_time(last, at):
+    if last is not None and last.basis == _basis(row) and _may_stay(row, last, at):
         return SignedVersion(last)
     return _sign_new_version(publication, at)
 
@@ -349,11 +349,13 @@ def _basis(row: Publication) -> str:
 
 def _still_holds(last: PublishedDocument, content: str, keys: OwnKeys, at: datetime) -> bool:
     same_key = last.key_fingerprint == keys.key.public.fingerprint
-    return last.content_digest == content and same_key and _is_in_time(last, at)
+    return last.content_digest == content and same_key and _may_stay(last.publication, last, at)
 
 
-def _is_in_time(last: PublishedDocument, at: datetime) -> bool:
-    return last.issued_at <= at < last.issued_at + (last.expires_at - last.issued_at) / 2
+def _may_stay(row: Publication, last: PublishedDocument, at: datetime) -> bool:
+    """Whether the last version is in the first half of its lifetime, and not older than a restore."""
+    half_of_life = (last.expires_at - last.issued_at) / 2
+    return last.version >= row.least_version and last.issued_at <= at < last.issued_at + half_of_life
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -35,6 +36,7 @@ from tests.priority_site import AS_OF, Site, finished
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 NOW = AS_OF + timedelta(seconds=2)
+ISSUER = "hpc.example.org"
 ALL = "/api/v1/policies/grid/priorities/all"
 _ASK = f"""
 import sys
@@ -64,7 +66,7 @@ class Machine:
         own = {"DATABASE_URL": self.url, "FAIRSHARE_VAR": str(self.var), "FAIRSHARE_CLOCK": NOW.isoformat()}
         return subprocess.run(
             [sys.executable, "manage.py", *arguments], input=given, capture_output=True, cwd=REPOSITORY,
-            env={**kept, **own, "FAIRSHARE_ISSUER": "hpc.example.org", **more}, timeout=240, check=False,
+            env={**kept, **own, "FAIRSHARE_TESTING": "1", "FAIRSHARE_ISSUER": ISSUER, **more}, timeout=240, check=False,
         )  # fmt: skip
 
     def n_tables(self) -> int:
@@ -87,7 +89,7 @@ def other(tmp_path: Path) -> Iterator[Machine]:
 
 @pytest.fixture
 def site(two_projects: Site, settings: object) -> Site:
-    settings.FAIRSHARE_ISSUER = "hpc.example.org"  # type: ignore[attr-defined]
+    settings.FAIRSHARE_ISSUER = ISSUER  # type: ignore[attr-defined]
     User.objects.create_superuser("root", password="x")
     two_projects.recompute()
     make_publication(policy_slug="grid", entry="/", name="grid", at=NOW, actor=COMMAND)
@@ -107,15 +109,13 @@ def test_a_restored_site_gives_the_same_priorities_byte_for_byte(site: Site, oth
     client = Client()
     client.force_login(User.objects.get(username="root"))
     answer = client.get(ALL)
-    priorities = b"".join(answer) if answer.streaming else answer.content  # type: ignore[call-overload]
+    priorities = b"".join(answer) if answer.streaming else answer.content
     version = current_document(Publication.objects.get(), at=NOW).document.version
     key = tmp_path / "key"
     key.write_text(f"# a comment\n{secret}\n")
     restored = other.run("restore", str(backup), "--identity", str(key))
     assert restored.returncode == 0, restored.stderr.decode()
-    assert restored.stdout.decode().startswith(
-        f"Restored {settings.FAIRSHARE_SITE} of 2026-11-20T12:00:02+00:00, version "
-    )
+    assert f"Restored {settings.FAIRSHARE_SITE} of 2026-11-20T12:00:02+00:00, version " in restored.stdout.decode()
     asked = other.run("shell", "-v", "0", "-c", _ASK)
     assert asked.returncode == 0, asked.stderr.decode()[-2000:]
     their_version, theirs = asked.stdout.split()
@@ -127,7 +127,7 @@ def test_a_restored_site_gives_the_same_priorities_byte_for_byte(site: Site, oth
         assert (other.var / name).stat().st_mode & 0o777 == 0o600
     again = other.run("restore", str(backup), "--identity", str(key))
     assert again.returncode != 0
-    assert b"There is an instance in DATABASE_URL already" in again.stderr
+    assert b"There is an instance in the database of DATABASE_URL already" in again.stderr
     audited = other.run("verify_audit")
     assert audited.returncode == 0, audited.stdout.decode() + audited.stderr.decode()
     assert b"unbroken" in audited.stdout
@@ -137,6 +137,20 @@ def test_a_backup_goes_through_pipes(site: Site, other: Machine, tmp_path: Path)
     backup = back_up(tmp_path)
     restored = other.run("restore", "-", given=backup.read_bytes())
     assert restored.returncode == 0, restored.stderr.decode()
+    asked = other.run("shell", "-v", "0", "-c", _ASK)
+    assert asked.returncode == 0, asked.stderr.decode()[-2000:]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("place", ["restore_database", "restore_files", "restore_tables"])
+def test_a_killed_restore_is_done_again(site: Site, other: Machine, tmp_path: Path, place: str) -> None:
+    backup = back_up(tmp_path)
+    killed = other.run("restore", str(backup), FAULT=f"{place}:kill")
+    assert killed.returncode == -signal.SIGKILL
+    checked = other.run("check")
+    assert checked.returncode != 0
+    assert b"A restore was interrupted" in checked.stderr
+    assert other.run("restore", str(backup)).returncode == 0
     asked = other.run("shell", "-v", "0", "-c", _ASK)
     assert asked.returncode == 0, asked.stderr.decode()[-2000:]
 

@@ -15,7 +15,7 @@ import urllib.request
 import venv
 from pathlib import Path
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from django.test import Client
 from referencing import Registry, Resource

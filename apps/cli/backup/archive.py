@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import pyrage
 import zstandard
@@ -30,6 +30,7 @@ MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
 _AGE = b"age-encryption.org/"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LEVEL = 3
+_READ = 64 * 1024
 
 
 class BadArchive(Invalid):
@@ -83,25 +84,28 @@ def read_archive(file: IO[bytes], identity: str = "") -> Iterator[Member]:
     Raises:
         BadArchive: also after the last member, so nothing may be trusted before the end.
     """
-    with contextlib.ExitStack() as stack:
-        stream = stack.enter_context(_opened(file, identity))
-        sums: list[str] = []
+    sums: list[str] = []
+    is_whole = False
+    with _opened(file, identity) as stream:
+        unpacked = _Unpacked(stream)
         try:
-            unpacked = zstandard.ZstdDecompressor().stream_reader(stream, closefd=False)
-            with tarfile.open(fileobj=unpacked, mode="r|") as archive:
+            with tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|") as archive:
                 for entry in archive:
                     member = archive.extractfile(entry)
                     content = member.read() if member is not None else b""
                     if len(content) != entry.size:
                         raise BadArchive("The backup was cut: it ends within a file.")
-                    if entry.name == SUMS:
-                        if content.decode() != "".join(sums):
-                            raise BadArchive("The backup was changed: its checksums differ.")
-                        return
-                    sums.append(f"{hashlib.sha256(content).hexdigest()}  {entry.name}\n")
-                    yield _member(entry.name, content)
-        except (tarfile.TarError, zstandard.ZstdError, EOFError, UnicodeDecodeError) as error:
+                    is_whole = entry.name == SUMS
+                    if not is_whole:
+                        sums.append(f"{hashlib.sha256(content).hexdigest()}  {entry.name}\n")
+                        yield _member(entry.name, content)
+                    elif content != "".join(sums).encode():
+                        raise BadArchive("The backup was changed: its checksums differ.")
+            while unpacked.read(PIECE):  # what ends the file is checked, too
+                pass
+        except (tarfile.TarError, zstandard.ZstdError, EOFError) as error:
             raise BadArchive(f"The backup was cut or damaged: {error}.") from error
+    if not is_whole:
         raise BadArchive("The backup was cut: its end is missing.")
 
 
@@ -191,19 +195,41 @@ def _piped(convert: Callable[[IO[bytes]], object], *, writes: bool) -> Iterator[
             yield end
     except BaseException:
         thread.join()
-        _raise(failed)
+        _raise(failed, writes=writes)
         raise
     thread.join()
-    _raise(failed)
+    _raise(failed, writes=writes)
 
 
-def _raise(failed: Iterable[BaseException]) -> None:
+def _raise(failed: Iterable[BaseException], *, writes: bool) -> None:
     for error in failed:
         if isinstance(error, BrokenPipeError):  # the reader had enough, and says why
             continue
-        if isinstance(error, pyrage.DecryptError):
-            raise BadArchive(f"The backup can't be decrypted: it was cut, or another key encrypted it ({error}).")
-        raise error
+        if writes or not isinstance(error, OSError | pyrage.DecryptError):
+            raise error
+        message = f"The backup can't be decrypted: it was cut or changed, or another key encrypted it ({error})."
+        raise BadArchive(message) from error
+
+
+class _Unpacked:
+    """The content of a packed file; at its end the packed data must have ended, too."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._unpacker = zstandard.ZstdDecompressor().decompressobj()
+        self._unpacked, self._at = b"", 0  # what was read to where it was handed on
+
+    def read(self, size: int) -> bytes:
+        while len(self._unpacked) - self._at < size and not self._unpacker.eof:
+            packed = self._file.read(_READ)
+            if not packed:
+                raise BadArchive("The backup was cut: its end is missing.")
+            self._unpacked, self._at = self._unpacked[self._at :] + self._unpacker.decompress(packed), 0
+        content = self._unpacked[self._at : self._at + size]
+        self._at += len(content)
+        if not content and (self._unpacker.unused_data or self._file.read(1)):
+            raise BadArchive("The backup was changed: something follows its end.")
+        return content
 
 
 class _Joined:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import IO, Any, cast
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
 
+from apps.cli.stack.parent import dying_with_parent
 from apps.cli.stack.postgres import CannotStart, find_binaries
 from apps.core.errors import Unavailable
 
@@ -53,7 +55,7 @@ def dumping(server: int, snapshot: str) -> Iterator[IO[bytes]]:
     command = [find_program("pg_dump", server=server), "--format=custom", "--compress=0", "--no-owner"]
     command += ["--no-privileges", f"--snapshot={snapshot}"]
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=_environment())
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, **_started())
         try:
             output = cast(IO[bytes], process.stdout)
             yield output
@@ -67,10 +69,9 @@ def dumping(server: int, snapshot: str) -> Iterator[IO[bytes]]:
 def restoring(server: int) -> Iterator[IO[bytes]]:
     """Where to write a dump, which becomes the content of the empty database in one transaction, or nothing does."""
     command = [find_program("pg_restore", server=server), "--single-transaction", "--exit-on-error", "--no-owner"]
-    environment = _environment()
-    command += ["--no-privileges", f"--dbname={environment['PGDATABASE']}"]
+    command += ["--no-privileges", f"--dbname={_environment()['PGDATABASE']}"]
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=errors, stderr=errors, env=environment)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=errors, stderr=errors, **_started())
         try:
             given = cast(IO[bytes], process.stdin)
             try:
@@ -95,6 +96,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.kill()
         process.wait()
+
+
+def _started() -> dict[str, Any]:
+    """With this process the program ends, too, and what it restored so far is undone."""
+    return {"env": _environment(), "preexec_fn": dying_with_parent(signal.SIGKILL)}
 
 
 def _environment() -> Mapping[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import shutil
@@ -27,9 +28,12 @@ from apps.cli.backup.making import (
     settings_fingerprint,
     verify_backup,
 )
+from apps.cli.stack.paths import write_once
+from apps.cli.stack.restore_check import UNFINISHED
 from apps.core.errors import Invalid
 from apps.core.private_dirs import private_dir
 from apps.federation.restored import skip_published_numbers
+from apps.runs.fault_points import fault_point
 
 _ROOM = 3  # times the size of the file: tables and indexes are larger than their packed dump
 # Where a secret is set in the environment, or lies in a file of the instance.
@@ -58,29 +62,52 @@ def restore_backup(file: IO[bytes], *, identity: str = "") -> Restored:
         Invalid: there is an instance already, a secret is set to another value, or the disk is too small.
         ProgramFailed: pg_restore is missing, or failed.
     """
-    _check_empty()
+    unfinished = Path(settings.VAR) / UNFINISHED
+    is_begun = unfinished.exists()
+    has_tables = _has_tables()
+    if has_tables and not is_begun:
+        raise Invalid(_occupied())
     manifest = verify_backup(file, identity)
     _check_version(manifest)
     _check_room(file)
     file.seek(0)
+    write_once(unfinished, f"{manifest['made_at']}\n")
     with tempfile.TemporaryDirectory(dir=private_dir(Path(settings.VAR)), prefix=".restore-") as folder:
-        notes = _unpack(file, identity, Path(folder))
+        with programs.restoring(_server()) if not has_tables else contextlib.nullcontext() as dump:
+            _unpack(file, identity, Path(folder), dump)
+            fault_point("restore_database")
+        fault_point("restore_files")
+        notes = list(_keep_secrets(Path(folder, SECRETS)))
+        _keep_files(Path(folder))
+    fault_point("restore_tables")
     connection.close()
     call_command("migrate", interactive=False, verbosity=0)
     skip_published_numbers()
+    unfinished.unlink()
     return Restored(manifest, [*notes, *_differing_settings(manifest)])
 
 
-def _check_empty() -> None:
+def _has_tables() -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()")
-        n_tables = cursor.fetchone()[0]
-    if n_tables:
-        place = settings.VAR if settings.FAIRSHARE_EMBEDDED_DATABASE else "DATABASE_URL"
-        raise Invalid(
-            f"There is an instance in {place} already ({n_tables} tables): a backup is only restored into an empty "
-            "database. Name another FAIRSHARE_VAR or DATABASE_URL."
-        )
+        return bool(cursor.fetchone()[0])
+
+
+def _occupied() -> str:
+    place = settings.VAR if settings.FAIRSHARE_EMBEDDED_DATABASE else "the database of DATABASE_URL"
+    return (
+        f"There is an instance in {place} already, and a backup is only restored where none is: name another "
+        f"{'FAIRSHARE_VAR' if settings.FAIRSHARE_EMBEDDED_DATABASE else 'DATABASE_URL'}."
+    )
+
+
+def _server() -> int:
+    """Major version of the server."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('server_version_num')::int / 10000")
+        version = int(cursor.fetchone()[0])
+    connection.close()
+    return version
 
 
 def _check_version(manifest: dict[str, Any]) -> None:
@@ -103,31 +130,28 @@ def _check_room(file: IO[bytes]) -> None:
         raise Invalid(f"The disk of {settings.VAR} has {there} MB free, and a restore needs about {wanted} MB.")
 
 
-def _unpack(file: IO[bytes], identity: str, folder: Path) -> list[str]:
-    """Put everything in its place, the database first: only when that is complete anything else is changed."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT current_setting('server_version_num')::int / 10000")
-        server = cursor.fetchone()[0]
-    connection.close()
+def _unpack(file: IO[bytes], identity: str, folder: Path, dump: IO[bytes] | None) -> None:
+    """Hand the dump on, unless the database has it already, and put everything else into a folder."""
     members = read_archive(file, identity)
     read_manifest(next(members))
-    with programs.restoring(server) as dump:
-        for member in members:
-            if member.name == DATABASE:
+    for member in members:
+        if member.name == DATABASE:
+            if dump is not None:
                 dump.write(member.content)
-                continue
-            path = safe_target(folder, member.name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab") as part:
-                part.write(member.content)
-    notes = list(_keep_secrets(folder / SECRETS))
+            continue
+        path = safe_target(folder, member.name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as part:
+            part.write(member.content)
+
+
+def _keep_files(folder: Path) -> None:
     for source, target in (
         (folder / SOURCE_SECRETS, Path(settings.FAIRSHARE_SECRETS_DIR)),
         (folder / UPLOADS, Path(settings.VAR) / "uploads"),
     ):
         if source.is_dir():
             shutil.copytree(source, private_dir(target), dirs_exist_ok=True)
-    return notes
 
 
 def _keep_secrets(folder: Path) -> Iterator[str]:

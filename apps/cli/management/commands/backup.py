@@ -43,7 +43,7 @@ class Command(BaseCommand):
         if options["keep"] is not None and (options["dir"] is None or options["keep"] < 1):
             raise CommandError("--keep needs --dir, and at least 1.", returncode=2)
         if options["verify"]:
-            identity = Path(options["identity"]).read_text(encoding="utf-8") if options["identity"] else ""
+            identity = Path(options["identity"]).read_text(encoding="utf-8", errors="replace") if options["identity"] else ""
             with open(options["verify"], "rb") as file:
                 manifest = verify_backup(file, identity)
             self.stdout.write(f"whole: {manifest['site']} at {manifest['made_at']}, version {manifest['version']}")

@@ -28,7 +28,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            identity = Path(options["identity"]).read_text(encoding="utf-8") if options["identity"] else ""
+            identity = Path(options["identity"]).read_text(encoding="utf-8", errors="replace") if options["identity"] else ""
             with contextlib.ExitStack() as stack:
                 if options["file"] == "-":
                     file = spooled(sys.stdin.buffer)
