@@ -104,7 +104,7 @@ def _loops(n: int) -> float:
 @contextmanager
 def _workers(n: int) -> Iterator[list[int]]:
     from apps.cli.stack import definitions
-    from apps.cli.stack.paths import REPOSITORY
+    from apps.core.code_paths import REPOSITORY
     from apps.runs.models import SiteProcess
 
     queues = "import,recompute"

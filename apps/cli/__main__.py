@@ -1,4 +1,4 @@
-"""`python -m apps.cli` is `manage.py` wherever the code lies."""
+"""`python -m apps.cli` is `manage.py` wherever the code is."""
 
 from apps.cli.command_line import main
 

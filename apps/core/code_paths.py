@@ -1,4 +1,4 @@
-"""Where the code lies: in a clone, or where the package is installed. Imported by the settings: without Django."""
+"""Where the code is: in a clone, or where the package is installed. Imported by the settings: without Django."""
 
 from __future__ import annotations
 

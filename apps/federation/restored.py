@@ -1,4 +1,4 @@
-"""After a restore: published numbers go on above those that were published since the backup was made."""
+"""After a restore: published numbers continue above those that were published since the backup was made."""
 
 from __future__ import annotations
 

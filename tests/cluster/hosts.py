@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 
 HUB = "10.77.0.254"
 NAMES = ("h1", "h2", "h3")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from apps.core import mapped_columns
 from apps.core.blobs import CorruptBlob
 from apps.core.mapped_columns import map_columns, write_columns
 from apps.core.strings import Strings
@@ -90,9 +90,9 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
                 raise OSError(errno.ENOSPC, "No space left on device")
             return int(self.stream.write(content))
 
-    fdopen = mapped_columns.os.fdopen
+    fdopen = os.fdopen
     with (
-        patch.object(mapped_columns.os, "fdopen", lambda *args: FullDisk(fdopen(*args))),
+        patch.object(os, "fdopen", lambda *args: FullDisk(fdopen(*args))),
         pytest.raises(OSError, match="No space"),
     ):
         write_columns(tmp_path / "one.values", COLUMNS, {}, key="values 1")

@@ -52,7 +52,7 @@ class Service:
                 evaluate_notices,
                 send_notices,
             ):
-                ring()
+                ring()  # type: ignore[no-untyped-call]
             sweep_runs()  # after a possibly long step
         store.poll()
 

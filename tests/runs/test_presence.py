@@ -17,7 +17,7 @@ from django.db import connection
 from django.db.models import F
 from django.test import Client
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from apps.runs import presence
 from apps.runs.models import SiteProcess
 from fairshare_web.celery import prepare_beat, prepare_worker

@@ -17,7 +17,7 @@ import pytest
 from django.db import connection, connections
 from kombu import Connection
 
-from apps.cli.stack.paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY
 from apps.runs import bell, tasks
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
@@ -82,7 +82,8 @@ class Redis:
 
     def client(self) -> Any:
         with Connection(self.url) as broker:
-            return broker.default_channel.client
+            channel: Any = broker.default_channel
+            return channel.client
 
     def stop(self) -> None:
         self.process.kill()
@@ -153,7 +154,7 @@ def test_two_processes_of_one_queue_work_at_once_and_inspect_shows_what_on(
     eventually(lambda: states(waiting).count("running") == 2, "a run in each process")
     with Connection(redis.url) as broker:
         active = celery.current_app.control.inspect(timeout=20, connection=broker).active()
-    (shown,) = active.values()
+    (shown,) = (active or {}).values()
     assert sorted(tuple(task["args"]) for task in shown) == [(run.pk, "waiting") for run in waiting[:2]]
     assert {task["name"] for task in shown} == {bell.TASK}
     for subject in "abc":

@@ -1,4 +1,4 @@
-"""Make a backup: everything of an instance that is not code, as of one instant, while it goes on working."""
+"""Make a backup: everything of an instance that is not code, as of one instant, while it works."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from apps.core.release import __version__, revision
 
 DATABASE, SECRETS, SOURCE_SECRETS, UPLOADS = "database", "secrets", "source-secrets", "uploads"
 PLAIN, ENCRYPTED = ".backup", ".backup.age"
-# Settings of a place, which differ where a backup is restored, and secrets, of which not even a digest is told.
+# Settings of a place, which differ where a backup is restored, and secrets, of which not even a digest is stored.
 _OF_THE_PLACE = re.compile(r"FAIRSHARE_(VAR|PORT|CLOCK|TEST.*|SUPERVISED|.*_FILE|.*(PASSWORD|SECRET|PEPPER|KEY|URL).*)")
 
 
@@ -97,6 +97,11 @@ def own_secrets() -> Mapping[str, str]:
     }
 
 
+def read_identity(path: str) -> str:
+    """The text of a file with a secret key; "" without a file."""
+    return Path(path).read_text(encoding="utf-8", errors="replace") if path else ""
+
+
 def verify_backup(file: IO[bytes], identity: str = "") -> dict[str, Any]:
     """Read a whole backup; returns its manifest.
 
@@ -127,7 +132,7 @@ def name_of(at: datetime, *, is_encrypted: bool) -> str:
 
 
 def settings_fingerprint(salt: str) -> dict[str, str]:
-    """A digest of each setting that is set, so that a restore can name those that differ, and a backup tells none."""
+    """A digest of each setting that is set, so that a restore can name those that differ, and a backup shows none."""
     return {
         name: hashlib.sha256(f"{salt}\0{name}\0{value}".encode()).hexdigest()[:16]
         for name, value in sorted(os.environ.items())

@@ -92,7 +92,7 @@ def _check(name: str, status: int, errors: IO[bytes]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """However the block ends, no program goes on: one that is still there would wait for its pipe for ever."""
+    """However the block ends, end the program: it would wait for its pipe for ever."""
     if process.poll() is None:
         process.kill()
         process.wait()

@@ -15,23 +15,21 @@ from tests.federation import test_slow_peers as peers
 from tests.instants import AT
 from tests.slow_server import SlowServer
 
-slow, quick, slow_site = peers.slow, peers.quick, peers.site
+slow, quick, site, callers = peers.slow, peers.quick, peers.site, peers.callers
 pytestmark = [pytest.mark.timeout(180), pytest.mark.django_db(transaction=True)]
 
 
 def test_thirty_slow_peers_hold_up_nobody_s_webhook(
-    slow_site: Policy, slow: SlowServer, quick: peers.QuickServer
+    site: Policy, slow: SlowServer, quick: peers.QuickServer, callers: peers.Callers
 ) -> None:
-    admin, callers = User.objects.get(username="admin"), peers.Callers()
+    admin = User.objects.get(username="admin")
     for _n in range(peers.N_SLOW):
-        request_fetch(peers.add_mount(slow_site, admin, slow.url), at=AT)
-        callers.wake()
+        request_fetch(peers.add_mount(site, admin, slow.url), at=AT)
     peers.wait_until(lambda: slow.n_open >= MOST_OF_OWNER)
     owner = Actor(user=User.objects.create_user("other", is_superuser=True), via="page")
     webhook, _ = webhooks.make_webhook(name="Quick", url=quick.url, place=Place(), kinds=(), at=AT, actor=owner)
     delivery = Delivery.objects.create(webhook=webhook, event="test", news_at=AT, due_at=AT, created_at=AT)
     webhook_calls.request_calls(at=AT)
-    callers.wake()
     peers.wait_until(lambda: Delivery.objects.filter(pk=delivery.pk, state="sent").exists())
     assert quick.n_asked == 1
     slow.stop()

@@ -172,7 +172,7 @@ def run_retention(at: datetime = AT) -> Run:
 def add_up(source: Source) -> tuple[int, float]:
     """Records and core-seconds: of records, and of what was sealed."""
     ended = Record.objects.filter(source=source, state="finished")
-    core_s = sum((row.end_at - row.start_at).total_seconds() * row.cpus for row in ended)  # type: ignore[operator]
+    core_s = sum((row.end_at - row.start_at).total_seconds() * row.cpus for row in ended)  # type: ignore[operator, misc]
     sealed = SealedHour.objects.filter(source=source)
     n = Record.objects.filter(source=source).count() + sum(sealed.values_list("n_records", flat=True))
     return n, core_s + sum(sealed.values_list("cpu_s", flat=True))

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.cli.backup.archive import encrypted
-from apps.cli.backup.making import make_backup, name_of, remove_old, verify_backup, write_backup
+from apps.cli.backup.making import make_backup, name_of, read_identity, remove_old, verify_backup, write_backup
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.core.operator_commands import REFUSED
@@ -43,7 +43,7 @@ class Command(BaseCommand):
         if options["keep"] is not None and (options["dir"] is None or options["keep"] < 1):
             raise CommandError("--keep needs --dir, and at least 1.", returncode=2)
         if options["verify"]:
-            identity = Path(options["identity"]).read_text(encoding="utf-8", errors="replace") if options["identity"] else ""
+            identity = read_identity(options["identity"])
             with open(options["verify"], "rb") as file:
                 manifest = verify_backup(file, identity)
             self.stdout.write(f"whole: {manifest['site']} at {manifest['made_at']}, version {manifest['version']}")

@@ -11,6 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from apps.cli.backup.making import read_identity
 from apps.cli.backup.restoring import restore_backup, spooled
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 from apps.cli.stack.var_lock import VarLock, held
@@ -28,7 +29,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            identity = Path(options["identity"]).read_text(encoding="utf-8", errors="replace") if options["identity"] else ""
+            identity = read_identity(options["identity"])
             with contextlib.ExitStack() as stack:
                 if options["file"] == "-":
                     file = spooled(sys.stdin.buffer)
