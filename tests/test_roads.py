@@ -50,7 +50,7 @@ class Road:
 # scans are switched on and off around the search for its earlier versions.
 BUDGETS = {
     "frame": Road(27, 147, 21, 3),  # words of the glossary are explained where a page first uses them
-    "my priority": Road(86, 1313, 30, 9),  # whom to ask about the share of a group over its target
+    "my priority": Road(86, 1316, 30, 9),  # whom to ask about the share of a group over its target
     "tree": Road(71, 1313, 24, 13),
     # Files of schedulers and of the mapping say whether one is connected and anything maps accounts: a query each.
     "overview": Road(92, 1210, 27, 23),
@@ -58,7 +58,7 @@ BUDGETS = {
     "set_shares": Road(60, 803, 27, 13),
     # The rules of a group are found once for all of its users. The writer makes numbers of the key, and checks values
     # and references, which each row would pay for as constraints.
-    "usage record": Road(48, 540, 24, 16),
+    "usage record": Road(50, 600, 25, 17),  # makes the partition of its month
     "look-up": Road(17, 71, 14, 4),
 }
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import platform
 import secrets
-import socket
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
@@ -147,8 +147,8 @@ def report(role: str) -> None:
         cursor.execute("SELECT clock_timestamp()")
         (database_at,) = cursor.fetchone()
     ahead_s = 0.0 if clock.is_set() else (clock.now() - database_at).total_seconds()
-    holder = own_holder() or f"{socket.gethostname()}:{os.getpid()}"
-    values = {"host": socket.gethostname()[:128], "shared": fingerprints(), "seen_at": database_at}
+    holder = own_holder() or f"{platform.node()}:{os.getpid()}"
+    values = {"host": platform.node()[:128], "shared": fingerprints(), "seen_at": database_at}
     SiteProcess.objects.update_or_create(holder=holder, role=role, defaults={**values, "clock_ahead_s": ahead_s})
     SiteProcess.objects.filter(seen_at__lt=database_at - _KEPT).delete()
 

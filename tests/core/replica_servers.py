@@ -12,7 +12,13 @@ from typing import Any
 from apps.cli.stack.postgres import PORT, USER, PostgresServer, find_binaries
 from apps.core.private_dirs import private_dir
 
-_OPTIONS = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off", "max_wal_senders": "4"}
+_OPTIONS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "max_wal_senders": "4",
+    "wal_keep_size": "1GB",
+}
 _WAIT_S = 60.0
 
 
@@ -73,6 +79,7 @@ class ReplicatedDatabase:
     def catch_up(self) -> None:
         """Let the replica replay all that the primary has."""
         self.on_replica("SELECT pg_wal_replay_resume()")
+        self.on_primary("SELECT pg_logical_emit_message(true, 'test', '')::text")  # its commit flushes all before it
         position = self.on_primary("SELECT pg_current_wal_lsn()")
         wait_until(
             lambda: self.on_replica(f"SELECT pg_last_wal_replay_lsn() >= '{position}'::pg_lsn"), "no replication"

@@ -52,8 +52,8 @@ class Copy:
 def one_writer(slug: str) -> Iterator[None]:
     """One process at a time makes the files of a policy; one that waits too long, or can't lock, makes them too."""
     try:
-        _directory().mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(_directory() / f".{slug}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        directory().mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(directory() / f".{slug}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
         yield
         return
@@ -106,13 +106,13 @@ def write_row(row: Mapping[str, Any], *, tree: str, places: str) -> None:
     digests = {"tree": tree, "places": places, "values": row["digest"]}
     try:
         content = json.dumps({**row, "digests": digests, "format": FORMAT}).encode()
-        unfinished = _directory() / f".{row['slug']}@{os.getpid()}.row"
+        unfinished = directory() / f".{row['slug']}@{os.getpid()}.row"
         with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
             stream.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
         unfinished.replace(_row_path(row["slug"]))
         _delete_all_but(row["slug"], {_path(row["slug"], kind, digest) for kind, digest in digests.items()})
     except OSError as error:
-        logger.warning("No copy of snapshot %s in %s: %s", row["id"], _directory(), error)
+        logger.warning("No copy of snapshot %s in %s: %s", row["id"], directory(), error)
 
 
 def delete_files(slug: str) -> None:
@@ -124,9 +124,9 @@ def delete_files(slug: str) -> None:
 
 def read_copies() -> Iterator[Copy]:
     """All readable copies; a damaged one is logged and skipped."""
-    if not _directory().is_dir():
+    if not directory().is_dir():
         return
-    for path in sorted(_directory().glob("*.snapshot")):
+    for path in sorted(directory().glob("*.snapshot")):
         copy = _read_copy(path)
         if copy is not None:
             yield copy
@@ -171,24 +171,24 @@ def _shared(slug: str, kind: str, digest: str, make: Callable[[], Columns]) -> C
 def _delete_all_but(slug: str, kept: set[Path]) -> None:
     """Delete files of other content. A process that has mapped one keeps it."""
     for kind in _KINDS:
-        for path in _directory().glob(f"{slug}@*.{kind}"):
+        for path in directory().glob(f"{slug}@*.{kind}"):
             if path not in kept:
                 path.unlink(missing_ok=True)
-    for path in _directory().glob(f".{slug}@*"):
+    for path in directory().glob(f".{slug}@*"):
         if time.time() - path.stat().st_mtime > _ABANDONED_S:
             path.unlink(missing_ok=True)
 
 
-def _directory() -> Path:
+def directory() -> Path:
     return Path(settings.VAR) / "snapshots"
 
 
 def _row_path(slug: str) -> Path:
-    return _directory() / f"{slug}.snapshot"
+    return directory() / f"{slug}.snapshot"
 
 
 def _path(slug: str, kind: str, digest: str) -> Path:
-    return _directory() / f"{slug}@{digest[:16]}.{kind}"
+    return directory() / f"{slug}@{digest[:16]}.{kind}"
 
 
 def _key(kind: str, digest: str) -> str:

@@ -124,6 +124,8 @@ class Shell:
     Failures leave parts empty, because error pages have a frame too.
     """
 
+    version = __version__
+
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
 
@@ -144,10 +146,6 @@ class Shell:
     @property
     def site(self) -> str:
         return str(settings.FAIRSHARE_SITE)
-
-    @property
-    def version(self) -> str:
-        return __version__
 
     @property
     def zone(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from apps.policies.recompute_runs import queue_recompute
 from apps.priorities.models import Snapshot
-from apps.priorities.serving import store
+from apps.priorities.serving import shared_files, store
 from apps.usage.models import Source
 from tests.instants import AT
 from tests.rest_site import refused
@@ -73,6 +74,7 @@ def test_a_damaged_newest_snapshot_is_named_and_counted(computed: Site) -> None:
     assert gauge() == {"grid": 0.0, "other": 0.0}
     Snapshot.objects.filter(pk=newest.pk).update(data=b"x" + bytes(newest.data))
     store.forget()
+    shutil.rmtree(shared_files.directory())  # of the host: they serve what the row held before
     status, answer = ready()
     assert (status, answer["status"]) == (200, "degraded")
     assert ("damaged_snapshot", "grid") in codes(answer)
