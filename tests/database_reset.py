@@ -23,6 +23,10 @@ UNION ALL SELECT oid::bigint, concat_ws(' ', tgname, tgenabled) FROM pg_trigger
 UNION ALL SELECT oid::bigint, concat_ws(' ', conname, convalidated) FROM pg_constraint
 ORDER BY 1, 2
 """
+# Records make the partition of their month.
+_PARTITIONS = """
+SELECT inhrelid::bigint, inhrelid::regclass::text FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE relkind = 'r'
+"""
 _COLUMNS = """
 SELECT attname FROM pg_attribute
 WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
@@ -40,10 +44,14 @@ class Baseline:
     def __init__(self, copied: Connection) -> None:
         self._schema = copied.execute(_SCHEMA).fetchall()
         self._files = {oid: file for oid, _, file, _ in copied.execute(_TABLES)}
+        self._partitions = {oid for oid, _ in copied.execute(_PARTITIONS)}
         self._rows: dict[str, tuple[sql.Composed, bytes]] = {}
 
     def restore(self, copied: Connection, source: Connection) -> bool:
         """Copy the rows of the source back. False if a new copy is needed: another schema, or too many changed rows."""
+        for oid, partition in copied.execute(_PARTITIONS).fetchall():
+            if oid not in self._partitions:
+                copied.execute(sql.SQL("DROP TABLE {}").format(sql.SQL(str(partition))))
         if copied.execute(_SCHEMA).fetchall() != self._schema:
             return False
         tables = copied.execute(_TABLES).fetchall()
