@@ -19,6 +19,7 @@ TABS: Mapping[str, Addition[Tab]] = {
             names=POLICY_NAMES,
             pages=("allocation",),
             key="a",
+            is_shown=attrgetter("sees_entries"),
         )
     ),
     "allocations-calendar": Addition(

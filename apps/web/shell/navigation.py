@@ -299,9 +299,16 @@ class Shell:
         ]
 
     def trail(self, crumbs: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Breadcrumbs of a page, without what its tab says."""
-        if self.tabs is None or not crumbs or self._route not in all_tabs():
+        """Breadcrumbs of a page, without what its tab says, and without tabs that the visitor isn't shown."""
+        if not crumbs or self._route not in all_tabs():
             return crumbs
+        if self.tabs is None and len(crumbs) == 1:
+            return crumbs
+        if self.tabs is None:
+            here = self._place_of_page
+            shown = self._shown.get(here, ())
+            hidden = {str(tab.title or tab.label) for route, tab in tabs_of(here) if route not in shown}
+            return [*(crumb for crumb in crumbs[:-1] if crumb["label"] not in hidden), crumbs[-1]]
         if "uid" in self._names:
             title = str(self._names["title"])
             return crumbs if crumbs[-1]["label"] == title else [*crumbs[:-2], {"label": title}]

@@ -134,7 +134,7 @@ _OF_THE_CORE: Mapping[str, Tab] = {
         pages=("policy-selection", "policy-remove"),
         key="t",
     ),
-    "icicle": Tab(place="policy", label=_("Treemap"), names=POLICY_NAMES),
+    "icicle": Tab(place="policy", label=_("Treemap"), names=POLICY_NAMES, is_shown=attrgetter("sees_entries")),
     "edit": Tab(
         place="policy",
         label=_("Editor"),
@@ -153,7 +153,13 @@ _OF_THE_CORE: Mapping[str, Tab] = {
         below="changes",
         key="r",
     ),
-    "convergence": Tab(place="convergence", label=_("Convergence"), names=POLICY_NAMES, key="v"),
+    "convergence": Tab(
+        place="convergence",
+        label=_("Convergence"),
+        names=POLICY_NAMES,
+        key="v",
+        is_shown=attrgetter("sees_entries"),
+    ),
     "access": Tab(
         place="people",
         label=_("Access"),

@@ -14,12 +14,15 @@ from django_htmx.middleware import HtmxDetails
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from apps.core.errors import NotFound, Unavailable
 from apps.core.tables import escape_formula
 from apps.federation.grid.peers import may_federate
 from apps.policies.access.managers import manages_any
 from apps.policies.access.scope import Rights, Verb, holds_a_role
 from apps.policies.models import Policy
 from apps.policies.requests.group_division import manages_any_group
+from apps.priorities.serving import store
+from apps.priorities.visible_entries import visible_in
 
 __all__ = [
     "SeeOther",
@@ -94,6 +97,17 @@ class Visitor:
     def reads_whole(self) -> bool:
         """Whether they see the whole tree of the shown policy."""
         return self.policy is not None and (self.actor.is_admin or self.policy.visibility == Policy.Visibility.TREE)
+
+    @cached_property
+    def sees_entries(self) -> bool:
+        """Whether they see any entry of the shown policy; also while that can't be decided."""
+        if self.policy is None or self.reads_whole:
+            return self.policy is not None
+        try:
+            snapshot = store.newest(self.policy.slug, poll=False)
+        except (NotFound, Unavailable):  # nothing was computed yet
+            return True
+        return bool(visible_in(policy=self.policy, snapshot=snapshot, at=self.at, actor=self.actor)[0])
 
 
 View = Callable[..., HttpResponse]

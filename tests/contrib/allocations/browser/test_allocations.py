@@ -153,7 +153,8 @@ def test_pages_of_core_hours_are_accessible_and_fit(grid: Grid, visit: Open, the
         problems[name] = [*window.axe(), *(["overflow"] if window.overflow() > 0 else [])]
     page = window.go(PAGE)
     page.fill("#id_core_h", "many")
-    window.follow("#allocate button[type=submit]")
+    page.click("#allocate button[type=submit]")
+    expect(page.locator("#id_core_h")).to_have_attribute("aria-invalid", "true")  # the form stays in its place
     problems["a wrong form"] = window.axe()
     assert Allocation.objects.count() == 3
     assert {name: found for name, found in problems.items() if found} == {}
