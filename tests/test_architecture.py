@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 from graphlib import TopologicalSorter
@@ -352,3 +353,11 @@ def test_only_three_modules_mark_markup_as_safe() -> None:
         "apps/web/figures/elements.py",
         "apps/web/templatetags/components.py",
     ]
+
+
+def test_each_system_check_has_an_id_of_its_own() -> None:
+    ids = [
+        each for path in OUR_MODULES for each in re.findall(r"fairshare\.[EW]\d{3}", path.read_text(encoding="utf-8"))
+    ]
+    assert len(ids) >= 10
+    assert [name for name, n in Counter(ids).items() if n > 1] == []

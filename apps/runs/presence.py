@@ -26,6 +26,7 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from apps.core import clock
 from apps.core.release import code_digest
+from apps.core.site_keys import KEY_FILES, site_keys
 from apps.runs.models import SiteProcess
 from apps.runs.worker_identity import has_ended, own_holder
 
@@ -35,7 +36,6 @@ _EVERY_S = 30.0
 _LIVES_S = 100.0  # without a sign of life
 _KEPT = timedelta(days=1)
 _CLOCK_S = 2.0  # by which two clocks may differ
-_KEYS = ("SECRET_KEY", "FAIRSHARE_TOKEN_PEPPERS", "FAIRSHARE_PSEUDONYM_KEY")
 _SETTINGS = (
     *("FAIRSHARE_SITE", "FAIRSHARE_ISSUER", "FAIRSHARE_TICK_S", "FAIRSHARE_SMALLEST_GROUP", "FAIRSHARE_LEASE_S"),
     *("FAIRSHARE_PLUGINS", "FAIRSHARE_PLUGINS_LEFT_OUT", "FAIRSHARE_KEEP_RECORDS_DAYS", "TIME_ZONE"),
@@ -59,13 +59,8 @@ class Difference:
 @cache
 def fingerprints() -> dict[str, Any]:
     """What all processes of a site have in common; of secrets only what can't be led back to them."""
-    keys = {
-        "SECRET_KEY": [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS],
-        "FAIRSHARE_TOKEN_PEPPERS": settings.FAIRSHARE_TOKEN_PEPPERS,
-        "FAIRSHARE_PSEUDONYM_KEY": [settings.FAIRSHARE_PSEUDONYM_KEY],
-    }
     return {
-        **{name: [_fingerprint(name, value) for value in values] for name, values in keys.items()},
+        **{name: [_fingerprint(name, value) for value in values] for name, values in site_keys().items()},
         **{name: getattr(settings, name) for name in _SETTINGS},
         "CELERY_BROKER_URL": _fingerprint("broker", _broker()),
         "folder FAIRSHARE_VAR/uploads": _uploads_id(),
@@ -120,7 +115,7 @@ def _differences(row: SiteProcess) -> Iterable[Difference]:
     own = fingerprints()
     for name in own:
         if name in row.shared and row.shared[name] != own[name]:
-            is_refused = name in _KEYS and not set(row.shared[name]) & set(own[name])
+            is_refused = name in KEY_FILES and not set(row.shared[name]) & set(own[name])
             yield Difference(row.role, row.host, name, is_refused)
     if abs(row.clock_ahead_s) > _CLOCK_S:
         yield Difference(row.role, row.host, f"clock than the database ({row.clock_ahead_s:+.0f} s)", is_refused=False)

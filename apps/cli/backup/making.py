@@ -9,7 +9,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from apps.cli.backup.archive import ArchiveWriter, Member, encrypted, read_archi
 from apps.core.errors import Invalid
 from apps.core.private_dirs import private_dir
 from apps.core.release import __version__, revision
+from apps.core.site_keys import KEY_FILES, site_keys
 
 DATABASE, SECRETS, SOURCE_SECRETS, UPLOADS = "database", "secrets", "source-secrets", "uploads"
 PLAIN, ENCRYPTED = ".backup", ".backup.age"
@@ -76,8 +77,8 @@ def write_backup(out: IO[bytes], *, at: datetime) -> int:
         with _snapshot() as (server, snapshot, migrations):
             _hold_uploads(uploads)
             archive = ArchiveWriter(out, _manifest(at, server, migrations))
-            for name, text in own_secrets().items():
-                archive.add(f"{SECRETS}/{name}", text.encode())
+            for name, values in site_keys().items():
+                archive.add(f"{SECRETS}/{KEY_FILES[name]}", "\n".join(values).encode())
             for folder, prefix in ((Path(settings.FAIRSHARE_SECRETS_DIR), SOURCE_SECRETS), (uploads, UPLOADS)):
                 for path in _files(folder):
                     with path.open("rb") as file:
@@ -86,15 +87,6 @@ def write_backup(out: IO[bytes], *, at: datetime) -> int:
                 n_bytes = archive.add_pieces(DATABASE, dump)
         archive.finish()
     return n_bytes
-
-
-def own_secrets() -> Mapping[str, str]:
-    """Secrets without which the database's content is worthless; several values of one are lines."""
-    return {
-        "secret_key": "\n".join([settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]),
-        "token_pepper": "\n".join(settings.FAIRSHARE_TOKEN_PEPPERS),
-        "pseudonym_key": settings.FAIRSHARE_PSEUDONYM_KEY,
-    }
 
 
 def read_identity(path: str) -> str:

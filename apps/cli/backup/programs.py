@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shutil
 import signal
@@ -17,7 +16,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
 
 from apps.cli.stack.parent import dying_with_parent
-from apps.cli.stack.postgres import CannotStart, find_binaries
+from apps.cli.stack.postgres import CannotStart, clean_environment, find_binaries
 from apps.core.errors import Unavailable
 
 
@@ -115,5 +114,4 @@ def _environment() -> Mapping[str, str]:
         **{f"PG{name.upper()}": options.get(name) for name in ("sslmode", "sslrootcert", "sslcert", "sslkey")},
         "PGCONNECT_TIMEOUT": "10",
     }
-    others = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    return {**others, **{name: str(value) for name, value in given.items() if value}}
+    return {**clean_environment(), **{name: str(value) for name, value in given.items() if value}}

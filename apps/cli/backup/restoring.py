@@ -24,7 +24,6 @@ from apps.cli.backup.making import (
     SECRETS,
     SOURCE_SECRETS,
     UPLOADS,
-    own_secrets,
     settings_fingerprint,
     verify_backup,
 )
@@ -32,16 +31,11 @@ from apps.cli.stack.paths import write_once
 from apps.cli.stack.restore_check import UNFINISHED
 from apps.core.errors import Invalid
 from apps.core.private_dirs import private_dir
+from apps.core.site_keys import KEY_FILES, site_keys
 from apps.federation.restored import skip_published_numbers
 from apps.runs.fault_points import fault_point
 
 _ROOM = 3  # times the size of the file: tables and indexes are larger than their packed dump
-# Where a secret is set in the environment, or lies in a file of the instance.
-_SETTINGS = {
-    "secret_key": ("SECRET_KEY", "SECRET_KEY_FALLBACKS"),
-    "token_pepper": ("FAIRSHARE_TOKEN_PEPPERS",),
-    "pseudonym_key": ("FAIRSHARE_PSEUDONYM_KEY",),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +71,7 @@ def restore_backup(file: IO[bytes], *, identity: str = "") -> Restored:
             _unpack(file, identity, Path(folder), dump)
             fault_point("restore_database")
         fault_point("restore_files")
-        notes = list(_keep_secrets(Path(folder, SECRETS)))
+        notes = list(_keep_keys(Path(folder, SECRETS)))
         _keep_files(Path(folder))
     fault_point("restore_tables")
     connection.close()
@@ -154,24 +148,23 @@ def _keep_files(folder: Path) -> None:
             shutil.copytree(source, private_dir(target), dirs_exist_ok=True)
 
 
-def _keep_secrets(folder: Path) -> Iterator[str]:
-    """Write the secrets into files of the instance; yields what has to be set in the environment in addition."""
-    here = own_secrets()
-    for name, variables in _SETTINGS.items():
+def _keep_keys(folder: Path) -> Iterator[str]:
+    """Write the site's keys into files of the instance; yields what has to be set in the environment in addition."""
+    var, here = Path(settings.VAR), site_keys()
+    for setting, name in KEY_FILES.items():
         values = (folder / name).read_text(encoding="utf-8").split("\n")
-        is_set = any(os.environ.get(variable) or os.environ.get(f"{variable}_FILE") for variable in variables)
-        if is_set and here[name].split("\n")[0] != values[0]:
+        is_set = bool(os.environ.get(setting) or os.environ.get(f"{setting}_FILE"))
+        if not is_set:
+            _write(var / name, values[0])
+        if is_set and here[setting][0] != values[0]:
+            _write(var / f"{name}.restored", "\n".join(values))
             yield (
-                f"{variables[0]} is set to another value than in the backup, which lies in {name}.restored: "
+                f"{setting} is set to another value than in the backup, which is in {name}.restored: "
                 "set it to that one, or what it sealed can't be read."
             )
-            _write(Path(settings.VAR) / f"{name}.restored", "\n".join(values))
-            continue
-        if not is_set:
-            _write(Path(settings.VAR) / name, values[0])
-        if len(values) > 1:
-            _write(Path(settings.VAR) / f"{name}.restored", "\n".join(values))
-            yield f"The backup has {len(values)} values of {variables[-1]}, in {name}.restored: set it to those."
+        elif len(values) > 1:
+            _write(var / f"{name}.restored", "\n".join(values))
+            yield f"The backup has {len(values)} values of {setting}, in {name}.restored: set it to those."
 
 
 def _write(path: Path, text: str) -> None:

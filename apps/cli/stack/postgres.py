@@ -177,7 +177,7 @@ class PostgresServer:
             command.append("--no-sync")
         done = subprocess.run(
             command,
-            env=_clean_environment(),
+            env=clean_environment(),
             cwd=self._binaries,
             capture_output=True,
             text=True,
@@ -199,7 +199,7 @@ class PostgresServer:
         with open_private_log(self.log) as log:
             self.process = subprocess.Popen(
                 command,
-                env=_clean_environment(),
+                env=clean_environment(),
                 cwd=self._binaries,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -295,6 +295,6 @@ def _first_number(path: Path) -> int | None:
         return None
 
 
-def _clean_environment() -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
     """The environment without PG… variables such as PGDATA, which would redirect the server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}

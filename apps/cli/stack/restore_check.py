@@ -15,4 +15,4 @@ def check_unfinished_restore(**_more: Any) -> list[CheckMessage]:
     """Refuse to work with what an interrupted restore left: its secrets may be missing."""
     if not Path(settings.VAR, UNFINISHED).exists():
         return []
-    return [Error("A restore was interrupted.", hint="Run it again, with the same backup.", id="fairshare.E005")]
+    return [Error("A restore was interrupted.", hint="Run it again, with the same backup.", id="fairshare.E006")]
