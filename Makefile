@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run dev test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster schedulers bench bench-large image release lint docs docs-parts pictures
+.PHONY: help setup debian run dev record-migrations test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster schedulers bench bench-large image release lint docs docs-parts pictures
 .DEFAULT_GOAL := help
 
 help:
@@ -87,6 +87,10 @@ test-all: setup debian schedulers
 test-faults: setup
 	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-1000000} FUZZ_LINES=$${FUZZ_LINES:-10000} \
 		$(PYTEST) tests/faults/test_import_faults.py tests/usage/parsers/test_fuzz.py $(TESTS)
+
+# After a new migration: it is released with the next version, and not changed again.
+record-migrations: setup
+	@$(PY) -m tests.cli.released_migrations
 
 release: setup
 	@$(PY) .ci/make_release.py

@@ -176,6 +176,7 @@ _STATE = apps.usage.columns.StateField(
 
 class Migration(migrations.Migration):
     atomic = False  # in pieces; each step is done once
+    copies = {"usage_record": "usage_record_parted"}  # room on the disk that it needs: see apps/cli/stack/migration.py
 
     dependencies = [("usage", "0003_billing_weights")]
 
