@@ -8,7 +8,7 @@ from pathlib import Path
 
 from apps.core.code_paths import REPOSITORY
 from bench import sizing
-from docsite import algorithms, commands, curves, person, scopes, settings, worked_tree
+from docsite import algorithms, commands, curves, faults, person, scopes, settings, worked_tree
 
 DOCS = REPOSITORY / "docs"
 _END = "<!-- end -->"
@@ -25,6 +25,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "sizing": ("scale.md", sizing.table),
     "plan": ("scale.md", sizing.plan),
     "worked-tree": ("worked-tree.md", worked_tree.drawing),
+    "faults": ("reliability.md", faults.table_of_faults),
     "worked-order": ("worked-tree.md", worked_tree.order),
 }
 

@@ -40,6 +40,7 @@ def test_statements_that_wait_for_a_lock_are_known(sql: str, table: str | None) 
     assert locked_table(sql) == table
 
 
+@pytest.mark.fault("F16")
 def test_locks_against_the_declared_order_are_noticed() -> None:
     with watched_locks() as watch:
         lock(Policy, ChangeSet, Run)

@@ -41,6 +41,7 @@ def test_a_running_job_with_more_tickets_than_the_weight_is_cleared(place: Place
     assert (place.scheduler.values()["20"], place.scheduler.values()["21"]) == (0, 100000)
 
 
+@pytest.mark.fault("F13")
 def test_priorities_use_the_whole_range_of_an_operator(place: Place) -> None:
     place.site.order(knob="priority")
     place.site.factors = {("ann", "physics"): 0.0, ("bob", "physics"): 0.5, ("cat", "bio"): 1.0}

@@ -54,6 +54,7 @@ def test_orders_must_be_an_object(document: Any) -> None:
         ("gridengine", "priority", (-1023, -511, 1024)),
     ],
 )
+@pytest.mark.fault("F13")
 def test_values_of_factors(kind: str, knob: str, values: tuple[int, int, int]) -> None:
     given = orders(kind=kind, knob=knob)
     assert tuple(value_of(given, factor) for factor in (0.0, 0.25, 1.0)) == values

@@ -329,6 +329,7 @@ def test_two_agents_never_share_a_table(place: Place) -> None:
     assert place.scheduler.calls() == []
 
 
+@pytest.mark.fault("F21")
 def test_a_full_disk_stops_the_agent_before_sending(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,6 +100,7 @@ def back_up(tmp_path: Path, **more: str) -> Path:
     return make_backup(tmp_path / "site.backup", at=NOW, **more).path
 
 
+@pytest.mark.fault("F27")
 def test_a_restored_site_gives_the_same_priorities_byte_for_byte(site: Site, other: Machine, tmp_path: Path) -> None:
     secret = pyrage.x25519.Identity.generate()
     stored = uploads.store(io.BytesIO(b"waiting"))
@@ -143,6 +144,7 @@ def test_a_backup_goes_through_pipes(site: Site, other: Machine, tmp_path: Path)
 
 @pytest.mark.faults
 @pytest.mark.parametrize("place", ["restore_database", "restore_files", "restore_tables"])
+@pytest.mark.fault("F27")
 def test_a_killed_restore_is_done_again(site: Site, other: Machine, tmp_path: Path, place: str) -> None:
     backup = back_up(tmp_path)
     killed = other.run("restore", str(backup), FAULT=f"{place}:kill")

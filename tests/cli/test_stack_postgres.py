@@ -86,6 +86,7 @@ def test_data_survives_a_restart(server: PostgresServer, var: Path) -> None:
     again.stop()
 
 
+@pytest.mark.fault("F3")
 def test_a_killed_postmaster_is_replaced_although_a_backend_is_still_busy(server: PostgresServer) -> None:
     session = server.connect()
     row = session.execute("SELECT pg_backend_pid()").fetchone()

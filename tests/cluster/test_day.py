@@ -261,6 +261,7 @@ def site(databases: Databases) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize(("kind", "half"), [("redis", 0), ("rabbitmq", 1)])
+@pytest.mark.fault("F10", "F25")
 def test_half_a_day_with_every_fault(site: Site, kind: str, half: int) -> None:
     cluster = site.cluster
     if cluster.broker is None or cluster.broker.kind != kind:

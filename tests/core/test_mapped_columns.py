@@ -73,6 +73,7 @@ def test_readers_go_on_with_what_they_mapped(path: Path) -> None:
     assert list(columns["names"]) == ["alice", "", "\u00e9\u65e5"]
 
 
+@pytest.mark.fault("F21")
 def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     class FullDisk:
         def __init__(self, stream: Any) -> None:

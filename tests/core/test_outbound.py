@@ -179,6 +179,7 @@ def test_proxies_of_the_environment_are_not_used(serve: Serve, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("where", ["head", "body", "silence"])
+@pytest.mark.fault("F22")
 def test_a_slow_response_respects_the_total_deadline(where: str, serve: Serve) -> None:
     def trickle(connection: socket.socket, closed: threading.Event) -> None:
         request_of(connection)
@@ -212,6 +213,7 @@ def test_redirects_share_one_deadline(serve: Serve) -> None:
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.fault("F22")
 def test_a_loop_of_redirects_ends(serve: Serve) -> None:
     seen: list[bytes] = []
     port = serve(answering(redirect("/again"), seen=seen))
@@ -252,6 +254,7 @@ def test_https_never_redirects_to_http(serve: Serve, certified: tuple[ssl.SSLCon
 
 
 @pytest.mark.parametrize("head", [b"Content-Length: 900000\r\n", b"Transfer-Encoding: chunked\r\n", b""])
+@pytest.mark.fault("F22")
 def test_a_huge_body_is_rejected_at_the_limit(head: bytes, serve: Serve) -> None:
     def endless(connection: socket.socket, closed: threading.Event) -> None:
         request_of(connection)

@@ -123,6 +123,7 @@ def _run(url: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.fault("F28")
 def test_threads_share_two_connections_and_a_recompute_is_done(two_projects: Site, pooled_url: str) -> None:
     result = _run(pooled_url, FAIRSHARE_POOLER="1")
     assert (result.returncode, result.stdout) == (0, "done 1\n"), result.stderr[-3000:]

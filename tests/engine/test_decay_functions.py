@@ -113,6 +113,7 @@ def test_zero_hours_mean_no_decay(window: Window) -> None:
     assert weights([0, DAY, 1e9], window).tolist() == [1, 1, 1]
 
 
+@pytest.mark.fault("F13")
 def test_too_short_half_lives_keep_only_current_usage() -> None:
     assert weights([0, 1, 2], Window.of(aging="gridengine", halftime_h=0.01)).tolist() == [1, 0, 0]
 

@@ -178,6 +178,7 @@ DEEP_PLACES = [
 
 
 @pytest.mark.parametrize("fault", [*PLACES, *(pytest.param(place, marks=pytest.mark.deep) for place in DEEP_PLACES)])
+@pytest.mark.fault("F1")
 def test_a_worker_killed_anywhere_is_replaced_and_the_import_is_exact(stack: Stack, log: Path, fault: str) -> None:
     slug = fault.split(":", maxsplit=1)[0].replace(".", "-")
     _arm(stack, fault)
@@ -195,6 +196,7 @@ def test_a_worker_killed_anywhere_is_replaced_and_the_import_is_exact(stack: Sta
 
 
 @pytest.mark.deep
+@pytest.mark.fault("F3")
 def test_an_import_continues_after_a_killed_database(stack: Stack, log: Path) -> None:
     _arm(stack, "usage.ingest.after_copy:stop:2")
     [(run_id, _)] = _ask(stack, ("database", log))
@@ -209,6 +211,7 @@ def test_an_import_continues_after_a_killed_database(stack: Stack, log: Path) ->
     assert _totals(stack, "database") == _expected(0, N_RECORDS, corrected=N_CORRECTED)
 
 
+@pytest.mark.fault("F15")
 def test_a_frozen_worker_is_fenced_off_when_it_wakes(stack: Stack, log: Path) -> None:
     _arm(stack, "usage.ingest.before_commit:stop:2")
     [(run_id, _)] = _ask(stack, ("frozen", log))
@@ -227,6 +230,7 @@ def test_a_frozen_worker_is_fenced_off_when_it_wakes(stack: Stack, log: Path) ->
 
 
 @pytest.mark.deep
+@pytest.mark.fault("F14")
 def test_a_lost_broker_loses_nothing(stack: Stack, log: Path) -> None:
     broker = stack.var / "broker"
     broker.rename(stack.var / "broker.away")
@@ -243,6 +247,7 @@ def test_a_lost_broker_loses_nothing(stack: Stack, log: Path) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.fault("F5")
 def test_overlapping_files_by_several_workers_count_each_record_once(stack: Stack) -> None:
     third = N_RECORDS // 3
     parts = [(0, 2 * third), (third, N_RECORDS), (0, N_RECORDS)]

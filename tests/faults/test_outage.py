@@ -95,6 +95,7 @@ def take_database_away(stack: Stack) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.fault("F3", "F25")
 def test_priorities_are_served_from_memory_without_a_database(sample: Stack) -> None:
     token = sample.run(TOKEN).strip()
     cookie = sign_in(sample)
@@ -157,6 +158,7 @@ def bring_database_back(stack: Stack) -> None:
     [(take_database_away, bring_database_back), (stop_database, continue_database)],
     ids=["away", "hung"],
 )
+@pytest.mark.fault("F28")
 def test_new_jobs_get_their_values_during_a_database_outage(
     sample: Stack,
     tmp_path: Path,

@@ -93,6 +93,7 @@ def test_a_first_start_creates_everything_and_the_next_one_reuses_it(first_start
         ),
     ],
 )
+@pytest.mark.fault("F4")
 def test_any_killed_process_is_restarted(running: Stack, role: str) -> None:
     eventually(lambda: running.is_whole() and bool(running.roles()[role]), f"there is a {role} and all else")
     victim = running.roles()[role][0]

@@ -46,6 +46,7 @@ def degraded(stack: Stack) -> set[str]:
         return {found["code"] for found in json.load(answer)["degraded"]}
 
 
+@pytest.mark.fault("F15")
 def test_stopped_workers_are_reported_until_they_resume(stack: Stack, tmp_path: Path) -> None:
     with watching(f"127.0.0.1:{stack.port}", tmp_path) as watch:
         eventually(lambda: degraded(stack) == set(), "a healthy start", describe=lambda: str(degraded(stack)))

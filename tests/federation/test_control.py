@@ -182,6 +182,7 @@ def test_a_reset_history_with_an_older_version_respects_the_limits(
     assert shares_of("/vo-a-here/P-A1") == 52
 
 
+@pytest.mark.fault("F27")
 def test_a_site_restored_from_a_backup_resets_its_history(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -225,6 +225,7 @@ def test_a_listed_site_that_publishes_nothing_blocks_no_document(
     assert fetched(mount, monkeypatch).code == "mount_loop"
 
 
+@pytest.mark.fault("F22")
 def test_an_unreachable_peer_is_retried_with_backoff_up_to_five_minutes(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch, settings: LazySettings
 ) -> None:
@@ -267,6 +268,7 @@ def test_a_frozen_mount_is_fetched_but_not_applied_and_a_paused_one_not_fetched(
     assert request_due_fetches(at=AT + HOUR) == 0
 
 
+@pytest.mark.fault("F23")
 def test_the_chosen_action_applies_after_the_maximum_age(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched(mount, monkeypatch)
     request_due_fetches(at=AT + timedelta(days=2))

@@ -181,6 +181,7 @@ def others_are_served(policy: Policy, quick: QuickServer, folder: Path) -> None:
     assert quick.n_asked == 2
 
 
+@pytest.mark.fault("F22")
 def test_thirty_slow_peers_of_one_person_hold_up_nobody_else(
     site: Policy, callers: Callers, slow: SlowServer, quick: QuickServer, tmp_path: Path
 ) -> None:

@@ -101,6 +101,7 @@ def test_a_valid_manual_publication_passes_the_constraints(policy: Policy, tree:
     assert Policy.objects.get(pk=policy.pk).head_number == 3
 
 
+@pytest.mark.fault("F18")
 def test_a_cycle_is_refused(policy: Policy, tree: TreeColumns) -> None:
     physics, biology = uid_of(tree, "/physics"), uid_of(tree, "/biology")
 
@@ -113,6 +114,7 @@ def test_a_cycle_is_refused(policy: Policy, tree: TreeColumns) -> None:
     refused("policies_revision_is_a_tree", make_cycle)
 
 
+@pytest.mark.fault("F18")
 def test_an_orphan_is_refused(policy: Policy, tree: TreeColumns) -> None:
     def insert_orphan() -> None:
         insert(policy, parent=uuid.uuid4())
@@ -218,6 +220,7 @@ def test_two_current_versions_of_one_entry_are_refused(policy: Policy, tree: Tre
         " FROM policies_entry WHERE name = 'physics'",
     ],
 )
+@pytest.mark.fault("F20")
 def test_history_is_never_rewritten(policy: Policy, statement: str) -> None:
     if "until IS NOT NULL" in statement:
         close(policy, *Entry.objects.filter(name="bob").values_list("uid", flat=True))

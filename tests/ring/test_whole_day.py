@@ -83,6 +83,7 @@ def test_with_global_usage_they_get_their_target_and_changes_reach_every_site(
     assert_shares(_without_faults["good day"], expectations["imbalanced-global-predictive"])
 
 
+@pytest.mark.fault("F23")
 def test_a_day_of_faults_affects_only_faulty_mounts_and_sites(server: Server, expectations: Mapping[str, Any]) -> None:
     evaluation = Evaluation("imbalanced-global-predictive", n_sites=SITES, hours=HOURS)
     expected = expectations["imbalanced-global-predictive"]

@@ -61,6 +61,7 @@ def enqueued_within_s(subject: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["redis", "amqp"])
 @pytest.mark.parametrize("is_closed", [True, False], ids=["refuses", "says nothing"])
+@pytest.mark.fault("F14")
 def test_runs_are_queued_at_once_while_the_broker_is_away(
     monkeypatch: pytest.MonkeyPatch, settings: object, hole: BlackHole, scheme: str, is_closed: bool
 ) -> None:

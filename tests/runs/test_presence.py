@@ -110,6 +110,7 @@ def test_a_key_that_is_being_replaced_is_named_and_not_refused(other: SiteProces
         ("FAIRSHARE_PLUGINS_LEFT_OUT", ["all"]),
     ],
 )
+@pytest.mark.fault("F26")
 def test_another_release_or_setting_is_named_and_ridden_out(other: SiteProcess, name: str, value: Any) -> None:
     other_has(other, **{name: value})
     assert presence.refusal() == ""

@@ -90,6 +90,7 @@ def test_a_worker_stopped_inside_its_transaction_is_replaced_at_once(worker_in_i
     assert Run.objects.get().result == {"by": "second"}
 
 
+@pytest.mark.fault("F28")
 def test_a_statement_that_never_ends_is_given_up_and_its_run_retaken(
     settings: Any, handle: Callable[[Callable[..., dict[str, Any]]], None]
 ) -> None:

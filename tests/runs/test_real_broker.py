@@ -168,6 +168,7 @@ def test_two_processes_of_one_queue_work_at_once_and_inspect_shows_what_on(
     assert redis.client().llen("series") == 1
 
 
+@pytest.mark.fault("F30")
 def test_a_pool_that_is_stopped_hands_its_runs_back(
     redis: Redis, start_worker: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
@@ -181,6 +182,7 @@ def test_a_pool_that_is_stopped_hands_its_runs_back(
     assert redis.client().llen("recompute") == 2, "sent again, to other workers"
 
 
+@pytest.mark.fault("F14")
 def test_a_wiped_and_a_stopped_broker_lose_no_run_and_do_none_twice(
     redis: Redis, start_worker: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:

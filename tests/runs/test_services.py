@@ -46,6 +46,7 @@ def test_a_second_request_joins_the_waiting_run_with_its_arguments() -> None:
     assert Run.objects.get().arguments == {"as_of": 2}
 
 
+@pytest.mark.fault("F17")
 def test_a_request_during_execution_waits_as_another_run() -> None:
     ask()
     claim()
@@ -205,6 +206,7 @@ def test_the_heartbeat_signals_cancellation_to_a_worker() -> None:
         lease.renew(AT)
 
 
+@pytest.mark.fault("F1")
 def test_progress_never_decreases() -> None:
     ask()
     lease = claim()
@@ -263,6 +265,7 @@ def test_the_sweeper_signals_only_due_runs(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.fault("F16")
 def test_many_workers_execute_each_run_once_and_one_per_subject(handle: Handle) -> None:
     at_work: dict[str, int] = {}
     overlaps: list[str] = []
@@ -302,6 +305,7 @@ def test_many_workers_execute_each_run_once_and_one_per_subject(handle: Handle) 
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.fault("F15")
 def test_a_worker_frozen_inside_a_step_loses_its_transaction_and_run(settings: Any) -> None:
     settings.FAIRSHARE_LEASE_S = 0.2
     ask()
@@ -343,6 +347,7 @@ def _wait_until_backend_is_gone(pid: int) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.fault("F3")
 def test_a_run_with_a_lost_connection_is_retried(handle: Handle) -> None:
     def lose_connection(run: Run, lease: Lease) -> dict[str, Any]:
         with lease.fenced(), connection.cursor() as cursor:

@@ -64,6 +64,7 @@ def test_a_long_run_is_released_after_its_step_and_resumed(
     assert (run.state, run.attempts, done) == ("succeeded", 1, [0, 1, 2, 3, 4])
 
 
+@pytest.mark.fault("F30")
 def test_stopping_workers_never_fails_a_run(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
     """No attempt is counted, so that a long import outlives any number of restarts."""
     done: list[int] = []

@@ -129,6 +129,7 @@ def test_a_process_of_another_user_is_only_known_to_have_ended(
         assert claim_run(at=AT) is None
 
 
+@pytest.mark.fault("F10")
 def test_a_lease_from_before_a_clock_reset_ends_one_lease_length_later(settings: Any) -> None:
     lease = claimed_by("")
     Run.objects.filter(pk=lease.run_id).update(lease_until=datetime.now(UTC) + HOUR)

@@ -208,6 +208,7 @@ def test_the_environment_follows_wsgi() -> None:
     assert environ["REMOTE_ADDR"] == "192.0.2.1"
 
 
+@pytest.mark.fault("F28")
 def test_health_is_answered_while_every_thread_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even a pool is asked: whatever else runs, the event loop answers."""
     from fairshare_web.server import views

@@ -43,6 +43,7 @@ def look_up(site: Site, token: str) -> dict[str, object]:
     return found
 
 
+@pytest.mark.fault("F10")
 def test_all_work_continues_after_a_clock_reset(computed_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     turn(monkeypatch, AT)
     token = computed_site.token("priorities:read")

@@ -63,6 +63,7 @@ def test_a_disk_is_full_below_100_mb_or_one_percent(
     assert bool(full_disks()) == is_full
 
 
+@pytest.mark.fault("F21")
 def test_readiness_reports_the_full_disk(computed_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     with monkeypatch.context() as full:
@@ -94,6 +95,7 @@ def test_a_full_disk_of_the_database_is_recognised_by_its_code() -> None:
     assert disk_full_message(OperationalError("no server")) == disk_full_message(None) == ""
 
 
+@pytest.mark.fault("F21")
 def test_an_upload_to_a_full_disk_is_refused_with_the_path(
     computed_site: Site, no_room: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +114,7 @@ def test_an_upload_to_a_full_disk_is_refused_with_the_path(
         )
 
 
+@pytest.mark.fault("F21")
 def test_a_run_that_fails_by_a_full_disk_reports_it(no_room: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def work(_run: Run, _lease: Any) -> dict[str, Any]:
         os.fsync(-1)

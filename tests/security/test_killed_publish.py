@@ -55,6 +55,7 @@ def assert_whole(policy: Policy, head: int) -> None:
 
 
 @pytest.mark.parametrize("place", [*(pytest.param(place, marks=pytest.mark.deep) for place in BEFORE[:-1]), BEFORE[-1]])
+@pytest.mark.fault("F2")
 def test_a_publish_killed_before_commit_keeps_the_previous_revision(small_site: Site, place: str) -> None:
     policy, made = small_site.policy, draft()
     policy.refresh_from_db()
@@ -68,6 +69,7 @@ def test_a_publish_killed_before_commit_keeps_the_previous_revision(small_site: 
     assert load_tree(policy).index_of_path("/biology/dora") is not None
 
 
+@pytest.mark.fault("F2")
 def test_a_publish_killed_after_commit_is_computed_at_the_next_tick(small_site: Site) -> None:
     policy, made = small_site.policy, draft()
     policy.refresh_from_db()

@@ -53,6 +53,7 @@ def attempts_and_state(stack: Stack, run_id: int) -> tuple[int, str]:
     return row  # type: ignore[return-value]
 
 
+@pytest.mark.fault("F1")
 def test_the_import_of_a_killed_worker_is_resumed_without_waiting_for_its_lease(stack: Stack) -> None:
     log = stack.var / "jobs.swf"
     rows = (f"{n} {n} -1 600 2 -1 -1 -1 -1 -1 -1 1 {n % 50} {n % 7} -1 -1 1 -1 -1\n" for n in range(N_RECORDS))

@@ -49,6 +49,7 @@ def stored(instance: Instance, name: str) -> int:
     return int(str(row[0]))
 
 
+@pytest.mark.fault("F30")
 def test_a_stop_completes_started_requests(first_start: FirstStart) -> None:
     instance = start_instance(first_start)
     stack = instance.stack
@@ -79,6 +80,7 @@ def test_a_stop_completes_started_requests(first_start: FirstStart) -> None:
         stack.remove()
 
 
+@pytest.mark.fault("F30")
 def test_a_stop_during_an_import_releases_it_and_each_record_counts_once(first_start: FirstStart) -> None:
     """No attempt is counted: a worker that was killed, after the 28 s that it has, would have cost one."""
     instance = start_instance(first_start)

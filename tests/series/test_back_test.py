@@ -185,6 +185,7 @@ def test_it_is_asked_for_computed_in_a_run_and_read_by_rest(past: Site, root: Ca
     }
 
 
+@pytest.mark.fault("F19")
 def test_an_edit_makes_it_absent_and_a_new_head_makes_it_stale(past: Site, root: Caller) -> None:
     path = _drafted(past, root)
     root.post(f"{path}/back-test", {"days": 7})

@@ -31,6 +31,7 @@ def last_day(site: Site) -> object:
     return SeriesDay.objects.filter(policy=site.policy).order_by("-on").values_list("on", flat=True).first()
 
 
+@pytest.mark.fault("F10")
 def test_nothing_is_built_or_thinned_while_a_jump_is_not_confirmed(
     month: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,7 @@ def test_incremental_hours_equal_a_full_build(make_site: Callable[..., Site], se
     np.testing.assert_array_equal(added.used, rebuilt.used)
 
 
+@pytest.mark.fault("F6")
 def test_late_usage_rebuilds_its_hours_only(grown: Site) -> None:
     build(grown)
     before = whole(grown)

@@ -61,6 +61,7 @@ def again(site: Site) -> tuple[date, date]:
     return date.fromisoformat(done["from"]), date.fromisoformat(done["through"])
 
 
+@pytest.mark.fault("F6")
 def test_old_usage_rebuilds_only_later_days(built: Site) -> None:
     before = _tiles()
     assert stale(built) is None
@@ -215,6 +216,7 @@ def berlin() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("berlin")
+@pytest.mark.fault("F11")
 def test_the_day_on_which_clocks_go_back_has_25_hours() -> None:
     days = days_of(date(2026, 10, 24), date(2026, 10, 26), site_zone())
     assert [(day.to_s - day.from_s) // 3600 for day in days] == [24, 25, 24]
@@ -228,6 +230,7 @@ def test_a_series_across_a_clock_change_equals_recomputes(built: Site) -> None:
     assert agrees_with_recomputes(built) == 30
 
 
+@pytest.mark.fault("F11")
 def test_in_half_hour_zones_an_hour_belongs_to_the_day_of_its_start() -> None:
     with override_settings(TIME_ZONE="Asia/Kolkata"):  # +05:30: a day begins at 18:30 UTC
         zone = site_zone()
@@ -287,6 +290,7 @@ def test_a_killed_build_resumes_after_the_last_stored_month(
     assert (state.first_on, state.through_on, state.stale_from_on) == (TODAY - 70 * DAY, TODAY - DAY, None)
 
 
+@pytest.mark.fault("F16")
 def test_usage_arriving_during_a_build_rebuilds_its_day(built: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     built.job("bob", "physics", 1, ago_h=24 * 29)
 

@@ -40,6 +40,7 @@ def sealed(source: Source) -> Source:
     return source
 
 
+@pytest.mark.fault("F9")
 def test_records_beyond_the_clock_tolerance_are_rejected_and_the_skew_is_stored(source: Source) -> None:
     counts = take(source, row(), row("2", end_at=AT + 5 * MINUTE), row("3", end_at=AT + 6 * MINUTE))
     assert (counts.new, counts.rejected) == (2, 1)
@@ -61,6 +62,7 @@ def test_old_records_do_not_measure_the_clock(source: Source) -> None:
 
 
 @pytest.mark.parametrize("name", ["submit_at", "start_at"])
+@pytest.mark.fault("F9")
 def test_open_jobs_in_the_future_are_rejected(source: Source, name: str) -> None:
     later: dict[str, Any] = {name: AT + 10 * MINUTE}
     ahead = row(state="running", end_at=None, **later)
@@ -100,6 +102,7 @@ def test_a_push_reports_future_records_and_all_or_nothing_accepts_none(source: S
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.fault("F9")
 def test_an_import_lists_future_records(source: Source, monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
     start = int((AT - timedelta(hours=1)).timestamp())
     log = f"; UnixStartTime: {start}\n1 0 -1 60 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n"
@@ -122,6 +125,7 @@ def old(job: str = "1", **given: Any) -> RecordRow:
     return row(job, **{"start_at": SEAL - 120 * MINUTE, "end_at": SEAL - 60 * MINUTE, "cpus": 3.0, **given})
 
 
+@pytest.mark.fault("F8")
 def test_records_before_the_seal_are_listed_once_and_never_counted(sealed: Source) -> None:
     assert take(sealed, old(), row("2")).as_dict() == Counts(new=1, too_late=1).as_dict()
     assert take(sealed, old()).too_late == 1

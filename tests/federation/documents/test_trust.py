@@ -71,6 +71,7 @@ def test_skipped_versions_are_not_a_fork() -> None:
     assert asked(signed(fourth), AFTER_FIRST).verdict is Verdict.NEW
 
 
+@pytest.mark.fault("F23")
 def test_old_duplicate_and_forked_versions_are_rejected() -> None:
     after_second = replace(AFTER_FIRST, version=2, digest=digest(SECOND))
     assert refusal(signed(FIRST), after_second) == "older_version"
@@ -91,6 +92,7 @@ def test_validly_signed_documents_of_other_issuers_are_rejected() -> None:
     assert refusal(signed(FIRST, NEW_KEY)) == "unknown_key"
 
 
+@pytest.mark.fault("F24")
 def test_a_mount_cycle_is_rejected_with_its_path() -> None:
     assert refusal(signed(FIRST), own="vo-a.example") == "mount_loop"
     with pytest.raises(BadDocument, match=r"vo-a\.example → project\.example → site\.example"):

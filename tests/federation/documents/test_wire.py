@@ -136,6 +136,7 @@ def test_a_root_that_is_not_an_entry_is_rejected() -> None:
             read_policy({**document(), "root": root}, PolicyLimits())
 
 
+@pytest.mark.fault("F24")
 def test_documents_beyond_the_entry_or_depth_limit_are_rejected() -> None:
     whole = document()
     assert len(read_policy(whole, PolicyLimits(entries=5, levels=2)).tree) == 5

@@ -196,6 +196,7 @@ DEEP = {*REFUSED_ALIKE} - {*REFUSED_ALIKE[::3]}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.deep if name in DEEP else ()) for name in BAD])
+@pytest.mark.fault("F23")
 def test_an_invalid_document_is_rejected_and_the_last_valid_one_stays(
     name: str, second: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +241,7 @@ def test_an_unknown_key_blocks_the_mount_until_a_manager_decides(
     assert (mounted.state, _active()) == ("blocked", before)
 
 
+@pytest.mark.fault("F24")
 def test_documents_deeper_than_the_mount_allows_are_rejected(
     settled: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +259,7 @@ def test_documents_deeper_than_the_mount_allows_are_rejected(
     assert _active() == before
 
 
+@pytest.mark.fault("F24")
 def test_entries_are_counted_before_they_are_created(
     settled: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:

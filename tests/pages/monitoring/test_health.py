@@ -50,6 +50,7 @@ def test_a_site_without_snapshots_is_ready_and_reports_it(site: Site) -> None:
     assert codes(answer) == {("no_snapshot", "grid"), ("no_snapshot", "other")}
 
 
+@pytest.mark.fault("F17")
 def test_late_sources_old_snapshots_and_waiting_runs_are_named(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     Source.objects.update(expected_every_s=3600, last_received_at=AT - timedelta(hours=1))
     queue_recompute(computed.policy, at=AT)

@@ -159,6 +159,7 @@ class TwoInMemory(RuleBasedStateMachine):
         self.writers[name] = Writer(after)
 
 
+@pytest.mark.fault("F18")
 def test_interleaved_edits_of_two_editors_lose_no_update_and_keep_a_valid_tree() -> None:
     TwoInMemory.seen = TwoInMemory.published = TwoInMemory.conflicting = 0
     drawn = examples(INTERLEAVINGS, steps=STEPS, suppress=HealthCheck)
@@ -329,6 +330,7 @@ class TwoEditors(RuleBasedStateMachine):
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.fault("F18")
 def test_no_interleaving_of_two_editors_loses_an_update(policy: Policy, bob: Actor) -> None:
     TwoEditors.people = {"manager": person("manager", is_admin=True), "lead": bob}
     TwoEditors.seen = TwoEditors.published = 0

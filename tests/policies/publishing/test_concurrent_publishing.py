@@ -84,6 +84,7 @@ def test_concurrent_editors_of_different_entries_all_publish(grid: Policy) -> No
     assert tree.same_as(load_tree_from_rows(grid))
 
 
+@pytest.mark.fault("F18")
 def test_concurrent_editors_of_one_field_conflict_except_one(grid: Policy) -> None:
     drafts = [draft({"op": "set_shares", "entry": "/physics", "shares": 40 + k}) for k in range(4)]
     answers = at_once(*[partial(publish, each) for each in drafts])
@@ -94,6 +95,7 @@ def test_concurrent_editors_of_one_field_conflict_except_one(grid: Policy) -> No
     )
 
 
+@pytest.mark.fault("F3")
 def test_a_lost_connection_during_publish_leaves_nothing(grid: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     change_set = draft({"op": "archive", "entry": "/physics"})
     counts = [model.objects.count() for model in (Entry, Revision, AuditEvent)]

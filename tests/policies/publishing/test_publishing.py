@@ -126,6 +126,7 @@ def test_a_change_set_is_published_once(policy: Policy, alice: Actor) -> None:
     assert Policy.objects.get(slug="grid").head_number == 3
 
 
+@pytest.mark.fault("F19")
 def test_edits_of_different_fields_merge(policy: Policy, alice: Actor) -> None:
     mine = draft(policy, alice, {"op": "set_shares", "entry": "/physics", "shares": 40})
     theirs = draft(policy, alice, {"op": "rename", "entry": "/physics", "name": "fysik"})
@@ -134,6 +135,7 @@ def test_edits_of_different_fields_merge(policy: Policy, alice: Actor) -> None:
     assert shares_of(policy, "/fysik") == 40
 
 
+@pytest.mark.fault("F18")
 def test_edits_of_the_same_field_conflict_and_show_base_mine_and_theirs(policy: Policy, alice: Actor) -> None:
     uid = uid_of(load_tree(policy), "/physics")
     mine = draft(policy, alice, {"op": "set_shares", "entry": "/physics", "shares": 40})
@@ -188,6 +190,7 @@ def test_a_percentage_conflicts_with_any_change_of_its_group(policy: Policy, ali
         ({"op": "archive", "entry": "/physics"}, {"op": "add", "parent": "/physics", "name": "carl"}, "archived"),
     ],
 )
+@pytest.mark.fault("F19")
 def test_incompatible_edits_conflict(
     policy: Policy, alice: Actor, theirs: dict[str, object], mine: dict[str, object], field: str
 ) -> None:

@@ -173,6 +173,7 @@ def test_other_fields_that_changed_since_stay(policy: Policy) -> None:
     assert tree.node(i).shares == 30
 
 
+@pytest.mark.fault("F20")
 def test_the_same_field_changed_since_is_a_conflict_with_base_mine_and_theirs(policy: Policy) -> None:
     revision = publish(policy, {"op": "set_shares", "entry": "/physics", "shares": 40})
     publish(policy, {"op": "set_shares", "entry": "/physics", "shares": 45})
@@ -329,6 +330,7 @@ def test_undoing_a_large_revision_keeps_later_changes(policy: Policy, tree: Tree
 
 
 @pytest.mark.usefixtures("few_operations")
+@pytest.mark.fault("F20")
 def test_undoing_a_large_revision_conflicts_with_later_changes(policy: Policy) -> None:
     large = widen(policy)
     publish(policy, {"op": "set_shares", "entry": "/vo3", "shares": 9})

@@ -365,6 +365,7 @@ def test_a_stored_snapshot_is_read_as_it_was_computed_to_the_last_bit(case: Case
 
 @examples(60)
 @given(_cases, st.randoms(use_true_random=False))
+@pytest.mark.fault("F8")
 def test_the_snapshot_is_bit_identical_for_any_row_order(case: Case, random: Any) -> None:
     shuffled = replace(case, buckets=random.sample(case.buckets, len(case.buckets)))
     shuffled = replace(shuffled, opened=random.sample(case.opened, len(case.opened)))

@@ -79,6 +79,7 @@ def test_a_failure_keeps_the_last_good_snapshot(site: Site) -> None:
     assert Snapshot.objects.count() == 1
 
 
+@pytest.mark.fault("F4")
 def test_a_snapshot_and_the_end_of_its_run_are_stored_together_or_not_at_all(site: Site) -> None:
     run = queue_recompute(site.policy, at=NOW)
     lease = claim_run(at=NOW, run_id=run.pk)
@@ -105,6 +106,7 @@ def test_a_worker_without_its_lease_stores_nothing(site: Site) -> None:
     assert Snapshot.objects.count() == 1
 
 
+@pytest.mark.fault("F17")
 def test_recompute_requests_join_the_waiting_run_and_one_runs_at_a_time(site: Site, as_eva: Actor) -> None:
     first = recompute.request_recompute(policy_slug="grid", at=NOW, actor=as_eva)
     assert recompute.request_recompute(policy_slug="grid", at=NOW, actor=as_eva) == first

@@ -157,6 +157,7 @@ def test_scopes_can_have_different_approaches_in_one_recompute(grid: Callable[..
 
 
 @pytest.mark.django_db
+@pytest.mark.fault("F12")
 def test_a_running_job_is_refreshed_and_counts_as_finished_after_it_vanished(
     make_site: Callable[..., Site],
 ) -> None:

@@ -452,6 +452,7 @@ def test_a_new_snapshot_reuses_the_index(site: Site) -> None:
     assert store.newest("grid").index is not newer.index
 
 
+@pytest.mark.fault("F28")
 def test_look_ups_never_wait_for_the_database(site: Site, django_assert_num_queries: object) -> None:
     """As in a real process, where a thread looks for new snapshots."""
     site.recompute()

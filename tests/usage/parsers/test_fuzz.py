@@ -148,6 +148,7 @@ def assert_sound(pieces: list[Parsed]) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.fault("F29")
 def test_a_mutated_record_is_accepted_or_rejected_with_a_reason_within_a_second(name: str) -> None:
     collector = FORMATS[name]
     n_refused = n_taken = 0
@@ -188,6 +189,7 @@ def test_no_line_is_lost_silently(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.fault("F29")
 def test_an_import_of_mutated_lines_succeeds_or_reports_a_reason(name: str, source: Source) -> None:
     """Through the database: nothing that a parser lets pass may break there."""
     pieces = mutants(name, 60)

@@ -146,6 +146,7 @@ def test_the_organisation_and_the_site_of_later_drafts_are_read() -> None:
     assert (job.group, job.site) == ("atlas", "SITE-A")
 
 
+@pytest.mark.fault("F11")
 def test_local_times_need_a_zone_and_an_autumn_night_is_three_hours_long() -> None:
     night: dict[str, Any] = {
         "StartTime": "<StartTime>2026-10-25T01:30:00</StartTime>",

@@ -225,6 +225,7 @@ def test_a_step_without_its_job_is_reported_once_and_not_counted() -> None:
     assert found.notes == {"steps_skipped": 3}
 
 
+@pytest.mark.fault("F11")
 def test_a_job_in_the_repeated_hour_keeps_its_duration() -> None:
     """Clocks in Stockholm go from 03:00 back to 02:00 on 25 October 2026."""
     around = LOCAL | {"Start": "2026-10-25T01:30:00", "End": "2026-10-25T03:30:00"}
@@ -260,6 +261,7 @@ def test_the_submit_time_is_independent_of_the_job_state() -> None:
     assert instant(int(submit_us[0])) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)  # the first pass, still summer
 
 
+@pytest.mark.fault("F11")
 def test_skipped_local_times_and_nonexistent_days_are_rejected() -> None:
     job = LOCAL | {"End": "2026-03-29T05:00:00"}
     skipped = refused(sacct(job | {"Start": "2026-03-29T02:30:00"}), STOCKHOLM)
@@ -269,6 +271,7 @@ def test_skipped_local_times_and_nonexistent_days_are_rejected() -> None:
         assert refused(sacct(job | {"Start": text}), STOCKHOLM).code == "bad_time"
 
 
+@pytest.mark.fault("F12")
 def test_summer_time_changes_and_leap_days_have_correct_hours() -> None:
     spring = {"Submit": "2026-03-28T00:00:00", "Start": "2026-03-29T01:30:00", "End": "2026-03-29T03:30:00"}
     leap = {"Submit": "2028-02-28T00:00:00", "Start": "2028-02-28T12:00:00", "End": "2028-03-01T12:00:00"}
@@ -281,6 +284,7 @@ def test_offsets_in_the_text_need_no_zone() -> None:
     assert hours(text, Reading(at=AT)) == [1]
 
 
+@pytest.mark.fault("F11")
 def test_local_times_without_a_zone_are_rejected_with_the_remedy() -> None:
     rejection = refused(sacct({"Start": "2026-01-01T00:00:00"}), Reading(at=AT))
     assert rejection.code == "naive_time"
@@ -315,6 +319,7 @@ def test_local_times_without_a_zone_are_rejected_with_the_remedy() -> None:
         ({"Submit": "Unknown", "Start": "None"}, "no_submit"),
     ],
 )
+@pytest.mark.fault("F9")
 def test_implausible_values_are_rejected_with_line_and_reason(given: dict[str, str], code: str) -> None:
     found = read(sacct({}, {"JobIDRaw": "1"} | given, {"JobIDRaw": "2"}))
     assert [(rejection.line, rejection.code) for rejection in found.rejections] == [(3, code)]

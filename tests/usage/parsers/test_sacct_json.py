@@ -299,6 +299,7 @@ def test_items_are_independent_of_chunk_boundaries(items: list[Any], indent: int
 
 
 @given(junk=st.binary(max_size=60), at=st.integers(0, 3000))
+@pytest.mark.fault("F29")
 def test_invalid_bytes_anywhere_are_rejected_in_finite_time(junk: bytes, at: int) -> None:
     data = document(old(1), new(2), indent=1).encode()
     try:

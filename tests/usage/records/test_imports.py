@@ -282,6 +282,7 @@ def test_a_worker_without_its_lease_commits_no_batch() -> None:
         ),
     ],
 )
+@pytest.mark.fault("F1")
 def test_a_worker_killed_anywhere_leaves_an_import_that_ends_exactly(
     place: str, stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_a_job_without_length_is_counted_and_uses_nothing(source: Source) -> Non
 
 
 @pytest.mark.django_db
+@pytest.mark.fault("F5")
 def test_ingesting_the_same_document_again_changes_nothing(source: Source, stored: Stored) -> None:
     rows = [row(str(n), cpus=n) for n in range(5)]
     assert take(source, *rows) == {"new": 5}
@@ -97,6 +98,7 @@ def test_ingesting_the_same_document_again_changes_nothing(source: Source, store
     ],
     ids=["revision", "later end", "finished", "running", "withdrawn", "revision after a withdrawal"],
 )
+@pytest.mark.fault("F6")
 def test_a_later_version_replaces_an_earlier_one_in_any_order(
     source: Source, stored: Stored, older: RecordRow, newer: RecordRow
 ) -> None:
@@ -111,6 +113,7 @@ def test_a_later_version_replaces_an_earlier_one_in_any_order(
 
 
 @pytest.mark.django_db
+@pytest.mark.fault("F7")
 def test_a_withdrawn_record_removes_its_usage_and_is_not_counted_again(source: Source) -> None:
     take(source, row(cpus=0.3, end_at=hour(7.77)), row("2"))
     assert take(source, row(state="withdrawn", end_at=None)) == {"corrected": 1}
@@ -152,6 +155,7 @@ def test_the_source_supplies_missing_cluster_and_site(source: Source) -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.fault("F9")
 def test_pending_and_running_jobs_move_the_watermark_and_no_bucket(source: Source) -> None:
     take(source, row(state="pending", submit_at=hour(0), start_at=None, end_at=None))
     take(source, row(state="running", submit_at=hour(0), end_at=None))
@@ -161,6 +165,7 @@ def test_pending_and_running_jobs_move_the_watermark_and_no_bucket(source: Sourc
 
 
 @pytest.mark.django_db
+@pytest.mark.fault("F12")
 def test_a_job_of_four_hundred_days_is_spread_to_the_last_second(source: Source) -> None:
     take(source, row(start_at=hour(0.5) - timedelta(days=400), end_at=hour(0.5), cpus=3))
     amounts = list(Bucket.objects.order_by("hour_at").values_list("cpu_s", flat=True))
@@ -181,6 +186,7 @@ def finished(*, start_us: int, end_us: int, cpus: float) -> FinishedRecords:
     length_us=st.integers(0, 40 * 86400 * 10**6),
     cpus=st.floats(0, 1e5) | st.just(1 / 3),
 )
+@pytest.mark.fault("F12")
 def test_hourly_parts_are_whole_quanta_and_add_up(start_us: int, length_us: int, cpus: float) -> None:
     delta = compute_delta(finished(start_us=start_us, end_us=start_us + length_us, cpus=cpus))
     amounts = delta.amounts[:, 0]
@@ -190,6 +196,7 @@ def test_hourly_parts_are_whole_quanta_and_add_up(start_us: int, length_us: int,
     assert delta.amounts[:, -1].sum() == 1
 
 
+@pytest.mark.fault("F13")
 def test_the_largest_accepted_job_does_not_overflow() -> None:
     delta = compute_delta(finished(start_us=0, end_us=MOST_JOB_S * 10**6, cpus=MOST_RATE))
     assert int(delta.amounts[:, 0].sum()) == round(MOST_RATE * MOST_JOB_S * 1024)
@@ -229,6 +236,7 @@ def read_buckets(source: Source) -> dict[oracle.Bucket, tuple[float, float]]:
 @pytest.mark.django_db(transaction=True)
 @examples(60, suppress=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(st.lists(records(), max_size=12), max_size=4), number=st.integers(0, 10**9))
+@pytest.mark.fault("F6")
 def test_batches_with_repeats_corrections_and_disorder_equal_the_oracle(
     batches: list[list[RecordRow]], number: int
 ) -> None:
@@ -275,6 +283,7 @@ def test_sums_that_are_copied_and_sums_that_are_added_equal_the_oracle(
 
 
 @pytest.mark.django_db
+@pytest.mark.fault("F8")
 def test_any_order_of_different_versions_ends_the_same(source: Source, stored: Stored) -> None:
     random = Random(7)
     versions = [
@@ -296,6 +305,7 @@ def test_any_order_of_different_versions_ends_the_same(source: Source, stored: S
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.fault("F5")
 def test_workers_with_overlapping_batches_count_each_record_once(source: Source, stored: Stored) -> None:
     rows = [row(str(n), user=f"u{n % 7}", end_at=hour(1.5 + n % 9), cpus=n % 4) for n in range(600)]
     counts = [Counts() for _ in range(3)]

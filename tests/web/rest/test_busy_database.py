@@ -46,6 +46,7 @@ def draft_of(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("state", STATES)
+@pytest.mark.fault("F28")
 def test_requests_that_others_hold_up_are_busy_for_rest_pages_and_commands(
     admin: Client, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:

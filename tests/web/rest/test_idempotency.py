@@ -42,6 +42,7 @@ def pia(site: Site) -> Caller:
     return Caller(user=site.pia)
 
 
+@pytest.mark.fault("F2")
 def test_a_repeated_request_gets_the_first_response_and_creates_nothing(pia: Caller) -> None:
     n_before = ChangeSet.objects.count()
     first = pia.post(PATH, BODY, Idempotency_Key="ci-1")

@@ -34,6 +34,7 @@ def in_stockholm(settings: Any) -> Iterator[None]:
 @pytest.mark.parametrize(
     "key", [*ZONES[1:3], *(pytest.param(key, marks=pytest.mark.deep) for key in (ZONES[0], *ZONES[3:]))]
 )
+@pytest.mark.fault("F11")
 def test_each_local_quarter_hour_of_two_years_is_an_instant_or_skipped(key: str) -> None:
     """Compared with the way from instants to local times, which has no exceptions."""
     zone, first = ZoneInfo(key), datetime(2016, 1, 1, tzinfo=UTC)

@@ -138,6 +138,7 @@ def test_look_ups_make_no_queries(
     assert "Set-Cookie" not in scheduler.get(ONE, {"account": "alice"}).headers
 
 
+@pytest.mark.fault("F25")
 def test_without_a_database_the_last_snapshot_is_served_with_its_age(
     scheduler: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +166,7 @@ def test_without_a_database_the_last_snapshot_is_served_with_its_age(
     assert (ready.status_code, alive.status_code) == (503, 200)
 
 
+@pytest.mark.fault("F25")
 def test_a_known_snapshot_is_not_sent_again(scheduler: Caller) -> None:
     first = scheduler.get(ONE, {"account": "alice"})
     assert first.headers["Cache-Control"] == "private, no-store"
