@@ -1,13 +1,35 @@
-"""An upgrade: released migrations stay as they are."""
+"""An upgrade: nothing is lost, nothing waits long, and what can't be done is refused with the reason."""
 
 from __future__ import annotations
 
+import contextlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 
+import psycopg
 import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.migrations.migration import Migration
+from django.db.migrations.recorder import MigrationRecorder
 
+from apps.cli.backup.before_upgrade import UNFINISHED
+from apps.cli.backup.making import verify_backup
+from apps.cli.stack import migration
+from apps.cli.stack.postgres import CannotStart, find_binaries
+from apps.cli.stack.upgrading import upgrade_cluster
 from apps.core.code_paths import REPOSITORY
 from tests.cli import released_migrations
+from tests.faults.conftest import FirstStart, first_start
+from tests.faults.stack import Stack
+from tests.material import missing
+from tests.priority_site import Site
 
 
 def test_released_migrations_are_never_changed_or_removed() -> None:
@@ -48,3 +70,256 @@ def test_the_command_that_adds_migrations_is_a_target_and_documented() -> None:
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     assert "\nrecord-migrations: setup\n\t@$(PY) -m tests.cli.released_migrations\n" in makefile
     assert released_migrations.COMMAND in (REPOSITORY / "docs/developer.md").read_text(encoding="utf-8")
+
+
+__all__ = ["first_start"]  # a fixture
+
+# Locks and room
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migration, "LOCK_S", 0.1)
+    monkeypatch.setattr(migration, "PAUSE_S", 0.05)
+
+
+@contextlib.contextmanager
+def other_session(statement: str) -> Iterator[psycopg.Connection[Any]]:
+    """A transaction of another process that keeps what the statement has locked."""
+    given = connection.settings_dict
+    with psycopg.connect(
+        host=given["HOST"], port=given["PORT"], user=given["USER"], dbname=given["NAME"], application_name="importer"
+    ) as session:
+        session.execute(statement)
+        yield session
+
+
+def add_column() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE usage_source ADD COLUMN IF NOT EXISTS upgraded integer")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_migration_does_not_queue_others_behind_it_and_goes_on_when_a_lock_is_free(impatient: None) -> None:
+    printed: list[str] = []
+    with other_session("LOCK TABLE usage_source IN ACCESS SHARE MODE") as session:
+        session.execute("SELECT pg_sleep(1.1)")
+
+        def say(line: str) -> None:
+            printed.append(line)
+            with other_session("SET lock_timeout = '1s'") as reader:  # would wait behind a waiting ALTER TABLE
+                reader.execute("SELECT count(*) FROM usage_source")
+            session.rollback()
+
+        migration.migrate_patiently(add_column, say=say)
+    assert len(printed) == 1
+    assert re.fullmatch(r"Tables are in use \(importer \d+ for \d+ s\)\. The migration is tried again\.", printed[0])
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(upgraded) FROM usage_source")
+        cursor.execute("SHOW lock_timeout")
+        assert cursor.fetchone()[0] == "30s", "as before"
+        cursor.execute("ALTER TABLE usage_source DROP COLUMN upgraded")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_migration_gives_up_with_the_name_of_the_process_that_holds_the_lock(
+    impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migration, "PATIENCE_S", 0.5)
+    refusal = pytest.raises(CommandError, match=r"in use \(importer \d+ for .*Stop workers and beat, and start again")
+    with other_session("LOCK TABLE usage_source IN ACCESS SHARE MODE") as session:
+        session.execute("SELECT pg_sleep(1.1)")
+        with refusal:
+            migration.migrate_patiently(add_column, say=lambda _line: None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_processes_migrate_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[str] = []
+    with other_session(f"SELECT pg_advisory_lock({migration._MIGRATING})") as session:
+
+        def say(line: str) -> None:
+            printed.append(line)
+            session.close()
+
+        migration.migrate_patiently(lambda: printed.append("migrated"), say=say)
+    assert printed == ["Another process migrates the tables: waiting for it.", "migrated"]
+    monkeypatch.setattr(migration, "PATIENCE_S", 0.2)
+    with (
+        other_session(f"SELECT pg_advisory_lock({migration._MIGRATING})"),
+        pytest.raises(CommandError, match="Another process migrates the tables: wait for it, or end it"),
+    ):
+        migration.migrate_patiently(lambda: None, say=lambda _line: None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_upgrade_with_too_little_disk_is_refused_with_what_it_needs(
+    two_projects: Site, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.FAIRSHARE_EMBEDDED_DATABASE = True
+    MigrationRecorder(connection).record_unapplied("runs", "0005_site_process")
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: shutil._ntuple_diskusage(2**40, 2**40, 7 * 2**20))
+    with pytest.raises(CommandError, match=r"The upgrade needs 101 MB on the disk of .*, and 8 MB are free: make room"):
+        call_command("migrate", interactive=False, verbosity=0)
+    assert [each.name for each in migration.pending_migrations()] == ["0005_site_process"]
+    MigrationRecorder(connection).record_applied("runs", "0005_site_process")
+    call_command("migrate", interactive=False, verbosity=0)  # nothing is pending
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_room_of_a_migration_is_that_of_the_table_that_it_copies(two_projects: Site) -> None:
+    class Copying(Migration):
+        copies: ClassVar = {"usage_record": "usage_record_copy"}
+
+    class Small(Migration):
+        pass
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree('usage_record')")
+        size = int(cursor.fetchone()[0])
+    assert size > 0
+    small, large = (migration.measure_room([kind("0099", "usage")]).needed for kind in (Small, Copying))
+    assert large - small == 2 * size, "the copy, and its write-ahead log"
+
+
+# The one-command stack
+
+
+@pytest.fixture
+def former(first_start: FirstStart) -> Iterator[Stack]:
+    """A stopped instance whose database lacks the last migration of `runs`, as of an earlier release."""
+    stack = Stack(like=first_start.var)
+    stack.manage("with_stack", "--", sys.executable, "manage.py", "migrate", "runs", "0004", "--verbosity", "0")
+    yield stack
+    stack.remove()
+
+
+@pytest.mark.timeout(600)
+def test_up_backs_an_instance_up_before_its_upgrade_and_an_interrupted_one_keeps_that_backup(former: Stack) -> None:
+    backups = former.var / "backups"
+    former.start()
+    (made,) = backups.iterdir()
+    assert re.search(rf"Backed up before the upgrade, [\d,]+ bytes, verified: {made}\n", former.output_text())
+    former.assert_works()
+    assert former.signal(signal.SIGINT) == 0
+    with made.open("rb") as file:
+        assert "runs.0005_site_process" not in verify_backup(file)["migrations"], "of the former release"
+    assert not (former.var / UNFINISHED).exists()
+    former.start()
+    assert former.signal(signal.SIGINT) == 0
+    assert list(backups.iterdir()) == [made], "nothing was pending"
+    former.manage("with_stack", "--", sys.executable, "manage.py", "migrate", "runs", "0004", "--verbosity", "0")
+    (former.var / UNFINISHED).write_text(f"{made.name}\n")  # as a kill before the last migration leaves it
+    former.start()
+    assert f"Going on with an interrupted upgrade; the backup before it: {made}\n" in former.output_text()
+    assert list(backups.iterdir()) == [made]
+    assert former.signal(signal.SIGINT) == 0
+
+
+@pytest.mark.timeout(600)
+def test_a_failed_backup_stops_the_upgrade_and_names_the_way_without(former: Stack, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for program in find_binaries().iterdir():
+        (programs / program.name).symlink_to(program)
+    (programs / "pg_dump").unlink()
+    (programs / "pg_dump").write_text("#!/bin/sh\necho 'pg_dump (PostgreSQL) 99.0'; echo 'no luck' >&2; exit 1\n")
+    (programs / "pg_dump").chmod(0o755)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    former.settings["PG_BIN"] = str(programs)
+    assert former.launch().wait(120) == 1
+    assert (
+        "The backup before the upgrade failed: pg_dump failed: no luck Nothing was upgraded. "
+        "`up --no-backup` goes on without one.\n"
+    ) in former.output_text()
+    assert list((former.var / "backups").iterdir()) == []
+    former._arguments.append("--no-backup")
+    former.start()
+    assert list((former.var / "backups").iterdir()) == []
+    assert former.signal(signal.SIGINT) == 0
+
+
+# The next major version of PostgreSQL
+
+OLD = Path("/usr/lib/postgresql/15/bin")
+
+
+@pytest.fixture
+def old_instance() -> Iterator[Stack]:
+    """A folder with the tables and an administrator in an embedded database of PostgreSQL 15."""
+    if not (OLD / "postgres").exists():
+        missing("no PostgreSQL 15", "apt-get install postgresql-15")
+    stack = Stack()
+    stack.settings["PG_BIN"] = str(OLD)
+    stack.manage("with_stack", "--", sys.executable, "manage.py", "create_user", "ann", patience_s=200)
+    del stack.settings["PG_BIN"]
+    yield stack
+    stack.remove()
+
+
+def upgrade_postgresql(stack: Stack, *arguments: str, fault: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", "upgrade_postgresql", *arguments], cwd=REPOSITORY, text=True, check=False,
+        env={**stack.environment, "FAIRSHARE_TESTING": "1", "FAULT": fault}, capture_output=True, timeout=200,
+    )  # fmt: skip
+
+
+def n_users(stack: Stack) -> str:
+    code = "from apps.accounts.models import User; print(User.objects.filter(username='ann').count())"
+    command = (sys.executable, "manage.py", "shell", "--no-imports", "-c", code)
+    return stack.manage("with_stack", "--", *command).strip()
+
+
+@pytest.mark.timeout(900)
+def test_a_database_of_postgresql_15_is_loaded_into_the_present_one_however_often_it_is_killed(
+    old_instance: Stack,
+) -> None:
+    data = old_instance.var / "pg"
+    refused = subprocess.run(
+        [sys.executable, "manage.py", "up"], cwd=REPOSITORY, env=old_instance.environment, capture_output=True,
+        text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert refused.returncode == 1
+    assert f"{data} was made by PostgreSQL 15, but" in refused.stderr
+    assert "run manage.py upgrade_postgresql" in refused.stderr
+    other = upgrade_postgresql(old_instance, "--old-bin", str(find_binaries()))
+    assert "and the data is of PostgreSQL 15: name other programs" in other.stderr
+    for point in ("upgrade_loaded", "upgrade_compared", "upgrade_whole"):
+        killed = upgrade_postgresql(old_instance, fault=f"{point}:kill")
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        assert (data / "PG_VERSION").read_text() == "15\n", point
+    old_instance.settings["PG_BIN"] = str(OLD)
+    assert n_users(old_instance) == "1", "the former database works with its programs"
+    del old_instance.settings["PG_BIN"]
+    assert upgrade_postgresql(old_instance, fault="upgrade_kept:kill").returncode == -signal.SIGKILL
+    assert not data.exists()
+    assert n_users(old_instance) == "1", "the next start finishes it"
+    version = (data / "PG_VERSION").read_text().strip()
+    assert int(version) > 15
+    assert (old_instance.var / "pg.15" / "PG_VERSION").read_text() == "15\n"
+    again = upgrade_postgresql(old_instance)
+    assert again.stdout == f"{data} is of PostgreSQL {version} already.\n", again.stderr
+    assert not (old_instance.var / "pg.upgrade").exists()
+
+
+@pytest.mark.timeout(600)
+def test_a_change_of_postgresql_is_refused_before_it_begins(
+    old_instance: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    var = old_instance.var
+    printed: list[str] = []
+    with pytest.raises(CannotStart, match=r"name its folder of programs with --old-bin"):
+        upgrade_cluster(var, old_binaries="/nowhere", say=printed.append)
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: shutil._ntuple_diskusage(2**40, 2**40, 7 * 2**20))
+    with pytest.raises(CannotStart, match=r"needs \d+ MB on the disk of .*, and 7 MB are free: make room"):
+        upgrade_cluster(var, say=printed.append)
+    monkeypatch.undo()
+    (var / "pg.15").mkdir()
+    with pytest.raises(CannotStart, match=r"pg\.15 is there already"):
+        upgrade_cluster(var, say=printed.append)
+    (var / "pg.15").rmdir()
+    assert printed == []
+    (var / "pg" / "PG_VERSION").write_text("99\n")
+    with pytest.raises(CannotStart, match=r"was made by PostgreSQL 99, and .* is older"):
+        upgrade_cluster(var, say=printed.append)

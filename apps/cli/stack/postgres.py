@@ -67,6 +67,13 @@ def find_binaries() -> Path:
     )
 
 
+def program_version(binaries: Path) -> tuple[int, str]:
+    """Major version of the programs (0 if unknown), and their output of --version."""
+    shown = subprocess.run([binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
+    match = re.search(r"(\d+)", shown.stdout)
+    return int(match[1]) if match else 0, shown.stdout.strip()
+
+
 def _works(command: list[str]) -> bool:
     return shutil.which(command[0]) is not None and subprocess.run(command, capture_output=True).returncode == 0
 
@@ -74,14 +81,16 @@ def _works(command: list[str]) -> bool:
 class PostgresServer:
     """A server on the data in var/pg. The caller holds `postgres.lock` while it starts and stops the server."""
 
-    def __init__(self, var: Path, *, options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, var: Path, *, options: Mapping[str, str] | None = None, binaries: Path | None = None) -> None:
+        """binaries: folder of the programs, in place of `find_binaries`."""
         self.var = var.resolve()
         self.data = self.var / "pg"
+        self.upgraded = self.var / "pg.upgraded"  # a whole cluster that takes the place of `data` (upgrading.py)
         self.sockets = socket_dir(var)
         self.log = self.var / "log" / "postgres.log"
         self.options = dict(options or {})
         self.process: subprocess.Popen[bytes] | None = None
-        self._binaries = find_binaries()
+        self._binaries = binaries or find_binaries()
         self._identity: tuple[int, int] | None = None  # owner of files, if root can't use a user namespace
         self._prefix = self._unprivileged_prefix()
 
@@ -139,10 +148,14 @@ class PostgresServer:
         else:
             self.sockets.mkdir(mode=0o700, exist_ok=True)
             self._change_owner(self.sockets)
+        if (
+            not self.data.exists() and self.upgraded.exists()
+        ):  # a change of the major version was interrupted at its end
+            self.upgraded.rename(self.data)
         if (self.data / "PG_VERSION").exists():
             self._check_version()
         else:
-            version, shown = self._version()
+            version, shown = program_version(self._binaries)
             if version < OLDEST_VERSION:
                 raise CannotStart(
                     f"{self._binaries} holds {shown}, and PostgreSQL {OLDEST_VERSION} is the oldest that works: "
@@ -150,20 +163,27 @@ class PostgresServer:
                 )
             self._make_cluster()
 
+    def take_upgraded(self) -> None:
+        """Finish a change of the major version that was interrupted when the former cluster had its new name."""
+        if not self.data.exists() and self.upgraded.exists():
+            self.upgraded.rename(self.data)
+
+    def stored_version(self) -> str:
+        """Major version of the data; "" where there is none."""
+        try:
+            return (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            return ""
+
     def _check_version(self) -> None:
-        stored = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
-        version, shown = self._version()
+        stored = self.stored_version()
+        version, shown = program_version(self._binaries)
         if str(version) != stored:
             raise CannotStart(
                 f"{self.data} was made by PostgreSQL {stored}, but {self._binaries} holds {shown}: "
-                f"set PG_BIN to a PostgreSQL {stored}, or dump with the old and load with the new one."
+                "run manage.py upgrade_postgresql, which loads it into a new one, "
+                f"or set PG_BIN to the programs of PostgreSQL {stored}."
             )
-
-    def _version(self) -> tuple[int, str]:
-        """Major version of the programs (0 if unknown), and their output of --version."""
-        shown = subprocess.run([self._binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
-        match = re.search(r"(\d+)", shown.stdout)
-        return int(match[1]) if match else 0, shown.stdout.strip()
 
     def _make_cluster(self) -> None:
         draft = self.var / "pg.new"

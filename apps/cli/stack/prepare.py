@@ -16,7 +16,10 @@ import django
 from django.conf import settings
 from django.core.management import CommandError, call_command, get_commands
 
+from apps.cli.backup.before_upgrade import back_up_before_upgrade, end_upgrade
+from apps.cli.stack.migration import check_room
 from apps.cli.stack.paths import password_for, write_once
+from apps.core import clock
 from apps.core.code_paths import REPOSITORY
 from apps.core.errors import DomainError
 from apps.core.private_dirs import private_dir
@@ -29,6 +32,7 @@ _MAKERS = (_WIRING / "static_files.py", _WIRING / "joined_files.py")
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="prepare")
     parser.add_argument("--no-sample", action="store_true")
+    parser.add_argument("--backup", action="store_true", help="back up before an upgrade")
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
     django.setup()
@@ -36,7 +40,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         # Stop here on misconfiguration or a database of another version.
         call_command("check", stdout=io.StringIO(), databases=["default"])
+        check_room()
+        if chosen.backup:
+            back_up_before_upgrade(at=clock.now(), say=lambda line: print(line, flush=True))
         call_command("migrate", interactive=False, verbosity=0)
+        end_upgrade()
         _collect_static()
         describe_api()
         _fill(no_sample=chosen.no_sample)

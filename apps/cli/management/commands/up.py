@@ -9,7 +9,7 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--no-sample", action="store_true", help="start with an empty site")
+        parser.add_argument(
+            "--no-backup", action="store_true", help="upgrade the embedded database without a backup before"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         var, port = Path(settings.VAR), int(settings.FAIRSHARE_PORT)
@@ -41,7 +44,10 @@ class Command(BaseCommand):
         try:
             with signals.installed(), _sole_instance(var), _database(var, signals) as server:
                 _refuse_taken_port(port, signals)
-                _serve(var, port, server, signals, no_sample=options["no_sample"])
+                arguments = ["--no-sample"] if options["no_sample"] else []
+                if server is not None and not options["no_backup"]:
+                    arguments.append("--backup")
+                _serve(var, port, server, signals, arguments)
         except (CannotStart, InsecureDirectory) as error:
             if not signals.stopping():
                 raise CommandError(str(error)) from error
@@ -98,7 +104,8 @@ def _refuse_taken_port(port: int, signals: Signals) -> None:
         signals.sleep(0.2)
 
 
-def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals, *, no_sample: bool) -> None:
+def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals, preparation: Sequence[str]) -> None:
+    """preparation: arguments of `prepare`."""
     log = private_dir(var / "log")
     # Delete messages of an earlier start. They only have ids of runs, and an incomplete file would stop a worker.
     if settings.CELERY_BROKER_URL == "filesystem://":
@@ -115,8 +122,7 @@ def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals
     try:
         if server is not None:
             supervisor.add_database(server)
-        prepare = definitions.python("-m", "apps.cli.stack.prepare", *(["--no-sample"] if no_sample else []))
-        supervisor.run_once(prepare, environment)
+        supervisor.run_once(definitions.python("-m", "apps.cli.stack.prepare", *preparation), environment)
         bell = GroupProgram(definitions.bell(), environment, log / "bell.log")
         for program in programs:
             group = GroupProgram(program, environment, log / f"{program.name}.log")
