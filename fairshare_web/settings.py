@@ -270,6 +270,8 @@ CELERY_BEAT_SCHEDULE = {
     "clear-sessions": {"task": "apps.accounts.tasks.clear_sessions", "schedule": 3600.0},
     "verify-audit": {"task": "apps.accounts.tasks.verify_audit", "schedule": 3600.0},
 }
+if not PRODUCTION:
+    CELERY_BEAT_SCHEDULE["continue-sample"] = {"task": "apps.cli.tasks.continue_sample", "schedule": 600.0}
 CELERY_TIMEZONE = "UTC"
 
 AUTH_USER_MODEL = "accounts.User"

@@ -28,6 +28,7 @@ from apps.cli.sample.grid import (
     work_at,
 )
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
+from apps.cli.sample.living import Progress, record_of, source_slug
 from apps.cli.sample.site import SampleSite
 from apps.cli.stack.paths import password_for
 from apps.core.errors import Conflict
@@ -250,11 +251,11 @@ def _send_usage(sample: Iterable[SampleJob], *, at: datetime) -> None:
     """Import the jobs of each site through the service that pushes of records use."""
     of_site: dict[str, list[RecordRow]] = {site.slug: [] for site in SITES}
     for job in sample:
-        of_site[job.site].append(_record(job))
+        of_site[job.site].append(record_of(job))
     for site in SITES:
         source = make_source(
             NewSource(
-                slug=f"{site.slug}-slurm",
+                slug=source_slug(site),
                 name=f"{site.name}, Slurm",
                 namespace=NAMESPACE,
                 site=site.slug,
@@ -269,25 +270,8 @@ def _send_usage(sample: Iterable[SampleJob], *, at: datetime) -> None:
             ingest_batch(source=source, rows=chunk, at=at)
         if site.silent_h:
             Source.objects.filter(pk=source.pk).update(last_received_at=at - timedelta(hours=site.silent_h))
-
-
-def _record(job: SampleJob) -> RecordRow:
-    return RecordRow(
-        job=str(job.number),
-        user=job.member.user,
-        group=job.member.vo,
-        project=job.member.project,
-        state="finished" if job.end_at else "running",
-        submit_at=job.submit_at,
-        start_at=job.start_at,
-        end_at=job.end_at,
-        cpus=job.cpus,
-        nodes=max(1, job.cpus // 32),
-        mem_mb=job.cpus * 4000,
-        requested_s=job.requested_s,
-        queue=job.queue,
-        qos="normal",
-    )
+        else:
+            Source.objects.filter(pk=source.pk).update(cursor=Progress(loaded_at=at, through_at=at).cursor)
 
 
 def _chunks(rows: list[RecordRow]) -> Iterator[list[RecordRow]]:
