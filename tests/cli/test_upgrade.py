@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shutil
 import signal
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -25,7 +27,9 @@ from apps.cli.stack import migration
 from apps.cli.stack.postgres import CannotStart, find_binaries
 from apps.cli.stack.upgrading import upgrade_cluster
 from apps.core.code_paths import REPOSITORY
-from tests.cli import released_migrations
+from apps.core.release import __version__
+from tests.cli import release_fixture, released_migrations
+from tests.cli.test_backup import Machine, other
 from tests.faults.conftest import FirstStart, first_start
 from tests.faults.stack import Stack
 from tests.material import missing
@@ -72,7 +76,7 @@ def test_the_command_that_adds_migrations_is_a_target_and_documented() -> None:
     assert released_migrations.COMMAND in (REPOSITORY / "docs/developer.md").read_text(encoding="utf-8")
 
 
-__all__ = ["first_start"]  # a fixture
+__all__ = ["first_start", "other"]  # fixtures
 
 # Locks and room
 
@@ -323,3 +327,61 @@ def test_a_change_of_postgresql_is_refused_before_it_begins(
     (var / "pg" / "PG_VERSION").write_text("99\n")
     with pytest.raises(CannotStart, match=r"was made by PostgreSQL 99, and .* is older"):
         upgrade_cluster(var, say=printed.append)
+
+
+# Instances of releases
+
+RELEASES = sorted(release_fixture.FOLDER.glob("*.backup"))
+_ASK = """
+from apps.accounts.models import User
+from django.test import Client
+client = Client(headers={"host": "localhost"})
+client.force_login(User.objects.get(username="root"))
+response = client.get(PATH)
+assert response.status_code == 200, response.content
+print((b"".join(response) if response.streaming else response.content).decode())
+"""
+_SCHEMA = """
+SELECT 'column', table_name, column_name, data_type || COALESCE(character_maximum_length::text, '') || is_nullable,
+    COALESCE(column_default, '') FROM information_schema.columns WHERE table_schema = 'public'
+UNION ALL SELECT 'index', tablename, indexname, indexdef, '' FROM pg_indexes WHERE schemaname = 'public'
+UNION ALL SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid), ''
+    FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+UNION ALL SELECT 'trigger', tgrelid::regclass::text, tgname, pg_get_triggerdef(oid), '' FROM pg_trigger
+    WHERE NOT tgisinternal
+UNION ALL SELECT 'function', '', proname, prosrc, '' FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+"""
+
+
+def schema_of(url: str) -> set[tuple[Any, ...]]:
+    """Tables, indexes, rules and code of a database, without the partitions that its rows need."""
+    with psycopg.connect(url) as database:
+        rows = database.execute(_SCHEMA).fetchall()
+    return {row for row in rows if not re.match(r"usage_record_\d", str(row[1]))}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("backup", RELEASES, ids=lambda path: path.stem)
+def test_an_instance_of_each_release_is_upgraded_and_answers_as_recorded(backup: Path, other: Machine) -> None:
+    recorded = json.loads(backup.with_suffix(".json").read_text(encoding="ascii"))
+    restored = other.run("restore", str(backup))
+    assert restored.returncode == 0, restored.stderr.decode()
+    given = connection.settings_dict
+    here = f"postgres://{given['USER']}@{quote(str(given['HOST']), safe='')}:{given['PORT']}/{given['NAME']}"
+    assert schema_of(other.url) == schema_of(here), "as migrations make them in an empty database"
+    drift = other.run("makemigrations", "--check", "--dry-run")
+    assert drift.returncode == 0, drift.stdout.decode()
+    code = _ASK.replace("PATH", repr(recorded["path"]))
+    asked = other.run("shell", "--no-imports", "-c", code, FAIRSHARE_CLOCK=recorded["at"])
+    assert asked.returncode == 0, asked.stderr.decode()[-2000:]
+    lines = [json.loads(line) for line in asked.stdout.decode().strip().splitlines()]
+    assert len(lines) == len(recorded["lines"])
+    for line, known in zip(lines, recorded["lines"], strict=True):
+        assert {key: line[key] for key in known} == known, "a later release may add fields, and changes no number"
+    audited = other.run("verify_audit")
+    assert audited.returncode == 0, audited.stdout.decode() + audited.stderr.decode()
+
+
+def test_each_release_has_its_fixture() -> None:
+    assert __version__ in [path.stem for path in RELEASES], "run python -m tests.cli.release_fixture"
+    assert all(path.stat().st_size < 300_000 for path in RELEASES)
