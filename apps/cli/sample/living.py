@@ -1,4 +1,4 @@
-"""Continuation of the sample: its sites run jobs with the clock, and their accounting is ingested as that of real sites.
+"""Continuation of the sample: its sites run jobs with the clock, and their accounting is ingested as real one.
 
 Jobs depend on the instant of the loading only, so a sample that was off for a week gets the records that it would have
 got by the hour. A site's source says in `cursor` how far it came, in the transaction that stores the records.
