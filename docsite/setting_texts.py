@@ -71,6 +71,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "FAIRSHARE_EMAIL_FROM": "sender address",
     },
     "Monitoring": {
+        "FAIRSHARE_LOG": "log lines as `text` or as `json`, one object a line ([logs](monitoring.md#logs))",
+        "FAIRSHARE_ACCESS_LOG": "log a line for each request and each run: `yes`, `no`, or `json`, which is yes where "
+        "the log is JSON",
         "FAIRSHARE_METRICS_ADDRESSES": "addresses that may read `/metrics` without a token",
         "FAIRSHARE_METRICS_ENTRIES": "how many groups of each policy, largest target first, have their target and "
         "actual share in `/metrics`. 0: none",

@@ -1,4 +1,4 @@
-"""Filters of log records: the id of the request, and no more lines of one cause than a file can hold."""
+"""Filter of log records: no more lines of one cause than a file can hold."""
 
 from __future__ import annotations
 
@@ -11,17 +11,6 @@ from typing import Any
 _WINDOW_S = 60.0
 _MOST_LINES = 600  # of one cause in a window
 _MOST_CAUSES = 1_000  # that are remembered
-
-
-class RequestId(logging.Filter):
-    """Adds the id that the answer has in X-Request-Id."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        name = getattr(getattr(record, "request", None), "META", {}).get("HTTP_X_REQUEST_ID", "")
-        if name:
-            record.msg, record.args = f"{record.getMessage()} (request {name})", ()
-            record.request = None  # another handler adds nothing
-        return True
 
 
 @dataclass

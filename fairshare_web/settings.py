@@ -443,20 +443,24 @@ SPECTACULAR_SETTINGS = {
     ],
 }
 
+FAIRSHARE_LOG = env_choice("FAIRSHARE_LOG", ("text", "json"))
+FAIRSHARE_ACCESS_LOG = env_choice("FAIRSHARE_ACCESS_LOG", ("json", "yes", "no"))  # json: where the log is JSON
+_LOGS_ACCESS = FAIRSHARE_ACCESS_LOG == "yes" or FAIRSHARE_ACCESS_LOG == FAIRSHARE_LOG
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "filters": {
-        "limit": {"()": "fairshare_web.log_filters.LimitRepeats"},
-        "request": {"()": "fairshare_web.log_filters.RequestId"},
+    "formatters": {
+        "text": {"()": "fairshare_web.log_formats.TextLines"},
+        "json": {"()": "fairshare_web.log_formats.JsonLines"},
     },
+    "filters": {"limit": {"()": "fairshare_web.log_filters.LimitRepeats"}},
     "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["limit", "request"]},
+        "stderr": {"class": "logging.StreamHandler", "formatter": FAIRSHARE_LOG, "filters": ["limit"]},
     },
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "axes": {"level": "WARNING"},
+        "fairshare.access": {"level": "INFO" if _LOGS_ACCESS else "WARNING"},  # also where others log warnings
         "django.server": {"level": "WARNING"},
         "kombu.connection": {"level": "ERROR"},  # the file broker has no host, which it says at every start
     },

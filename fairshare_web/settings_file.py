@@ -21,7 +21,7 @@ VARIABLE = "FAIRSHARE_CONFIG"
 _EARLY = ("FAIRSHARE_VAR", "PG_BIN")  # read outside of the settings
 _READ = re.compile(r'\benv_\w+\(\s*"([A-Z_]+)"')
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
-_SECRET = re.compile(r"PASSWORD|CLIENT_SECRET|SECRET_KEY|PEPPERS|PSEUDONYM_KEY")
+SECRET_NAMES = re.compile(r"PASSWORD|CLIENT_SECRET|SECRET_KEY|PEPPERS|PSEUDONYM_KEY")
 _PASSWORD_IN_URL = re.compile(r"://[^/@]*:[^/@]+@")
 
 
@@ -84,7 +84,7 @@ def _refuse_open(path: str, mode: int, values: dict[str, str]) -> None:
     secrets = [
         name
         for name, value in values.items()
-        if _PASSWORD_IN_URL.search(value) or (_SECRET.search(name) and not name.endswith("_FILE"))
+        if _PASSWORD_IN_URL.search(value) or (SECRET_NAMES.search(name) and not name.endswith("_FILE"))
     ]
     if secrets and mode & stat.S_IROTH:
         raise ImproperlyConfigured(

@@ -17,6 +17,7 @@ from celery import current_task
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections, transaction
 
+from apps.core import log_context
 from apps.runs.models import Run
 from apps.runs.queues import FEDERATION, queue_of
 from apps.runs.shutdown import WorkerStops, is_stopping
@@ -220,6 +221,7 @@ class Heartbeat:
         self._thread.join(timeout=5)
 
     def _beat(self) -> None:
+        log_context.run_id.set(self._lease.run_id)  # of this thread
         try:
             while not self._stop.wait(settings.FAIRSHARE_LEASE_S / 4):
                 try:

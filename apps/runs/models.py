@@ -27,6 +27,8 @@ class Run(models.Model):
     # Whom it calls, or for whom; of each kind and key, as many run at once as the kind permits. "": no such limit
     limit_key = models.CharField(max_length=255, blank=True, default="", db_default="")
     arguments = models.JSONField(default=dict)
+    # Of the request that started it; "": started by the schedule or a command
+    request_id = models.CharField(max_length=64, blank=True, default="", db_default="")
     idempotency_key = models.CharField(max_length=128, null=True, blank=True)  # noqa: DJ001 - null means "no key", unique
     due_at = models.DateTimeField()
     lease_until = models.DateTimeField(null=True, blank=True)

@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.core import clock
+from apps.core import clock, log_context
 from apps.core.disk_space import disk_full_message
 from apps.core.errors import DomainError, NotFound
 from apps.runs import leases
@@ -35,6 +35,7 @@ from apps.runs.worker_identity import own_holder
 from apps.runs.workers import are_working
 
 logger = logging.getLogger(__name__)
+access_log = logging.getLogger("fairshare.access")  # a line for each request and each run
 
 BACK_OFF_S = 2.0  # doubled with every attempt
 MOST_BACK_OFF_S = 600.0
@@ -45,11 +46,11 @@ _MOST_SENT = 1_000  # messages of a sweep, the oldest runs first
 
 _COALESCE = """
 INSERT INTO runs_run (kind, state, owner_id, subject, limit_key, arguments, due_at, fence, attempts, max_attempts,
-    cancel_requested, progress_done, message, cursor, counts, result, error_code, error, created_at)
-VALUES (%s, 'queued', %s, %s, %s, %s, %s, 0, 0, %s, false, 0, '', '{}', '{}', '{}', '', '', %s)
+    cancel_requested, progress_done, message, cursor, counts, result, error_code, error, created_at, request_id)
+VALUES (%s, 'queued', %s, %s, %s, %s, %s, 0, 0, %s, false, 0, '', '{}', '{}', '{}', '', '', %s, %s)
 ON CONFLICT (kind, subject) WHERE state = 'queued' AND idempotency_key IS NULL
 DO UPDATE SET due_at = LEAST(runs_run.due_at, EXCLUDED.due_at), arguments = EXCLUDED.arguments,
-    limit_key = EXCLUDED.limit_key
+    limit_key = EXCLUDED.limit_key, request_id = COALESCE(NULLIF(EXCLUDED.request_id, ''), runs_run.request_id)
 RETURNING id
 """
 
@@ -117,7 +118,7 @@ def enqueue_run(
     if idempotency_key is None:
         with connection.cursor() as cursor:
             values = [kind, owner.pk if owner else None, subject, limit_key, json.dumps(dict(arguments or {}))]
-            cursor.execute(_COALESCE, [*values, due_at, max_attempts, at])
+            cursor.execute(_COALESCE, [*values, due_at, max_attempts, at, log_context.request_id.get()])
             run = Run.objects.get(pk=cursor.fetchone()[0])
             is_sent = run.due_at < due_at  # when that one was enqueued
     else:
@@ -131,6 +132,7 @@ def enqueue_run(
                 "owner": owner,
                 "due_at": due_at,
                 "created_at": at,
+                "request_id": log_context.request_id.get(),
                 "max_attempts": max_attempts,
             },
         )
@@ -303,6 +305,23 @@ def work_lease(lease: Lease, handler: Handler | None = None) -> None:
     handler: replaces the registered one, if part of the work is already done.
     """
     run = Run.objects.get(pk=lease.run_id)
+    with log_context.within_run(run.pk, run.request_id):
+        began_s = time.perf_counter()
+        _work(run, lease, handler)
+        _log_run(run, began_s)
+
+
+def _log_run(run: Run, began_s: float) -> None:
+    if not access_log.isEnabledFor(logging.INFO):
+        return
+    with contextlib.suppress(DatabaseError, InterfaceError):
+        run.refresh_from_db(fields=["state"])
+    duration_ms = round((time.perf_counter() - began_s) * 1000, 3)
+    details = {"kind": run.kind, "state": run.state, "duration_ms": duration_ms}
+    access_log.info("%(kind)s %(state)s in %(duration_ms).1f ms", details, extra=details)
+
+
+def _work(run: Run, lease: Lease, handler: Handler | None) -> None:
     try:
         with Heartbeat(lease):
             result = (handler or handler_of(run.kind))(run, lease)

@@ -10,12 +10,14 @@ import asyncio
 import contextlib
 import io
 import logging
+import time
 from functools import partial
 
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpResponse
 from django.utils.log import log_response
 
+from apps.core.log_context import request_id
 from apps.web.lookup import NeedsWorkerThread
 from apps.web.rest import errors
 from apps.web.rest.body_limits import limit_of
@@ -23,6 +25,7 @@ from apps.web.rest.requests import HEADER, set_request_id
 from apps.web.rest.transport import forbid_caching
 from apps.web.shell.errors import refused_body
 from fairshare_web.server import lanes
+from fairshare_web.server.access_log import CLIENT_GONE, log_request
 from fairshare_web.server.bodies import (
     UNSEEN_BYTES,
     BodyReader,
@@ -57,13 +60,17 @@ class Application:
             raise ValueError(f"{scope['type']} is not served here")
         environ = environ_of(scope)
         environ[SENDS_FILES] = "http.response.pathsend" in scope.get("extensions", {})
+        began_s, status = time.perf_counter(), CLIENT_GONE
+        request_id.set(set_request_id(environ))  # of this task: each request has its own
         try:
             answer, closes = await self._answer(environ, receive)
             await send_response(send, answer.response, answer.outbox, answer.path, closes=closes)
+            status = answer.response.status_code
         except Disconnected:
             return
         finally:
             environ["wsgi.input"].close()
+            log_request(environ, status, began_s)
 
     async def _answer(self, environ: Environ, receive: Receive) -> tuple[Answer, bool]:
         """The answer, and whether the connection ends with it: the body was not read."""
@@ -132,7 +139,7 @@ class Application:
 
     async def _refusal(self, environ: Environ, refusal: Refused) -> HttpResponse:
         request = WSGIRequest(environ)
-        name = set_request_id(request)
+        name = request_id.get()
         if environ["PATH_INFO"].startswith("/api/"):
             response = errors.problem(request, refusal.status, refusal.code, refusal.detail)
         else:

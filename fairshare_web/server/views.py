@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import count
 
@@ -45,7 +46,8 @@ class Views:
         outcome.set_running_or_notify_cancel()  # from here on a client that goes away stops nothing
         if is_lookup:
             environ = {**environ, ANSWER_FROM: AnswerFrom.SNAPSHOTS}
-        lane.submit(self._work, environ, asyncio.get_running_loop(), outcome)
+        within = copy_context()  # also what a stream logs has the id of its request
+        lane.submit(within.run, self._work, environ, asyncio.get_running_loop(), outcome)
         return await asyncio.wrap_future(outcome)
 
     def _work(self, environ: Environ, loop: asyncio.AbstractEventLoop, outcome: Future[Answer]) -> None:

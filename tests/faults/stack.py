@@ -25,6 +25,7 @@ from apps.cli.stack import processes
 from apps.cli.stack.paths import socket_dir
 from apps.cli.stack.postgres import DATABASE, PORT, USER
 from apps.core.code_paths import REPOSITORY
+from apps.core.site_keys import KEY_FILES
 
 PATIENCE_S = 90.0  # two shared cores, with the other half of the suite on them
 # Without compiled modules each of a stack's processes would start two seconds later.
@@ -47,6 +48,9 @@ for line in sys.stdin:
     connections.close_all()
     print(json.dumps(output.getvalue()), flush=True)
 """
+
+
+_TOKEN = re.compile(rb"fsh_[0-9a-z]{12}_[0-9a-f]{8}|whsec_[A-Za-z0-9+/]{8}")
 
 
 def eventually(
@@ -106,6 +110,7 @@ class Stack:
         self._arguments = [] if sample else ["--no-sample"]
         self.var = Path(tempfile.mkdtemp(prefix="fairshare-faults-", dir=place))
         self.settings = dict(settings or {})
+        self.secret_settings: dict[str, str] = {}  # values that no log may have, beside the instance's keys
         if like is not None:
             copy_instance(like, self.var)
             if sample:
@@ -192,7 +197,18 @@ class Stack:
         processes.wait_gone(self.pids, 20.0)
         for pid in self.pids():
             processes.send(pid, signal.SIGKILL)
+        found = self.secrets_in_logs()
         shutil.rmtree(self.var, ignore_errors=True)
+        assert found == [], "secrets are in logs"
+
+    def secrets_in_logs(self) -> list[tuple[str, str]]:
+        """Each log that has a secret of the instance, with that secret's name."""
+        keys = {name: self.var / name for name in KEY_FILES.values()}
+        secrets = {name: path.read_bytes().strip() for name, path in keys.items() if path.exists()}
+        secrets |= {name: value.encode() for name, value in self.secret_settings.items()}
+        logs = [path for path in (self.output, *(self.var / "log").glob("*")) if path.exists()]
+        found = [(log.name, name) for log in logs for name, value in secrets.items() if value in log.read_bytes()]
+        return found + [(log.name, "a token") for log in logs if _TOKEN.search(log.read_bytes())]
 
     def pids(self) -> list[int]:
         """Living processes of this instance: by their environment, which those with a title of their own have

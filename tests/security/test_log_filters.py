@@ -6,26 +6,22 @@ import io
 import logging
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from django.conf import settings
 
 from fairshare_web import log_filters
-from fairshare_web.log_filters import LimitRepeats, RequestId
+from fairshare_web.log_filters import LimitRepeats
+from fairshare_web.log_formats import TextLines
 from tests.rest_site import Caller
 from tests.small_site import Site
-
-LOGGING: Any = settings.LOGGING
 
 
 @pytest.fixture
 def log() -> Iterator[tuple[logging.Logger, io.StringIO]]:
     text = io.StringIO()
     handler = logging.StreamHandler(text)
-    handler.setFormatter(logging.Formatter(LOGGING["formatters"]["line"]["format"]))
-    for name in LOGGING["handlers"]["stderr"]["filters"]:
-        handler.addFilter({"limit": LimitRepeats, "request": RequestId}[name]())
+    handler.setFormatter(TextLines())
+    handler.addFilter(LimitRepeats())
     logger = logging.getLogger("django.request")
     logger.addHandler(handler)
     yield logger, text

@@ -6,7 +6,8 @@ import ipaddress
 import logging
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user
@@ -21,7 +22,7 @@ from apps.accounts.audit_log import log_refusal, n_refusals_logged
 from apps.accounts.models import User
 from apps.accounts.request_cache import cache_for_request
 from apps.accounts.sign_in.sessions import SessionStore, user_of
-from apps.core import clock
+from apps.core import clock, log_context
 
 HEADER = "X-Request-Id"
 _KEY = "HTTP_X_REQUEST_ID"
@@ -44,8 +45,12 @@ class RequestIdMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        name = set_request_id(request)
-        response = self.get_response(request)
+        name = set_request_id(request.META)
+        before = log_context.request_id.set(name)
+        try:
+            response = self.get_response(request)
+        finally:
+            log_context.request_id.reset(before)
         response[HEADER] = name
         if isinstance(response, HttpResponse) and response.content and "Content-Length" not in response:
             response["Content-Length"] = str(len(response.content))  # look-ups and health checks skip CommonMiddleware
@@ -79,11 +84,11 @@ class RequestCacheMiddleware:
             return self.get_response(request)
 
 
-def set_request_id(request: HttpRequest) -> str:
+def set_request_id(meta: MutableMapping[str, Any]) -> str:
     """The caller's id if it is valid, else a new one, which the request has from now on."""
-    if not _ID.fullmatch(request.META.get(_KEY, "")):
-        request.META[_KEY] = uuid.uuid4().hex
-    return str(request.META[_KEY])
+    if not _ID.fullmatch(meta.get(_KEY, "")):
+        meta[_KEY] = uuid.uuid4().hex
+    return str(meta[_KEY])
 
 
 def request_id(request: HttpRequest) -> str:

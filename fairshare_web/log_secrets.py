@@ -1,0 +1,63 @@
+"""Secrets never reach a log: values of settings, tokens of any kind, and passwords in addresses are masked.
+
+Messages of drivers and libraries repeat what they were given: an address with its password, a header, a path of a link.
+So the finished line is searched, with its traceback, and not the arguments of single calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, unquote
+
+from django.conf import settings
+
+from apps.core.site_keys import site_keys
+
+MASK = "***"
+SHORTEST = 6  # characters: a shorter value is part of ordinary words
+PASSWORDS = ("EMAIL_HOST_PASSWORD", "FAIRSHARE_OIDC_CLIENT_SECRET", "FAIRSHARE_LDAP_BIND_PASSWORD")
+
+#: What is secret by its form, whoever issued it; the group that is kept is `kept`.
+_FORMS = re.compile(
+    r"(?P<kept>"
+    r"fsh_[0-9a-z]{12}_"  # an API token: its public part names it in the audit log, too
+    r"|whsec_"
+    r"|\bBearer\s+|\bBasic\s+"
+    r"|\b[a-z][a-z0-9+.-]*://[^\s/:@]*:(?=[^\s/@]+@)"  # the password of an address
+    r"|(?:pass(?:word|wd|phrase)?|secret|api_?key|private_?key|client_secret|access_token|refresh_token|id_token"
+    r"|sessionid|csrftoken|csrfmiddlewaretoken)[\"']?\s*[=:]\s*[\"']?"
+    r")"
+    r"(?P<secret>[^\s\"',;&@<>)}\]]+)",
+    re.IGNORECASE,
+)
+
+
+def mask(text: str) -> str:
+    """The text without secrets."""
+    known = _pattern_of(_known_values())
+    if known is not None:
+        text = known.sub(MASK, text)
+    return _FORMS.sub(rf"\g<kept>{MASK}", text)
+
+
+def _known_values() -> tuple[str, ...]:
+    values = [value for group in site_keys().values() for value in group]
+    values += [getattr(settings, name) for name in PASSWORDS]
+    values += _passwords(settings.DATABASES.values(), settings.CELERY_BROKER_URL)
+    return tuple(values)
+
+
+def _passwords(databases: Iterable[Mapping[str, Any]], broker: str) -> list[str]:
+    password = broker.rpartition("@")[0].partition("://")[2].partition(":")[2] if "@" in broker else ""
+    return [*(str(each.get("PASSWORD") or "") for each in databases), password, unquote(password)]
+
+
+@lru_cache(maxsize=4)
+def _pattern_of(values: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Also as an address or a JSON text has them."""
+    written = {form for value in values for form in (value, quote(value, safe=""), quote(value), repr(value)[1:-1])}
+    longest_first = sorted((each for each in written if len(each) >= SHORTEST), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
