@@ -7,7 +7,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import TypedDict
 
 from apps.core.code_paths import REPOSITORY

@@ -7,6 +7,7 @@ process each once.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import json
@@ -32,7 +33,7 @@ from apps.contrib.notices.mail import address
 from apps.contrib.notices.models import Delivery, Notice, Webhook
 from apps.contrib.notices.places import Place, may_set
 from apps.contrib.notices.visibility import Reader
-from apps.contrib.notices.webhooks import PURPOSE, RUN_KIND, drop_waiting, host_of
+from apps.contrib.notices.webhooks import PURPOSE, RUN_KIND, SECRET_PREFIX, drop_waiting, host_of, standard_secret
 from apps.core.addresses import split_address
 from apps.core.errors import DomainError
 from apps.core.outbound import Limits, Resolve, fetch
@@ -221,7 +222,7 @@ def _take_next(at: datetime, silent: set[int], under_way: Sequence[Delivery]) ->
             delivery.save(update_fields=["due_at"])
         body = body_of(delivery, at)
         try:
-            secret = unseal(PURPOSE, delivery.webhook.secret)
+            secret = standard_secret(unseal(PURPOSE, delivery.webhook.secret))
         except DomainError as error:
             _store(delivery.pk, None, error.message, at, random.uniform)
             continue
@@ -298,16 +299,22 @@ def turn_off(webhook: Webhook, because: str, at: datetime) -> None:
 
 
 def signature_headers(secret: str, delivery: Delivery, body: bytes, at: datetime) -> dict[str, str]:
-    """Headers with the HMAC-SHA256 of "<timestamp>.<body>" under the secret; the timestamp is of the attempt."""
-    timestamp = str(int(at.timestamp()))
-    digest = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+    """Headers of Standard Webhooks; the timestamp is of the attempt."""
+    id, timestamp = str(delivery.uid), str(int(at.timestamp()))
     return {
         "Content-Type": "application/json",
         "User-Agent": "fairshare-webhook/1",
-        "Fairshare-Id": str(delivery.uid),
-        "Fairshare-Timestamp": timestamp,
-        "Fairshare-Signature": f"v1={digest}",
+        "webhook-id": id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": sign(secret, id, timestamp, body),
     }
+
+
+def sign(secret: str, id: str, timestamp: str, body: bytes) -> str:
+    """`v1,` and the base64 of the HMAC-SHA256 of "<id>.<timestamp>.<body>", under the bytes that the secret encodes."""
+    key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    digest = hmac.new(key, f"{id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(digest).decode()}"
 
 
 def body_of(delivery: Delivery, at: datetime) -> bytes:

@@ -6,6 +6,7 @@ remove it, and learn the host of its URL.
 
 from __future__ import annotations
 
+import base64
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFou
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import enqueue_run
 
+SECRET_PREFIX = "whsec_"  # of Standard Webhooks: base64 of the key follows # noqa: S105 - no secret
 PURPOSE = "webhook"
 RUN_KIND = "notice_calls"
 MOST = 50  # webhooks of one owner
@@ -75,7 +77,7 @@ def make_webhook(
         raise NotAllowed("A webhook sends what its owner may see: sign in.", code="session_only")
     require_place(place, at, actor)
     values = _checked(name, url, kinds)
-    secret = secrets.token_urlsafe(32)
+    secret = _new_secret()
     with transaction.atomic():
         if Webhook.objects.filter(owner=owner).count() >= MOST:
             raise Conflict(f"You have {MOST} webhooks, the most allowed: remove one first.")
@@ -90,6 +92,15 @@ def make_webhook(
         )
         _note("webhook.made", made, at, actor)
     return made, secret
+
+
+def _new_secret() -> str:
+    return f"{SECRET_PREFIX}{base64.b64encode(secrets.token_bytes(32)).decode()}"
+
+
+def standard_secret(text: str) -> str:
+    """A secret from before it had this form is the key itself: with the prefix its text is encoded."""
+    return text if text.startswith(SECRET_PREFIX) else f"{SECRET_PREFIX}{base64.b64encode(text.encode()).decode()}"
 
 
 def change_webhook(
@@ -125,7 +136,7 @@ def switch_webhook(*, id: int, version: int, is_on: bool, at: datetime, actor: A
 
 def renew_secret(*, id: int, version: int, at: datetime, actor: Actor) -> tuple[Webhook, str]:
     """Replace the secret, as the owner; returns the webhook with the new one."""
-    secret = secrets.token_urlsafe(32)
+    secret = _new_secret()
     with transaction.atomic():
         webhook = _locked(id, version, at, actor)
         require_owner(webhook, actor)

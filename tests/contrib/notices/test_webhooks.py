@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import json
@@ -102,12 +103,15 @@ def test_opened_and_closed_notices_are_delivered_once_and_signed(computed: Site,
     assert deliver(AT + HOUR) == 1
     assert deliver(AT + HOUR) == 0
     headers, body = receiver.seen[0]
-    timestamp = headers["Fairshare-Timestamp"]
+    timestamp = headers["webhook-timestamp"]
     assert timestamp == str(int((AT + HOUR).timestamp()))
-    expected = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
-    assert headers["Fairshare-Signature"] == f"v1={expected}"
     notified = receiver.notified()
-    assert headers["Fairshare-Id"] == notified["id"]
+    assert headers["webhook-id"] == notified["id"]
+    assert secret.startswith("whsec_")
+    key, signed = base64.b64decode(secret[6:]), f"{notified['id']}.{timestamp}.".encode() + body
+    assert len(key) == 32
+    expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    assert headers["webhook-signature"] == f"v1,{expected}"
     assert (notified["event"], notified["notice"]["kind"], notified["notice"]["source"]) == (
         "notice.opened",
         "late_source",
@@ -139,8 +143,8 @@ def test_a_failed_delivery_is_retried_three_times_with_the_same_id(computed: Sit
     assert [each / timedelta(seconds=1) for each in waits[:3]] == [30, 300, 1800]
     assert (found.state, found.attempts, found.status) == ("failed", 4, 503)
     assert found.error == "It answered with status 503."
-    assert len({notified["Fairshare-Id"] for notified, _body in receiver.seen}) == 1
-    assert len({notified["Fairshare-Timestamp"] for notified, _body in receiver.seen}) == 4
+    assert len({notified["webhook-id"] for notified, _body in receiver.seen}) == 1
+    assert len({notified["webhook-timestamp"] for notified, _body in receiver.seen}) == 4
 
 
 def test_jitter_spreads_retries(computed: Site, receiver: Receiver) -> None:
