@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import signal
@@ -385,3 +386,66 @@ def test_an_instance_of_each_release_is_upgraded_and_answers_as_recorded(backup:
 def test_each_release_has_its_fixture() -> None:
     assert __version__ in [path.stem for path in RELEASES], "run python -m tests.cli.release_fixture"
     assert all(path.stat().st_size < 300_000 for path in RELEASES)
+
+
+N_RECORDS = int(os.environ.get("FAIRSHARE_FAULT_RECORDS", "300000"))
+_FORMER_RECORDS = """
+INSERT INTO usage_record (key_hash, submit_at, start_at, end_at, revision, cpus, gpus, nodes, mem_mb, billing,
+    source_id, account_id, job_class_id, job_number, restart, is_charge, state, cluster, job, array_task, site, note)
+SELECT n::bigint * 7919, at, at + interval '1 minute', at + interval '1 hour', 0, 1 + n %% 64, 0, 1, 2048, 0, 1,
+    1 + n %% 500, 1, n, 0, false, (ARRAY['pending', 'running', 'finished', 'withdrawn'])[1 + n %% 4],
+    'c1', n::text, '', '', ''
+FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '25 seconds' AS at FROM generate_series(1, %s) AS n) AS job
+"""
+_CONTENT = """
+SELECT count(*), sum(hashtextextended(concat_ws(',', id, key_hash, submit_at, end_at, cpus, job, {state}), 0)::numeric)
+FROM usage_record
+"""
+
+
+@pytest.mark.deep
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.timeout(900)
+def test_a_migration_that_copies_all_records_is_killed_twice_and_keeps_every_one(other: Machine) -> None:
+    """From one table of records, as usage 0003 has it, to the partitions of 0004."""
+    for target in (["notices"], ["usage", "0003"]):  # notices add rows of theirs after each migration
+        made = other.run("migrate", *target, "--verbosity", "0")
+        assert made.returncode == 0, made.stderr.decode()
+    state = "array_position(ARRAY['pending', 'running', 'finished', 'withdrawn'], state::text) - 1"
+    with psycopg.connect(other.url, autocommit=True) as database:
+        database.execute("SET TimeZone = 'UTC'")
+        database.execute(_FORMER_RECORDS, [N_RECORDS])
+        before = database.execute(_CONTENT.format(state=state)).fetchone()
+
+        def copied() -> int:
+            try:
+                row = database.execute("SELECT count(*) FROM usage_record_parted").fetchone()
+            except psycopg.errors.UndefinedTable:
+                return 0
+            return int(row[0]) if row else 0
+
+        environment = {
+            **os.environ,
+            "DATABASE_URL": other.url,
+            "FAIRSHARE_VAR": str(other.var),
+            "FAIRSHARE_TESTING": "1",
+        }
+        seen = [0]
+        for _ in range(2):
+            process = subprocess.Popen(
+                [sys.executable, "manage.py", "migrate", "--verbosity", "0"], cwd=REPOSITORY, env=environment
+            )
+            while process.poll() is None and copied() <= seen[-1]:
+                pass  # each look is a query
+            process.kill()
+            assert process.wait() in (0, -signal.SIGKILL)
+            seen.append(copied())
+        assert seen[1] > 0, "killed while it copied"
+        assert seen == sorted(seen), "it goes on behind the last piece"
+        done = other.run("migrate", "--verbosity", "0")
+        assert done.returncode == 0, done.stderr.decode()
+        assert database.execute(_CONTENT.format(state="state")).fetchone() == before
+        row = database.execute("SELECT relkind::text FROM pg_class WHERE oid = 'usage_record'::regclass").fetchone()
+        assert row == ("p",)
+    drift = other.run("check", "--database", "default")
+    assert drift.returncode == 0, drift.stderr.decode()
