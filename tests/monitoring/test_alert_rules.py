@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from apps.core.code_paths import REPOSITORY
 from tests.monitoring.daemons import RULES, program, rules_without_waiting
 
 HERE = Path(__file__).parent
@@ -54,3 +56,12 @@ def test_the_copy_without_waiting_differs_in_nothing_else() -> None:
         for rule in group["rules"]:
             rule["for"] = "0s"
     assert copy == shipped
+
+
+def test_each_alert_has_a_paragraph_what_to_do() -> None:
+    page = (REPOSITORY / "docs/monitoring.md").read_text(encoding="utf-8")
+    section = page.partition("\n## What to do\n")[2].partition("\n## ")[0]
+    _before, *parts = re.split(r"^### (.+)\n", section, flags=re.MULTILINE)
+    paragraphs = dict(zip(parts[::2], parts[1::2], strict=True))
+    assert list(paragraphs) == names_of(RULES.read_text(encoding="utf-8"))
+    assert all(len(text.split()) >= 25 for text in paragraphs.values())

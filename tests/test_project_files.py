@@ -1,0 +1,45 @@
+"""Files for people and programs at the root: their links lead somewhere, and their forms are complete."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from apps.core.code_paths import REPOSITORY
+
+FORMS = sorted((REPOSITORY / ".github/ISSUE_TEMPLATE").glob("*.yml"))
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"])
+def test_each_link_of_a_page_leads_to_a_file_and_a_heading(name: str) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", (REPOSITORY / name).read_text(encoding="utf-8")):
+        assert (REPOSITORY / target).exists(), target
+
+
+def test_vulnerabilities_have_one_address() -> None:
+    policy = (REPOSITORY / "SECURITY.md").read_text(encoding="utf-8")
+    assert "docs/security.md#report-a-vulnerability" in policy
+    assert "\n## Report a vulnerability\n" in (REPOSITORY / "docs/security.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", [path for path in FORMS if path.name != "config.yml"], ids=lambda path: path.stem)
+def test_an_issue_form_is_complete(path: Path) -> None:
+    form = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert {"name", "description", "labels", "body"} == set(form)
+    fields = [field for field in form["body"] if field["type"] != "markdown"]
+    assert len({field["id"] for field in fields}) == len(fields) >= 3
+    assert all(field["attributes"]["label"] for field in fields)
+    assert any(field.get("validations", {}).get("required") for field in fields)
+
+
+def test_editors_use_the_width_that_style_checks_allow() -> None:
+    parser = configparser.ConfigParser()
+    parser.read_string("[top]\n" + (REPOSITORY / ".editorconfig").read_text(encoding="utf-8"))
+    ruff = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]
+    assert parser["*.py"]["max_line_length"] == str(ruff["line-length"])
+    assert parser["Makefile"]["indent_style"] == "tab"
