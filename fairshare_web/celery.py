@@ -55,7 +55,7 @@ def look_for_work(**_signal: Any) -> None:
     from apps.runs.queues import FEDERATION, consumed_queues
     from apps.runs.services import send_due_runs
 
-    keep_reporting("outgoing" if consumed_queues() == {FEDERATION} else "worker")
+    keep_reporting("outgoing" if consumed_queues() == {FEDERATION} else "worker", queues=consumed_queues())
     with suppress(DatabaseError):  # beat's next sweep does it
         send_due_runs(at=clock.now())
     connection.close()

@@ -43,6 +43,11 @@ def believed(at: datetime) -> datetime:
     return at if confirmed_at is None or at - confirmed_at <= MOST_STEP else confirmed_at
 
 
+def unconfirmed_jump() -> datetime | None:
+    """When a jump ahead was first read that isn't confirmed yet; None without one."""
+    return ClockMark.objects.filter(pk=ClockMark.ONLY).values_list("ahead_since", flat=True).first()
+
+
 def _follows(at: datetime, before: datetime) -> bool:
     """Whether a reading continues the one before it, so that both are of the same jump."""
     return -SKEW <= at - before <= MOST_STEP

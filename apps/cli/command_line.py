@@ -29,8 +29,28 @@ def main() -> None:
 
             print(f"fairshare-web {release_name()}")
             return
+        if sys.argv[1:2] == ["doctor"]:  # also names what keeps every other command from starting
+            _examine()
+            return
         _configure()
         execute_from_command_line(sys.argv)
+
+
+def _examine() -> None:
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+
+    from apps.cli.doctor.refused_start import print_refusal
+
+    try:
+        _configure()
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        print_refusal(str(error))
+    except SystemExit as stop:
+        if not isinstance(stop.code, str):
+            raise
+        print_refusal(stop.code)
 
 
 def _configure() -> None:

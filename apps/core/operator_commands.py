@@ -72,16 +72,17 @@ def _described(error: DomainError) -> str:
         return f"{len(error.fields)} locations are wrong:{''.join(locations)}" + (
             f"\n  and {more} more" if more > 0 else ""
         )
-    message = f"The database is not available: {_remedy()}." if error.code == "no_database" else error.message
+    message = f"The database is not available: {database_remedy()}." if error.code == "no_database" else error.message
     return message + "".join(locations) + (f"\n  and {more} more" if more > 0 else "")
 
 
 def _no_database(error: OperationalError) -> str:
     reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
-    return f"The database is not available ({reason}): {_remedy()}."
+    return f"The database is not available ({reason}): {database_remedy()}."
 
 
-def _remedy() -> str:
+def database_remedy() -> str:
+    """What to do where the database doesn't answer, as the end of a sentence."""
     return (
         "start it with `make run`, or put `manage.py with_stack --` before the command"
         if settings.FAIRSHARE_EMBEDDED_DATABASE

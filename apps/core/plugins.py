@@ -97,7 +97,9 @@ class PluginConfig(AppConfig):
         return ()
 
     def degradations(self) -> Iterable[Mapping[str, str]]:
-        """What limits the site now: code, subject and message of each. Read by /readyz, `pages.monitoring.views`."""
+        """What limits the site now: code, subject and message of each. Read by
+        `pages.monitoring.degradations`, for /readyz.
+        """
         return ()
 
     def attention_items(self, *, view: Any, at: datetime, actor: Any) -> Iterable[Any]:
@@ -200,6 +202,10 @@ class PluginConfig(AppConfig):
         """Descriptions of its tags of REST, which are the first parts of its paths. Read by `web.rest.schema`."""
         return {}
 
+    def doctor_checks(self) -> Mapping[str, Addition[Any]]:
+        """Sections of `manage.py doctor` by name: `Check` of `cli.doctor.check`. Read by `cli.doctor.checks`."""
+        return {}
+
     def body_limits(self) -> Mapping[str, Any]:
         """Largest bodies by route name, such as api:notices: `Limit` of `web.rest.body_limits`, which reads them."""
         return {}
@@ -233,6 +239,7 @@ KEYED_SLOTS = (
     "guides",
     "command_actions",
     "rest_tags",
+    "doctor_checks",
     "body_limits",
     "schedule",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
@@ -94,6 +95,8 @@ class SiteProcess(models.Model):
     holder = models.CharField(max_length=128)  # see worker_identity.py
     role = models.CharField(max_length=16)
     host = models.CharField(max_length=128)
+    # of Celery that a worker consumes; a database default for processes of the release before
+    queues = ArrayField(models.CharField(max_length=32), default=list, db_default=[])
     shared = models.JSONField(default=dict)  # fingerprints of keys, settings and release
     clock_ahead_s = models.FloatField(default=0.0)  # of the database's
     seen_at = models.DateTimeField()  # by the database's clock

@@ -13,10 +13,10 @@ import os
 import platform
 import secrets
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 _EVERY_S = 30.0
 _LIVES_S = 100.0  # without a sign of life
 _KEPT = timedelta(days=1)
-_CLOCK_S = 2.0  # by which two clocks may differ
+CLOCK_S = 2.0  # by which two clocks may differ
 _SETTINGS = (
     *("FAIRSHARE_SITE", "FAIRSHARE_ISSUER", "FAIRSHARE_TICK_S", "FAIRSHARE_SMALLEST_GROUP", "FAIRSHARE_LEASE_S"),
     *("FAIRSHARE_PLUGINS", "FAIRSHARE_PLUGINS_LEFT_OUT", "FAIRSHARE_KEEP_RECORDS_DAYS", "TIME_ZONE"),
@@ -45,10 +45,14 @@ _MARK = "folder-id"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What another live process of this site has otherwise. is_refused: both can't work beside each other."""
+    """What another live process of this site has otherwise. is_refused: both can't work beside each other.
+
+    name: of the setting or key, `release` or `clock`. what: the same as words.
+    """
 
     role: str
     host: str
+    name: str
     what: str
     is_refused: bool
 
@@ -94,11 +98,12 @@ def _uploads_id() -> str:
 
 def find_differences() -> list[Difference]:
     """What live processes have otherwise than this one."""
-    rows = [row for row in _live() if row.holder != own_holder()]
+    rows = [row for row in live_processes() if row.holder != own_holder()]
     return [each for row in rows for each in _differences(row)]
 
 
-def _live() -> Iterable[SiteProcess]:
+def live_processes() -> list[SiteProcess]:
+    """Processes that reported lately and have not ended, by host and role."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT clock_timestamp() - make_interval(secs => %s), to_regclass(%s) IS NULL",
@@ -116,9 +121,10 @@ def _differences(row: SiteProcess) -> Iterable[Difference]:
     for name in own:
         if name in row.shared and row.shared[name] != own[name]:
             is_refused = name in KEY_FILES and not set(row.shared[name]) & set(own[name])
-            yield Difference(row.role, row.host, name, is_refused)
-    if abs(row.clock_ahead_s) > _CLOCK_S:
-        yield Difference(row.role, row.host, f"clock than the database ({row.clock_ahead_s:+.0f} s)", is_refused=False)
+            yield Difference(row.role, row.host, name, name, is_refused)
+    if abs(row.clock_ahead_s) > CLOCK_S:
+        what = f"clock than the database ({row.clock_ahead_s:+.0f} s)"
+        yield Difference(row.role, row.host, "clock", what, is_refused=False)
 
 
 def refusal() -> str:
@@ -136,27 +142,37 @@ def refusal() -> str:
     return f"This process can't read what others of the site wrote: {named}. Give all of them the same, or stop those."
 
 
-def report(role: str) -> None:
-    """Store that this process lives, with what it must have in common with the others."""
+def read_clocks() -> tuple[datetime, float]:
+    """The database's clock, and by how many seconds this host's is ahead of it; 0 where a test sets the clock."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         (database_at,) = cursor.fetchone()
-    ahead_s = 0.0 if clock.is_set() else (clock.now() - database_at).total_seconds()
+    return database_at, 0.0 if clock.is_set() else (clock.now() - database_at).total_seconds()
+
+
+def own_host() -> str:
+    return platform.node()[:128]
+
+
+def report(role: str, *, queues: Iterable[str] = ()) -> None:
+    """Store that this process lives, with what it must have in common with the others. queues: that it consumes."""
+    database_at, ahead_s = read_clocks()
     holder = own_holder() or f"{platform.node()}:{os.getpid()}"
-    values = {"host": platform.node()[:128], "shared": fingerprints(), "seen_at": database_at}
+    values = {"host": own_host(), "shared": fingerprints(), "seen_at": database_at, "queues": sorted(queues)}
     SiteProcess.objects.update_or_create(holder=holder, role=role, defaults={**values, "clock_ahead_s": ahead_s})
     SiteProcess.objects.filter(seen_at__lt=database_at - _KEPT).delete()
 
 
-def keep_reporting(role: str) -> None:
+def keep_reporting(role: str, *, queues: Iterable[str] = ()) -> None:
     """Report from a thread of its own, until the process ends."""
-    threading.Thread(target=_report_forever, args=(role, threading.Event()), daemon=True, name="presence").start()
+    arguments = (role, sorted(queues), threading.Event())
+    threading.Thread(target=_report_forever, args=arguments, daemon=True, name="presence").start()
 
 
-def _report_forever(role: str, never: threading.Event) -> None:
+def _report_forever(role: str, queues: Sequence[str], never: threading.Event) -> None:
     while True:
         try:
-            report(role)
+            report(role, queues=queues)
         except (DatabaseError, InterfaceError, OSError) as error:
             logger.warning("This process can't report that it lives: %s", error)
         finally:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
+from pathlib import Path
 
 from django.conf import settings
 from django.db import connection
@@ -41,6 +44,16 @@ def list_holdings(*, at: datetime) -> list[Holding]:
     rest = sum(size for table, size in sizes.items() if table not in named)
     holdings = [*known, Holding("rest", 0, rest, 0, rest)]
     return sorted(holdings, key=lambda holding: -holding.bytes_in_a_year)
+
+
+def files_holding() -> Holding:
+    """Unfinished uploads, and copies of snapshots for a start without database."""
+    folder = Path(settings.VAR)
+    sizes = []
+    for path in chain(*((folder / name).glob("**/*") for name in ("uploads", "snapshots"))):
+        with suppress(FileNotFoundError):  # removed meanwhile
+            sizes.append(path.stat().st_size)
+    return Holding("files", len(sizes), sum(sizes), len(sizes), sum(sizes))
 
 
 def _table_sizes() -> dict[str, int]:
@@ -123,3 +136,12 @@ def _holding(name: str, n_rows: int, n_bytes: int, rows_in_a_year: float) -> Hol
 def total(holdings: Sequence[Holding]) -> tuple[int, int]:
     """Return total bytes now and in a year."""
     return sum(holding.n_bytes for holding in holdings), sum(holding.bytes_in_a_year for holding in holdings)
+
+
+def shown_size(n_bytes: float) -> str:
+    size = float(n_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

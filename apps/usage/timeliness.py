@@ -93,6 +93,11 @@ def is_behind(state: Timeliness) -> bool:
     return state in (Timeliness.LATE, Timeliness.NEVER_COLLECTED)
 
 
+def is_collection_failing(source: Contacted) -> bool:
+    """Whether the last collection failed."""
+    return source.is_collected and bool(source.collect_error)
+
+
 def is_long_late(source: Contacted, at: datetime, *, grace: timedelta = timedelta(0)) -> bool:
     """Whether the last contact is so long overdue that numbers are likely wrong, not only old."""
     allowed = timedelta(seconds=LATE_INTERVALS * (interval_s(source) or 0)) + grace

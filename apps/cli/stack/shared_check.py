@@ -10,6 +10,7 @@ from django.db import DatabaseError, InterfaceError
 
 from apps.runs.presence import find_differences
 
+DIFFERENT_IDS = ("fairshare.E005", "fairshare.W005")
 _HINT = 'See "Several hosts and processes" in docs/install.md.'
 
 

@@ -53,6 +53,11 @@ class NoticesConfig(PluginConfig):
 
         return mail_degradations()
 
+    def doctor_checks(self) -> Mapping[str, Addition[Any]]:
+        from apps.contrib.notices.doctor import CHECK
+
+        return {"mail": Addition(CHECK)}
+
     def attention_items(self, *, view: Any, at: datetime, actor: Any) -> Iterable[Any]:
         from apps.contrib.notices.pages.attention import notice_items
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from apps.contrib.notices.kind import Finding, Kind, PolicyPlace, Sentence
+from apps.contrib.schedulers.agent_texts import frozen_text, silent_text
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.selectors import views_of
-from apps.contrib.schedulers.waiting import FROZEN
 from apps.policies.access.managers import manages
 
 
@@ -31,19 +30,10 @@ def silent_agents(place: PolicyPlace) -> Iterable[Finding]:
 def agent_silent(facts: Mapping[str, Any]) -> Sentence:
     name = facts["scheduler"]
     if "code" in facts:
-        why = str(FROZEN.get(facts["code"], facts["code"]))
-        text = _("The agent of %(name)s froze.") % {"name": name}
-        return Sentence(f"agent_silent.frozen.{facts['code']}", facts, f"{text} {why} {facts['detail']}".strip())
+        text = frozen_text(name, facts["code"], facts["detail"])
+        return Sentence(f"agent_silent.frozen.{facts['code']}", facts, text)
     minutes = facts["minutes"]
-    if minutes is None:
-        text = _("The agent of %(name)s has reported no pass yet.") % {"name": name}
-        return Sentence("agent_silent.never", facts, text)
-    text = ngettext(
-        "The agent of %(name)s has been silent for %(n)s minute.",
-        "The agent of %(name)s has been silent for %(n)s minutes.",
-        minutes,
-    )
-    return Sentence("agent_silent", facts, text % {"name": name, "n": minutes})
+    return Sentence("agent_silent.never" if minutes is None else "agent_silent", facts, silent_text(name, minutes))
 
 
 KIND = Kind(

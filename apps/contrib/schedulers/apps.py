@@ -95,6 +95,11 @@ class SchedulersConfig(PluginConfig):
 
         return scheduler_families()
 
+    def doctor_checks(self) -> Mapping[str, Addition[Any]]:
+        from apps.contrib.schedulers.doctor import CHECK
+
+        return {"agents": Addition(CHECK, after="sources")}
+
     def notice_kinds(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.schedulers.agent_notice import KIND
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -64,8 +65,18 @@ def bound_statements(longest_s: float) -> None:
 
     Behind a pooler, any statement of a transaction.
     """
+    _bound(connections.settings[DEFAULT_DB_ALIAS], longest_s)
+
+
+def bound_statements_of_thread(longest_s: float) -> None:
+    """Let the server end statements after this time, for later connections of this thread alone."""
+    wrapper = cast(DatabaseWrapper, connections[DEFAULT_DB_ALIAS])
+    wrapper.settings_dict = copy.deepcopy(wrapper.settings_dict)
+    _bound(wrapper.settings_dict, longest_s)
+
+
+def _bound(settings: dict[str, Any], longest_s: float) -> None:
     longest_ms = int(longest_s * 1000)
-    settings = connections.settings[DEFAULT_DB_ALIAS]
     if IN_EACH_TRANSACTION in settings:
         settings[IN_EACH_TRANSACTION]["statement_timeout"] = f"{longest_ms}ms"
     else:
@@ -97,9 +108,15 @@ def analyze_grown(*tables: str) -> None:
     hundreds of thousands of rows.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_GROWN, [list(tables)])
-        for (table,) in cursor.fetchall():
+        for table in list_grown(*tables):
             cursor.execute(f'ANALYZE "{table}"')
+
+
+def list_grown(*tables: str) -> list[str]:
+    """Tables and partitions that have doubled since the planner's statistics were taken, or that never had any."""
+    with connection.cursor() as cursor:
+        cursor.execute(_GROWN, [list(tables)])
+        return [table for (table,) in cursor.fetchall()]
 
 
 def analyze_unexpected(table: str, column: str, value: int, n_rows: int) -> None:

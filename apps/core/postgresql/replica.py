@@ -194,6 +194,16 @@ def replica_refusal() -> str:
     return "" if replica.state is _UNMEASURED else replica.state.refusal(time.monotonic())
 
 
+def measured_replica() -> ReplicaState:
+    """The replica's state, measured now; measured again for a while as long as it is refused."""
+    measured, end_s = Replica(), time.monotonic() + settings.FAIRSHARE_REPLICA_LAG_S
+    while True:
+        measured.measure()
+        if not measured.state.refusal(time.monotonic()) or time.monotonic() >= end_s:
+            return measured.state
+        time.sleep(POLL_S)
+
+
 def _fetch(alias: str, statement: str) -> tuple[int, ...]:
     with connections[alias].cursor() as cursor:
         cursor.execute(statement)

@@ -14,7 +14,7 @@ from apps.core import clock
 from apps.pages.monitoring.gauges import counter, gauge
 from apps.priorities.selectors import count_unmapped_by_source
 from apps.usage.models import Source, SourceDay
-from apps.usage.timeliness import Timeliness, interval_s, last_contact_at, lateness, timeliness
+from apps.usage.timeliness import Timeliness, interval_s, is_collection_failing, last_contact_at, lateness, timeliness
 
 _UNMAPPED_EVERY_S = 300  # the query reads buckets, which is too slow for every scrape
 _OUTCOMES = ("new", "duplicate", "corrected", "late", "too_late", "rejected")
@@ -66,7 +66,7 @@ def _collecting(sources: list[Source]) -> Iterator[Metric]:
     paused = gauge("fairshare_source_paused", "1: collection is paused", "source")
     for source in sources:
         if source.is_collected:
-            failing.add_metric([source.slug], float(bool(source.collect_error)))
+            failing.add_metric([source.slug], float(is_collection_failing(source)))
             paused.add_metric([source.slug], float(source.is_paused))
     yield from (failing, paused)
 

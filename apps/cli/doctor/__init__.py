@@ -1,0 +1,1 @@
+"""What `manage.py doctor` examines: bounded checks, each with findings that name a remedy."""

@@ -1,0 +1,75 @@
+"""Checks of what the site serves and gets: sources of usage, peers, and priorities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import chain
+
+from django.db.models import Max, Q
+
+from apps.cli.doctor.check import Finding
+from apps.core.counts import counted
+from apps.core.errors import Unavailable
+from apps.federation.documents.site_keys import list_keys, load_keys
+from apps.federation.models import Mount, Subscription
+from apps.federation.staleness import NEEDS_ATTENTION, Condition, condition_of, is_held
+from apps.pages.monitoring.degradations import damaged_snapshots, failed_recomputes, late_sources, stale_policies
+from apps.policies.models import Policy
+from apps.usage.models import Source
+from apps.usage.timeliness import is_collection_failing
+
+_LONGEST_ERROR = 300  # characters, as in notices
+_PEERS = {
+    Condition.BLOCKED: "isn't fetched until an administrator decides",
+    Condition.EXPIRED: "has expired",
+    Condition.STALE: "has been unreachable for longer than its maximum age",
+    Condition.HELD: "holds something that waits for a decision",
+}
+
+
+def check_sources(at: datetime) -> Iterator[str | Finding]:
+    sources = list(Source.objects.order_by("slug"))
+    yield counted(len(sources), "source")
+    for each in late_sources(at):
+        command = f"`manage.py collect_usage --source {each['subject']}`"
+        remedy = f"Check what sends its usage and its token, or collect it: {command}. See docs/sources.md."
+        yield Finding(each["code"], "warn", f"The source {each['subject']} is late: {each['message']}.", remedy)
+    for source in sources:
+        if is_collection_failing(source):
+            error = " ".join(source.collect_error.split())[:_LONGEST_ERROR].rstrip(".")
+            message = f"The last collection of {source.slug} failed: {error}."
+            remedy = f"Mend it and try: `manage.py collect_usage --source {source.slug}`. See docs/sources.md."
+            yield Finding("collection_failing", "warn", message, remedy)
+
+
+def check_peers(at: datetime) -> Iterator[str | Finding]:
+    mounts = Mount.objects.select_related("policy", "held").order_by("pk")
+    subscriptions = Subscription.objects.select_related("policy").order_by("pk")
+    yield f"{counted(mounts.count(), 'mount')}, {counted(subscriptions.count(), 'subscription')} to usage"
+    for remote in chain[Mount | Subscription](mounts, subscriptions):
+        condition = condition_of(remote, is_held=is_held(remote), at=at)
+        if condition in NEEDS_ATTENTION:
+            message = f"{remote} {_PEERS[condition]}."
+            remedy = "`manage.py federation status` has its error; decide on its page under Federation."
+            yield Finding(f"peer_{condition.value}", "warn", message, remedy)
+    if list_keys():
+        try:
+            load_keys(at=at)
+        except Unavailable:
+            message = "The site's signing key can't be read with this SECRET_KEY: nothing can be published."
+            remedy = "Put the former key into SECRET_KEY_FALLBACKS: see Back up and restore in docs/install.md."
+            yield Finding("signing_key_unreadable", "bad", message, remedy)
+
+
+def check_snapshots(at: datetime) -> Iterator[str | Finding]:
+    newest = Max("snapshots__computed_at", filter=Q(snapshots__is_live=True))
+    policies = Policy.objects.filter(head_number__gt=0).annotate(newest=newest).order_by("slug")
+    ages = [
+        f"{slug} {(at - computed_at).total_seconds():,.0f} s" if computed_at else f"{slug} none"
+        for slug, computed_at in policies.values_list("slug", "newest")
+    ]
+    yield f"ages: {', '.join(ages)}" if ages else "no policies"
+    for each in chain(stale_policies(at), failed_recomputes(), damaged_snapshots()):
+        remedy = f"Run `manage.py recompute {each['subject']}`, and check the workers. See docs/monitoring.md."
+        yield Finding(each["code"], "bad", f"The policy {each['subject']}: {each['message']}.", remedy)
