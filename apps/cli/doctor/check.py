@@ -43,7 +43,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    at: datetime
+    """at: None where settings refuse to start, and with them the clock."""
+
+    at: datetime | None
     release: str
     sections: list[Section]
 

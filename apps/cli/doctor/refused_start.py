@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 
 from apps.cli.doctor.check import Finding, Report, Section
 from apps.cli.doctor.rendering import report_json, report_text
@@ -14,6 +13,6 @@ def print_refusal(reason: str) -> None:
     """Print the report, and end with status 1."""
     remedy = "Correct it in the environment or in the file of FAIRSHARE_CONFIG: docs/settings.md."
     section = Section("settings", findings=[Finding("settings_refused", "bad", reason, remedy)])
-    report = Report(datetime.now(UTC), release_name(), [section])
+    report = Report(None, release_name(), [section])
     print(report_json(report) if "--json" in sys.argv else report_text(report))
     sys.exit(1)

@@ -20,7 +20,7 @@ _SECRET_NAMES = (
 def report_json(report: Report) -> str:
     answer: dict[str, Any] = {
         "status": "findings" if report.needs_attention else "well",
-        "at": report.at.isoformat(),
+        "at": report.at and report.at.isoformat(),
         "release": report.release,
         "sections": {
             section.name: {

@@ -10,7 +10,7 @@ from django.db import DatabaseError, InterfaceError
 
 from apps.runs.presence import find_differences
 
-DIFFERENT_IDS = ("fairshare.E005", "fairshare.W005")
+DIFFERENT_IDS = _OTHER_KEYS, _OTHER_SETTINGS = "fairshare.E005", "fairshare.W005"
 _HINT = 'See "Several hosts and processes" in docs/install.md.'
 
 
@@ -25,6 +25,6 @@ def check_shared(databases: Sequence[str] | None = None, **_: Any) -> list[Check
     errors = sorted({f"{each}." for each in differences if each.is_refused})
     warnings = sorted({f"{each}." for each in differences if not each.is_refused})
     return [
-        *(Error(text, hint=_HINT, id="fairshare.E005") for text in errors),
-        *(Warning(text, hint=_HINT, id="fairshare.W005") for text in warnings),
+        *(Error(text, hint=_HINT, id=_OTHER_KEYS) for text in errors),
+        *(Warning(text, hint=_HINT, id=_OTHER_SETTINGS) for text in warnings),
     ]
