@@ -442,6 +442,8 @@ SPECTACULAR_SETTINGS = {
         "drf_spectacular.hooks.postprocess_schema_enums",
         "apps.web.rest.schema.add_problems",
         "apps.web.rest.schema.add_tags",
+        "apps.web.rest.schema.add_summaries",
+        "apps.web.rest.deprecations.describe_deprecated",
     ],
 }
 

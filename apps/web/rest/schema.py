@@ -121,6 +121,33 @@ def add_problems(result: dict[str, Any], generator: Any, request: Any, public: b
     return result
 
 
+_RATE_HEADERS = {
+    "RateLimit-Policy": "The limit of this caller: `q` requests in a window of `w` seconds",
+    "RateLimit": "How many requests are left (`r`), and in how many seconds there is one more (`t`)",
+}
+
+
+def add_summaries(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """Name each operation in words, as its id does, and the headers of rate limits where there is one."""
+    headers = {name: {"schema": {"type": "string"}, "description": text} for name, text in _RATE_HEADERS.items()}
+    result["components"]["headers"] = headers
+    refs = {name: {"$ref": f"#/components/headers/{name}"} for name in headers}
+    for path in result["paths"].values():
+        for method, operation in path.items():
+            if method not in _METHODS:
+                continue
+            words = " ".join(_WRITTEN.get(word, word) for word in operation["operationId"].split("_"))
+            operation.setdefault("summary", words[0].upper() + words[1:])
+            if method != "get":
+                for status, response in operation["responses"].items():
+                    if status.startswith("2") or status == "429":
+                        response.setdefault("headers", {}).update(refs)
+    return result
+
+
+_WRITTEN = {"sam": "SAM", "slurm": "Slurm"}
+
+
 def add_tags(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """Add the tags of plug-ins to those of the core, in SPECTACULAR_SETTINGS."""
     texts = with_additions({tag["name"]: tag["description"] for tag in result["tags"]}, "rest_tags")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import chain
+from math import ceil
 from typing import TYPE_CHECKING
 
 from django.core.exceptions import DisallowedHost
@@ -22,7 +24,7 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.throttling import SimpleRateThrottle
 
-from apps.web.rest import errors
+from apps.web.rest import deprecations, errors
 from apps.web.rest.requests import is_local
 
 if TYPE_CHECKING:
@@ -46,6 +48,11 @@ class TransportMiddleware:
         if response.status_code == 304:
             del response["Content-Type"]
         forbid_caching(response)
+        rate: Rate | None = getattr(request, "rate", None)
+        if rate is not None:
+            response[POLICY], response[LIMIT] = rate.headers()
+        if deprecations.DEPRECATED and request.path_info.startswith("/api/"):
+            deprecations.add_deprecation(request, response)
         return response
 
     def _refuse(self, request: HttpRequest) -> HttpResponseBase | None:
@@ -83,6 +90,24 @@ def forbid_caching(response: HttpResponseBase) -> None:
         patch_vary_headers(response, ("Authorization", "Cookie"))
 
 
+POLICY, LIMIT = "RateLimit-Policy", "RateLimit"  # of the IETF's draft of rate limit fields
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How much of a limit is used: `n_left` of `most` requests in `window_s`, one more in `next_s` seconds."""
+
+    name: str
+    most: int
+    window_s: int
+    n_left: int
+    next_s: int
+
+    def headers(self) -> tuple[str, str]:
+        """Values of RateLimit-Policy and RateLimit."""
+        return f'"{self.name}";q={self.most};w={self.window_s}', f'"{self.name}";r={self.n_left};t={self.next_s}'
+
+
 READS = "reads"  # throttle scope of POST routes that only read
 
 
@@ -98,7 +123,12 @@ class WriteThrottle(SimpleRateThrottle):
         self.scope = scope
         self.rate = self.get_rate()
         self.num_requests, self.duration = self.parse_rate(self.rate)
-        return super().allow_request(request, view)
+        is_allowed = super().allow_request(request, view)
+        oldest_s = self.history[-1] if self.history else self.now  # the newest is the first
+        n_left, next_s = self.num_requests - len(self.history), max(ceil(oldest_s + self.duration - self.now), 0)
+        # The outermost middleware writes it into the answer.
+        request._request.rate = Rate(self.scope, self.num_requests, self.duration, n_left, next_s)
+        return is_allowed
 
     def get_cache_key(self, request: Request, view: APIView) -> str:
         return self.cache_format % {"scope": self.scope, "ident": request.user.pk}

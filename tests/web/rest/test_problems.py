@@ -152,10 +152,15 @@ def test_too_many_writes_get_retry_after(site: Site, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(WriteThrottle, "THROTTLE_RATES", {"writes": "2/min", "usage": "2/min"})
     cache.clear()
     caller = Caller(user=site.ben)
-    for _ in range(2):
-        assert caller.post("tokens", {}).status_code == 400
+    for n_left in (1, 0):
+        answer = caller.post("tokens", {})
+        assert answer.status_code == 400
+        assert answer.headers["RateLimit-Policy"] == '"writes";q=2;w=60'
+        assert re.fullmatch(rf'"writes";r={n_left};t=(60|59)', answer.headers["RateLimit"])
     answer = caller.post("tokens", {})
     assert_problem(answer, 429, "throttled")
+    assert answer.headers["RateLimit"].startswith('"writes";r=0;t=')
+    assert "RateLimit" not in caller.get("tokens").headers
     assert 0 < int(answer.headers["Retry-After"]) <= 60
     assert caller.get("tokens").status_code == 200
     assert Caller(user=site.pia).post("tokens", {}).status_code == 400

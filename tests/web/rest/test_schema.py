@@ -331,6 +331,13 @@ def test_the_schema_has_its_server_and_component_descriptions(schema: Any) -> No
     assert used == {tag["name"] for tag in raw["tags"] if tag["description"]}
 
 
+def test_each_operation_has_a_summary_of_its_own(schema: Any) -> None:
+    operations = [one for path in schema.raw_schema["paths"].values() for one in path.values()]
+    summaries = [one["summary"] for one in operations]
+    assert all(summary[:1].isupper() and "_" not in summary for summary in summaries)
+    assert len(set(summaries)) == len(summaries) >= 200
+
+
 @pytest.mark.parametrize("address", ["/api/v1/docs", "/api/v1/docs/"])
 def test_the_schema_page_has_two_addresses(client: Client, address: str) -> None:
     assert client.get(address).status_code == 200
