@@ -60,8 +60,8 @@ def measure_large() -> BenchLine:
 def upgrade_line(n_records: int, at: datetime) -> BenchLine:
     watch, is_over = Watch(), threading.Event()
     loops = [threading.Thread(target=_watch, args=(watch, is_over))]
-    for name, work in (("look-ups", _look_up), ("imports", _import), ("publications", _publish)):
-        loops.append(threading.Thread(target=_repeat, args=(name, work(at), watch, is_over)))
+    for name, prepare in (("look-ups", _look_up), ("imports", _import), ("publications", _publish)):
+        loops.append(threading.Thread(target=_repeat, args=(name, prepare(at), watch, is_over)))
     for loop in loops:
         loop.start()
     began = time.monotonic()

@@ -66,7 +66,7 @@ def _make(target: Path) -> None:
     client.force_login(User.objects.get(username="root"))
     response = client.get(ALL)
     assert response.status_code == 200, response.content
-    content = b"".join(response) if response.streaming else response.content  # type: ignore[arg-type]
+    content = b"".join(response) if response.streaming else response.content
     target.parent.mkdir(exist_ok=True)
     make_backup(target, at=now)
     recorded = {"at": now.isoformat(), "path": ALL, "lines": [json.loads(line) for line in content.splitlines()]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import re
@@ -386,6 +387,29 @@ def test_an_instance_of_each_release_is_upgraded_and_answers_as_recorded(backup:
 def test_each_release_has_its_fixture() -> None:
     assert __version__ in [path.stem for path in RELEASES], "run python -m tests.cli.release_fixture"
     assert all(path.stat().st_size < 300_000 for path in RELEASES)
+
+
+WITHOUT_MOUNTED = 'walk(if type == "object" and has("mount") then del(.children) else . end)'
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_policy_that_a_build_before_the_first_release_exported_is_imported_whole(other: Machine) -> None:
+    """The sample's policy, as a build three days before 1.0.0 exported it; one of its entries is a mount."""
+    if shutil.which("jq") is None:
+        missing("no jq", "apt-get install jq")
+    page = (REPOSITORY / "docs/upgrade.md").read_text(encoding="utf-8")
+    assert f"jq '{WITHOUT_MOUNTED}' nordgrid.json > import.json" in page
+    exported = gzip.decompress((release_fixture.FOLDER / "before-1.0.0-nordgrid.json.gz").read_bytes())
+    document = subprocess.run(["jq", WITHOUT_MOUNTED], input=exported, capture_output=True, check=True).stdout
+    made = other.run("migrate", "--verbosity", "0")
+    assert made.returncode == 0, made.stderr.decode()
+    command = ("import_policy", "--policy", "nordgrid", "--format", "json")
+    assert f"manage.py {' '.join(command)} --make --publish --reason" in page
+    arguments = ("--make", "--publish", "--reason", "from the former version", "-")
+    imported = other.run(*command, *arguments, given=document)
+    assert imported.returncode == 0, imported.stderr.decode()
+    compared = other.run(*command, "--dry-run", "--exit-code", "-", given=document)
+    assert compared.returncode == 0, compared.stdout.decode() + compared.stderr.decode()
 
 
 N_RECORDS = int(os.environ.get("FAIRSHARE_FAULT_RECORDS", "300000"))
