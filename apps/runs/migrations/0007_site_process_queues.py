@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0005_site_process")]
+    dependencies = [("runs", "0006_run_request_id")]
 
     operations = [
         migrations.AddField(
