@@ -361,3 +361,21 @@ def test_each_system_check_has_an_id_of_its_own() -> None:
     ]
     assert len(ids) >= 10
     assert [name for name, n in Counter(ids).items() if n > 1] == []
+
+
+def test_no_module_imports_what_a_library_keeps_to_itself() -> None:
+    """Such a module changes without notice, in any release."""
+    ours = ("apps", "fairshare_web")
+    private = []
+    for path in _tracked("apps/**/*.py", "fairshare_web/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and names:
+                names += [f"{names[0]}.{alias.name}" for alias in node.names]
+            for name in names:
+                parts = name.split(".")
+                is_private = any(part == "internal" or part.startswith("_") and part[1:2] != "_" for part in parts)
+                if parts[0] not in ours and is_private and name != "__future__.annotations":
+                    private.append((path.name, name))
+    assert private == []

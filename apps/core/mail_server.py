@@ -30,17 +30,24 @@ class _Bounded(smtplib.SMTP):
     _watched: socket.socket
     _is_over: threading.Event  # set when the watchdog ended the conversation
 
-    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
-        began_s = time.monotonic()
+    def connect(
+        self, host: str = "localhost", port: int = 0, source_address: tuple[bytearray | bytes | str, int] | None = None
+    ) -> tuple[int, bytes]:
+        began_s, timeout_s, port = time.monotonic(), float(self.timeout or 0), port or self.default_port
         # addresses are tried one after the other
         n_addresses = len(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        sock: socket.socket = super()._get_socket(host, port, timeout / n_addresses)  # type: ignore[misc]
-        sock.settimeout(timeout)
-        left_s = max(timeout - (time.monotonic() - began_s), 0.0)
+        sock = socket.create_connection((host, port), timeout_s / n_addresses, source_address)
+        sock.settimeout(timeout_s)
+        left_s = max(timeout_s - (time.monotonic() - began_s), 0.0)
         self._is_over, self._watched = threading.Event(), sock.dup()
         self._watchdog = threading.Timer(left_s, _shut_down, [self._watched, self._is_over])
         self._watchdog.daemon = True
         self._watchdog.start()
+        self.sock = self.secured(sock, host)
+        return self.getreply()
+
+    def secured(self, sock: socket.socket, host: str) -> socket.socket:
+        """What the conversation begins on: STARTTLS comes later."""
         return sock
 
     def getreply(self) -> tuple[int, bytes]:
@@ -59,8 +66,11 @@ class _Bounded(smtplib.SMTP):
         super().close()
 
 
-class _BoundedSsl(smtplib.SMTP_SSL, _Bounded):
-    """The order of the base classes puts TLS on top of the bounded connection."""
+class _BoundedSsl(_Bounded, smtplib.SMTP_SSL):
+    """The watched connection with TLS on top of it from its first byte."""
+
+    def secured(self, sock: socket.socket, host: str) -> socket.socket:
+        return self.context.wrap_socket(sock, server_hostname=host)
 
 
 def _shut_down(sock: socket.socket, is_over: threading.Event) -> None:

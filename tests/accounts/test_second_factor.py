@@ -194,3 +194,11 @@ def test_sites_can_require_it_of_administrators(eva: User, settings: Any) -> Non
     settings.FAIRSHARE_MFA_FOR_ADMINS = True
     assert second_factor.needs_second_factor(admin)
     assert not second_factor.needs_second_factor(eva)
+
+
+def test_codes_are_those_of_the_standard_and_of_stored_seeds() -> None:
+    """RFC 6238, appendix B; and ten codes that allauth.mfa made of a seed, which sites have stored."""
+    for second, code in ((59, "287082"), (1111111109, "081804"), (20000000000, "353130")):
+        assert second_factor.code_at(SECRET, datetime.fromtimestamp(second, UTC)) == code
+    codes = "56444510 14918153 00650082 94172370 68715415 78463947 41401608 87701960 98837806 80227481"
+    assert second_factor._codes_of("0f" * 40) == codes.split()

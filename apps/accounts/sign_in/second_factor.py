@@ -1,20 +1,22 @@
 """Two-factor authentication: codes of an authenticator app (RFC 6238) and recovery codes.
 
-Tables and arithmetic are from allauth.mfa. This module adds what services need here: time as an argument, one
+Tables are from allauth.mfa, one-time passwords from cryptography. This module adds what services need here: time as an argument, one
 transaction with the audit row, and codes that are valid once across processes. Secrets are stored encrypted: a copy of
 the database alone is not sufficient to sign in.
 """
 
 from __future__ import annotations
 
+import base64
 import hmac
+import secrets
 from datetime import datetime
 
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
-from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
-from allauth.mfa.totp.internal.auth import format_hotp_value, generate_totp_secret, hotp_value
 from allauth.mfa.utils import decrypt, encrypt
+from cryptography.hazmat.primitives.hashes import SHA1
+from cryptography.hazmat.primitives.twofactor.hotp import HOTP
 from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -66,12 +68,12 @@ def n_codes_left(user: User) -> int:
 
 def new_secret() -> str:
     """Generate 160 random bits in base 32, as apps expect them."""
-    return str(generate_totp_secret())
+    return base64.b32encode(secrets.token_bytes(20)).decode("ascii")
 
 
 def code_at(secret: str, at: datetime) -> str:
     """The code that an app shows at this time."""
-    return str(format_hotp_value(hotp_value(secret, _counter_at(at))))
+    return _code_of(secret, _counter_at(at))
 
 
 def add_second_factor(*, user: User, secret: str, code: str, at: datetime, actor: Actor) -> list[str]:
@@ -168,17 +170,27 @@ def _fits_app(authenticator: Authenticator, code: str, at: datetime) -> bool:
 
 
 def _fits_recovery(user: User, code: str, at: datetime, actor: Actor) -> bool:
-    codes = Authenticator.objects.filter(user_id=user.pk, type=_CODES).first()
+    codes = Authenticator.objects.select_for_update(no_key=True).filter(user_id=user.pk, type=_CODES).first()
     if codes is None or len(code) != settings.MFA_RECOVERY_CODE_DIGITS or not (code.isascii() and code.isdigit()):
         return False
     try:
-        fits = bool(RecoveryCodes(codes).validate_code(code))
+        known = _codes_of(decrypt(codes.data["seed"]))
     except Unavailable:
         return False
-    if fits:
-        left = n_codes_left(user)
-        record(actor=actor, verb="user.recovery_code_used", at=at, subject=user.username, details={"n_left": left})
-    return fits
+    used = codes.data["used_mask"]
+    fitting = [i for i, each in enumerate(known) if hmac.compare_digest(each, code) and not used >> i & 1]
+    if not fitting:
+        return False
+    codes.data["used_mask"] = used | 1 << fitting[0]
+    codes.save(update_fields=["data"])
+    left = n_codes_left(user)
+    record(actor=actor, verb="user.recovery_code_used", at=at, subject=user.username, details={"n_left": left})
+    return True
+
+
+def _code_of(secret: str, counter: int) -> str:
+    """RFC 4226, with SHA-1, as apps compute it."""
+    return HOTP(base64.b32decode(secret, casefold=True), DIGITS, SHA1()).generate(counter).decode("ascii")  # noqa: S303
 
 
 def _counter_at(at: datetime) -> int:
@@ -189,15 +201,26 @@ def _counter_of(secret: str, code: str, at: datetime, *, after: int) -> int | No
     """The period of the code, if it is near `at` and later than `after`; else None."""
     text, now = "".join(code.split()), _counter_at(at)
     for counter in range(max(now - _DRIFT, after + 1), now + _DRIFT + 1):
-        if hmac.compare_digest(text.encode(), format_hotp_value(hotp_value(secret, counter)).encode()):
+        if hmac.compare_digest(text.encode(), _code_of(secret, counter).encode()):
             return counter
     return None
 
 
 def _new_codes(user: User, at: datetime) -> list[str]:
-    codes = RecoveryCodes.activate(user)
-    Authenticator.objects.filter(pk=codes.instance.pk).update(created_at=at)
-    return [str(code) for code in codes.generate_codes()]
+    seed = secrets.token_hex(40)
+    values = {"data": {"seed": encrypt(seed), "used_mask": 0}, "created_at": at}
+    Authenticator.objects.update_or_create(user_id=user.pk, type=_CODES, defaults=values)
+    return _codes_of(seed)
+
+
+def _codes_of(seed: str) -> list[str]:
+    """Recovery codes by the scheme of allauth.mfa, which stored seeds were made for."""
+    digits, codes = settings.MFA_RECOVERY_CODE_DIGITS, []
+    digest = hmac.new(seed.encode("ascii"), digestmod="sha1")
+    for i in range(settings.MFA_RECOVERY_CODE_COUNT):
+        digest.update(f"{i:3},".encode())
+        codes.append(str(int.from_bytes(digest.digest()[: digits // 2]) % 10**digits).zfill(digits))
+    return codes
 
 
 def _lock(user: User) -> None:

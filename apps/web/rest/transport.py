@@ -122,12 +122,14 @@ class WriteThrottle(SimpleRateThrottle):
             return True
         self.scope = scope
         self.rate = self.get_rate()
-        self.num_requests, self.duration = self.parse_rate(self.rate)
+        most, window_s = self.num_requests, self.duration = self.parse_rate(self.rate)
         is_allowed = super().allow_request(request, view)
-        oldest_s = self.history[-1] if self.history else self.now  # the newest is the first
-        n_left, next_s = self.num_requests - len(self.history), max(ceil(oldest_s + self.duration - self.now), 0)
-        # The outermost middleware writes it into the answer.
-        request._request.rate = Rate(self.scope, self.num_requests, self.duration, n_left, next_s)
+        if most is not None and window_s is not None:  # else there is no limit
+            oldest_s = self.history[-1] if self.history else self.now  # the newest is the first
+            rate = Rate(
+                self.scope, most, window_s, most - len(self.history), max(ceil(oldest_s + window_s - self.now), 0)
+            )
+            request._request.rate = rate  # type: ignore[attr-defined]  # the outermost middleware writes it
         return is_allowed
 
     def get_cache_key(self, request: Request, view: APIView) -> str:

@@ -338,6 +338,33 @@ def test_each_operation_has_a_summary_of_its_own(schema: Any) -> None:
     assert len(set(summaries)) == len(summaries) >= 200
 
 
+def test_lists_are_paged_in_one_way(schema: Any) -> None:
+    """`results` and `next`; the parameter is `cursor`, with `limit` where the length of a page can be chosen."""
+    n_lists = 0
+    for path, operations in schema.raw_schema["paths"].items():
+        operation = operations.get("get")
+        content = operation["responses"].get("200", {}).get("content", {}) if operation else {}
+        if "application/json" not in content:
+            continue
+        answer = content["application/json"]["schema"]
+        while "$ref" in answer:
+            answer = schema.raw_schema["components"]["schemas"][answer["$ref"].rpartition("/")[2]]
+        parameters = {each["name"] for each in operation.get("parameters", []) if each["in"] == "query"}
+        fields = answer.get("properties", {})
+        assert answer.get("type") != "array", f"{path}: nothing can be added to a bare list"
+        assert not parameters & {"offset", "page", "page_size", "per_page", "start", "after"}, path
+        if operation["operationId"].startswith("list_") and operation["operationId"] not in _WHOLE:
+            n_lists += 1
+            assert {"results", "next"} <= set(fields), path
+        if "cursor" in parameters:
+            assert fields["next"]["nullable"] is True, path
+        assert "limit" not in parameters or "cursor" in parameters, path
+    assert n_lists > 30
+
+
+_WHOLE = {"list_my_waiting_jobs"}  # one figure with all of the caller's jobs
+
+
 @pytest.mark.parametrize("address", ["/api/v1/docs", "/api/v1/docs/"])
 def test_the_schema_page_has_two_addresses(client: Client, address: str) -> None:
     assert client.get(address).status_code == 200
