@@ -375,7 +375,7 @@ def test_no_module_imports_what_a_library_keeps_to_itself() -> None:
                 names += [f"{names[0]}.{alias.name}" for alias in node.names]
             for name in names:
                 parts = name.split(".")
-                is_private = any(part == "internal" or part.startswith("_") and part[1:2] != "_" for part in parts)
+                is_private = any(part == "internal" or (part.startswith("_") and part[1:2] != "_") for part in parts)
                 if parts[0] not in ours and is_private and name != "__future__.annotations":
                     private.append((path.name, name))
     assert private == []

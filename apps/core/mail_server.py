@@ -30,9 +30,7 @@ class _Bounded(smtplib.SMTP):
     _watched: socket.socket
     _is_over: threading.Event  # set when the watchdog ended the conversation
 
-    def connect(
-        self, host: str = "localhost", port: int = 0, source_address: tuple[bytearray | bytes | str, int] | None = None
-    ) -> tuple[int, bytes]:
+    def connect(self, host: str = "localhost", port: int = 0, source_address: Any = None) -> tuple[int, bytes]:
         began_s, timeout_s, port = time.monotonic(), float(self.timeout or 0), port or self.default_port
         # addresses are tried one after the other
         n_addresses = len(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))

@@ -1,8 +1,8 @@
 """Two-factor authentication: codes of an authenticator app (RFC 6238) and recovery codes.
 
-Tables are from allauth.mfa, one-time passwords from cryptography. This module adds what services need here: time as an argument, one
-transaction with the audit row, and codes that are valid once across processes. Secrets are stored encrypted: a copy of
-the database alone is not sufficient to sign in.
+Tables are from allauth.mfa, one-time passwords from cryptography. This module adds what services need here: time as an
+argument, one transaction with the audit row, and codes that are valid once across processes. Secrets are stored
+encrypted: a copy of the database alone is not sufficient to sign in.
 """
 
 from __future__ import annotations
