@@ -22,6 +22,7 @@ from apps.priorities.recompute import pipeline
 from apps.priorities.recompute.extension import extend, is_computed, newest_row
 from apps.priorities.recompute.fingerprint import read_fingerprint, tick_of
 from apps.priorities.recompute.inputs import refuse_before_first
+from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
@@ -94,6 +95,7 @@ def run_recompute(run: Run, lease: Lease) -> dict[str, Any]:
             return pipeline.result_json(current)
     is_past = as_of_text is not None
     inputs = pipeline.load_inputs(policy, as_of=as_of, is_past=is_past, keeps_usage=not is_past)
+    fault_point("recompute.after_load")
     if not is_past:
         with lease.fenced() as row:
             extended = extend(inputs, at=lease.clock())
@@ -102,6 +104,7 @@ def run_recompute(run: Run, lease: Lease) -> dict[str, Any]:
                 lease.finish(result, lease.clock())
                 return result
     computed = pipeline.compute(inputs)
+    fault_point("recompute.after_compute")
     with lease.fenced() as row:
         snapshot = pipeline.store_result(
             inputs,
@@ -114,7 +117,10 @@ def run_recompute(run: Run, lease: Lease) -> dict[str, Any]:
         result = pipeline.result_json(snapshot)
         if inputs.known_later is not None:
             result["known_later"] = inputs.known_later
+        fault_point("recompute.after_store")
         lease.finish(result, lease.clock())
+        fault_point("recompute.before_commit")
+    fault_point("recompute.after_commit")
     return result
 
 
