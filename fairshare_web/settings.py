@@ -443,6 +443,7 @@ SPECTACULAR_SETTINGS = {
         "apps.web.rest.schema.add_problems",
         "apps.web.rest.schema.add_tags",
         "apps.web.rest.schema.add_summaries",
+        "apps.web.rest.examples.add_examples",
         "apps.web.rest.deprecations.describe_deprecated",
     ],
 }

@@ -20,6 +20,7 @@ from django.test import Client
 from django.urls import URLPattern, get_resolver
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from openapi_schema_validator import OAS30Validator
 from schemathesis.checks import CHECKS, load_all_checks
 
 from apps.accounts.account_ids import AccountKey
@@ -34,6 +35,7 @@ from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.runs.models import Run
 from apps.usage.models import Source
+from apps.web.rest.examples import REQUESTS
 from apps.web.rest.removed import REMOVED_ROUTES
 from apps.web.rest.transport import WriteThrottle
 from fairshare_web.wsgi import application
@@ -360,6 +362,17 @@ def test_lists_are_paged_in_one_way(schema: Any) -> None:
             assert fields["next"]["nullable"] is True, path
         assert "limit" not in parameters or "cursor" in parameters, path
     assert n_lists > 30
+
+
+def test_examples_of_requests_are_valid(schema: Any) -> None:
+    raw, checked = schema.raw_schema, set()
+    for operation in (one for path in raw["paths"].values() for one in path.values()):
+        content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+        if "example" in content:
+            inlined = {**content["schema"], "components": raw["components"]}
+            OAS30Validator(inlined).validate(content["example"])
+            checked.add(operation["operationId"])
+    assert set(REQUESTS) <= checked
 
 
 _WHOLE = {"list_my_waiting_jobs"}  # one figure with all of the caller's jobs
