@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -179,14 +179,16 @@ DEEP_PLACES = [
 
 @pytest.mark.parametrize("fault", [*PLACES, *(pytest.param(place, marks=pytest.mark.deep) for place in DEEP_PLACES)])
 @pytest.mark.fault("F1")
-def test_a_worker_killed_anywhere_is_replaced_and_the_import_is_exact(stack: Stack, log: Path, fault: str) -> None:
+def test_a_worker_killed_anywhere_is_replaced_and_the_import_is_exact(
+    stack: Stack, log: Path, fault: str, figure: Callable[[str, float, str], None]
+) -> None:
     slug = fault.split(":", maxsplit=1)[0].replace(".", "-")
     _arm(stack, fault)
     [(run_id, _)] = _ask(stack, (slug, log))
     eventually(_done(stack).exists, f"a worker dies at {fault}", IMPORTED_WITHIN_S, lambda: f"{_run(stack, run_id)}")
     died = time.monotonic()
     eventually(lambda: _is_taken_again(stack, run_id), "another worker takes the import", RESUMED_WITHIN_S)
-    print(f"{fault}: resumed after {time.monotonic() - died:.1f} s")
+    figure("resumed after", time.monotonic() - died, "s")
     run = _succeeds(stack, run_id)
     assert run["attempts"] == 2
     assert (run["counts"]["new"], run["counts"]["corrected"]) == (N_RECORDS, N_CORRECTED)
@@ -212,12 +214,15 @@ def test_an_import_continues_after_a_killed_database(stack: Stack, log: Path) ->
 
 
 @pytest.mark.fault("F15")
-def test_a_frozen_worker_is_fenced_off_when_it_wakes(stack: Stack, log: Path) -> None:
+def test_a_frozen_worker_is_fenced_off_when_it_wakes(
+    stack: Stack, log: Path, figure: Callable[[str, float, str], None]
+) -> None:
     _arm(stack, "usage.ingest.before_commit:stop:2")
     [(run_id, _)] = _ask(stack, ("frozen", log))
     eventually(lambda: bool(_frozen(stack)), "a worker freezes", IMPORTED_WITHIN_S)
-    frozen = _frozen(stack)
+    frozen, froze = _frozen(stack), time.monotonic()
     eventually(lambda: _is_taken_again(stack, run_id), "another worker takes over", RESUMED_WITHIN_S)
+    figure(f"taken over after, with a lease of {LEASE_S} s", time.monotonic() - froze, "s")
     _succeeds(stack, run_id)
     expected = _expected(0, N_RECORDS, corrected=N_CORRECTED)
     assert _totals(stack, "frozen") == expected
