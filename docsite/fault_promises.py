@@ -8,8 +8,8 @@ PROMISES: dict[str, tuple[str, str]] = {
         "another worker goes on within 60 s; each record counts once; progress never goes back",
     ),
     "F2": (
-        "SIGKILL of the web process during an upload, right after its last byte, and during a publish",
-        "an upload is there whole or not at all; a publication happens once or not at all; a repeated request with "
+        "SIGKILL of all web processes while records are pushed, and of the process of a publish in each phase",
+        "a push is there whole or not at all; a publication happens once or not at all; a repeated request with "
         "its `Idempotency-Key` gets the first answer",
     ),
     "F3": (
@@ -73,8 +73,8 @@ PROMISES: dict[str, tuple[str, str]] = {
     ),
     "F20": ("an undo, while later revisions changed the same entries", "conflicts are shown; history only grows"),
     "F21": (
-        "a full disk below the database, the uploads and the state of the agent",
-        "writes say so with the path; reads go on; nothing is stored half; with room again all goes on by itself",
+        "a disk without room for uploads, files of columns and the state of the agent; the database's own error of a full disk",
+        "writes say so with the path; nothing is stored half; runs are tried again",
     ),
     "F22": (
         "peers that send a byte now and then, hang, send endless bodies or redirects",
@@ -86,15 +86,15 @@ PROMISES: dict[str, tuple[str, str]] = {
     ),
     "F24": ("circles of mounts, trees too deep and too large", "refused with the path; everything else is computed"),
     "F25": (
-        "look-ups 200 times a second while priorities are recomputed; the database fails or fails over",
-        "no look-up fails; 99 % take at most 250 ms on an idle machine; answers name their age; unchanged ones are 304",
+        "look-ups without a pause while the database fails, hangs, or fails over to its replica",
+        "each look-up is answered, by the other host where one is cut off, with its age; unchanged ones are 304",
     ),
     "F26": (
         "a migration of a database with records, killed anywhere; older code on a newer database",
         "it goes on where it was; no record is lost; older code refuses by name",
     ),
     "F27": (
-        "a dump is restored on an empty machine; PostgreSQL is recovered to an instant",
+        "a backup is restored on an empty machine, and killed while it is",
         "the same priorities byte for byte; the audit log is unbroken; peers accept later versions",
     ),
     "F28": (
