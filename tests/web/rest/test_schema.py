@@ -35,7 +35,7 @@ from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.runs.models import Run
 from apps.usage.models import Source
-from apps.web.rest.examples import REQUESTS
+from apps.web.rest.examples import ANSWERS, REQUESTS
 from apps.web.rest.removed import REMOVED_ROUTES
 from apps.web.rest.transport import WriteThrottle
 from fairshare_web.wsgi import application
@@ -364,15 +364,21 @@ def test_lists_are_paged_in_one_way(schema: Any) -> None:
     assert n_lists > 30
 
 
-def test_examples_of_requests_are_valid(schema: Any) -> None:
-    raw, checked = schema.raw_schema, set()
+def test_examples_are_valid(schema: Any) -> None:
+    raw = schema.raw_schema
+    checked: dict[str, set[str]] = {"request": set(), "answer": set()}
     for operation in (one for path in raw["paths"].values() for one in path.values()):
-        content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-        if "example" in content:
-            inlined = {**content["schema"], "components": raw["components"]}
-            OAS30Validator(inlined).validate(content["example"])
-            checked.add(operation["operationId"])
-    assert set(REQUESTS) <= checked
+        for role, message in (
+            ("request", operation.get("requestBody", {})),
+            ("answer", operation["responses"].get("200", {})),
+        ):
+            content = message.get("content", {}).get("application/json", {})
+            if "example" in content:
+                inlined = {**content["schema"], "components": raw["components"]}
+                OAS30Validator(inlined).validate(content["example"])
+                checked[role].add(operation["operationId"])
+    assert set(REQUESTS) <= checked["request"]
+    assert set(ANSWERS) <= checked["answer"]
 
 
 _WHOLE = {"list_my_waiting_jobs"}  # one figure with all of the caller's jobs
