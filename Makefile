@@ -11,11 +11,12 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run dev record-migrations test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster schedulers bench bench-large image release lint docs docs-parts pictures
+.PHONY: help setup debian run demo dev record-migrations test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster schedulers bench bench-large image release lint docs docs-parts pictures
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run     serve on http://127.0.0.1:8000 (FAIRSHARE_PORT, FAIRSHARE_VAR)"
+	@echo "make demo    two sites, a VO and a project at 60 × speed, for a look; it keeps nothing (DEMO=--port=8300)"
 	@echo "make dev     one process that reloads code and templates, on the database of make run"
 	@echo "make test    each behaviour once"
 	@echo "make test-fast  engine and services   make test-all  also what takes long"
@@ -48,6 +49,10 @@ $(STAMP): requirements.lock
 
 run: setup
 	@exec $(PY) manage.py up $(UP)
+
+# Four instances in a temporary folder, which is removed at the end.
+demo: setup
+	@exec $(PY) manage.py demo $(DEMO)
 
 # Of what make run has set up: no workers, so that a recompute is a command of its own.
 dev: setup

@@ -6,8 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-# Read files and print numbers: need no instance, no secrets, no directory to write in. By the app that has them.
-ENGINE_ALONE = {"compute": "apps.cli", "jobs": "apps.contrib.jobs", "simulate": "apps.contrib.lab"}
+# Need no instance, no secrets, no directory to write in: they print numbers of files, or make instances of their own.
+# By the app that has them.
+ENGINE_ALONE = {"compute": "apps.cli", "demo": "apps.cli", "jobs": "apps.contrib.jobs", "simulate": "apps.contrib.lab"}
 # Only start other processes: loading all applications would make each start a second longer. `serve web` loads them:
 # it first asks the database whether it may run beside the others.
 STARTERS = ("up", "with_stack", "serve")

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.ring.workload import Cluster, Job, draw_jobs, load_scenario, shares_of_parents
+from apps.cli.demo.cluster import Cluster, Job
+from tests.ring.workload import draw_jobs, load_scenario, shares_of_parents
 
 CPUS = 100
 VOS = {"VO-A": "vo-a", "VO-B": "vo-b"}  # entry at every site → the authority that describes it

@@ -6,32 +6,24 @@ Each ends with the process that started it, and all are stopped by `Instances.cl
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import shutil
-import signal
 import socket
-import subprocess
-import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import psycopg
 
-from apps.cli.stack import definitions
-from apps.cli.stack.parent import dying_with_parent
-from apps.core.code_paths import REPOSITORY
+from apps.cli.demo.instances import Failed, Instance
 
-PATIENCE_S = 120.0  # for a start, on cores that others use as well
+__all__ = ["Failed", "Instance", "Instances", "Server", "free_port"]
+
 # Without compiled modules each process would start two seconds later.
 _OF_THE_SUITE = (
     "DATABASE_URL",
@@ -42,135 +34,10 @@ _OF_THE_SUITE = (
 )
 
 
-class Failed(AssertionError):
-    """An instance refused a command, or has ended; with the code of the product's own error."""
-
-    def __init__(self, message: str, code: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-
-
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-class Instance:
-    """One authority with a database, a clock, a web server and a worker of its own."""
-
-    def __init__(self, name: str, *, home: Path, port: int, settings: Mapping[str, str]) -> None:
-        self.name = name
-        self.port = port
-        self.clock = home / "clock"
-        self.log = home / "log"
-        self.clock_is_off = timedelta()
-        self._settings = dict(settings)
-        self._home = home
-        self._web: subprocess.Popen[bytes] | None = None
-        self._worker: subprocess.Popen[str] | None = None
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def issuer(self) -> str:
-        return f"{self.name}.example"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if name not in _OF_THE_SUITE}
-        return {**inherited, **definitions.environment(self._home, self.port), **self._settings}
-
-    def set_clock(self, at: datetime) -> None:
-        """Its own idea of now; a reader never sees half of it."""
-        draft = self.clock.with_suffix(".new")
-        draft.write_text((at + self.clock_is_off).isoformat(), encoding="utf-8")
-        draft.replace(self.clock)
-
-    def launch(self, *, has_web: bool = True) -> None:
-        """The web server continues to start: see `await_web`."""
-        if has_web:
-            self.launch_web()
-        with self.log.open("ab") as log:
-            self._worker = subprocess.Popen(
-                [sys.executable, "-m", "tests.ring.worker"],
-                cwd=REPOSITORY,
-                env=self.environment,
-                text=True,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                preexec_fn=dying_with_parent(signal.SIGKILL),
-            )
-
-    def launch_web(self) -> None:
-        with self.log.open("ab") as log:
-            self._web = subprocess.Popen(
-                definitions.web(self.port).command,
-                cwd=REPOSITORY,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=dying_with_parent(signal.SIGKILL),
-            )
-
-    def await_web(self) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not self._answers():
-            if self._web is None or self._web.poll() is not None or time.monotonic() > deadline:
-                raise Failed(f"{self.name} doesn't serve:\n{self._log_end()}")
-            time.sleep(0.1)  # its start is waited for, no outcome
-
-    def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.address}/healthz", timeout=5) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
-
-    def kill_web(self) -> None:
-        """At once and without a goodbye, with the process that it forked."""
-        if self._web is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._web.pid, signal.SIGKILL)
-            self._web.wait()
-            self._web = None
-
-    def close(self) -> None:
-        self.kill_web()
-        if self._worker is not None:
-            self._worker.kill()
-            self._worker.wait()
-            for pipe in (self._worker.stdin, self._worker.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(BrokenPipeError):
-                        pipe.close()
-            self._worker = None
-
-    def tell(self, do: str, **more: Any) -> Any:
-        """One command, and what came of it."""
-        worker = self._worker
-        if worker is None or worker.stdin is None or worker.stdout is None:
-            raise Failed(f"{self.name} isn't running.")
-        try:
-            worker.stdin.write(json.dumps({"do": do, **more}) + "\n")
-            worker.stdin.flush()
-            line = worker.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            raise Failed(f"{self.name}'s worker is gone:\n{self._log_end()}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise Failed(f"{self.name}, {do}: {answer['error']}", answer["code"])
-        return answer["result"]
-
-    def _log_end(self) -> str:
-        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-25:])
 
 
 @dataclass(frozen=True)
@@ -219,7 +86,8 @@ class Instances:
             "FAIRSHARE_OUTBOUND_ALLOW": allowed,
             "CELERY_BROKER_URL": "memory://",  # the bell rings in vain: each worker works on command
         }
-        return Instance(name, home=home, port=port, settings=settings)
+        inherited = {name: value for name, value in os.environ.items() if name not in _OF_THE_SUITE}
+        return Instance(name, home=home, port=port, environment={**inherited, **settings}, worker="tests.ring.worker")
 
     def __getitem__(self, name: str) -> Instance:
         return self.all[name]

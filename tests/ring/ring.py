@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from apps.cli.demo.cluster import Job, Step
 from tests.ring.evaluation import Evaluation
 from tests.ring.instances import Instances
-from tests.ring.workload import Job, Step
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 ROUND_S = 300.0

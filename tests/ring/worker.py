@@ -1,17 +1,11 @@
-"""The worker of one instance: it does through the product's services what people and the schedule would ask for.
+"""The worker of one instance of the ring: that of the demo, with what tests ask for besides.
 
-`python -m tests.ring.worker` reads one command a line (`{"do": name, …}`) and answers each with a line: `{"result": …}`
-or `{"error", "code"}`. Its clock is the file that FAIRSHARE_CLOCK names, as the web server's beside it.
+`python -m tests.ring.worker` is started with the environment of its instance.
 """
 
 from __future__ import annotations
 
-import io
-import json
-import os
-import sys
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,26 +13,19 @@ import django
 
 django.setup()
 
-from django.core.management import call_command  # noqa: E402 - after Django is set up
-from django.db.models import Count  # noqa: E402
+from django.db.models import Count  # noqa: E402 - after Django is set up
 
 from apps.accounts.actor import COMMAND  # noqa: E402
+from apps.cli.demo.worker import command, main  # noqa: E402
+from apps.cli.demo.worker_names import POLICY, SOURCE  # noqa: E402
 from apps.core import clock  # noqa: E402
-from apps.core.errors import DomainError  # noqa: E402
 from apps.federation import fetch_requests  # noqa: E402
 from apps.federation import fetch_schedule as fetching  # noqa: E402
-from apps.federation import publishing as publications  # noqa: E402
 from apps.federation.document_builds import request_due_builds  # noqa: E402
-from apps.federation.documents.site_keys import load_keys  # noqa: E402
 from apps.federation.models import Fetch, Mount, Subscription  # noqa: E402
-from apps.federation.mounts import services as mounts  # noqa: E402
-from apps.federation.usage_feeds import feeds, subscriptions  # noqa: E402
 from apps.mapping.rules.rule import Rule  # noqa: E402
 from apps.mapping.services import set_rules  # noqa: E402
 from apps.policies.models import Policy  # noqa: E402
-from apps.policies.publishing.direct import publish_operations  # noqa: E402
-from apps.policies.records import PolicyDetails  # noqa: E402
-from apps.policies.services import make_policy, publish_document  # noqa: E402
 from apps.policies.tree.stored import load_tree  # noqa: E402
 from apps.priorities.recompute.staleness import recompute_stale  # noqa: E402
 from apps.priorities.serving import store  # noqa: E402
@@ -48,110 +35,6 @@ from apps.usage.models import Source  # noqa: E402
 from apps.usage.parsers.base import RecordRow  # noqa: E402
 from apps.usage.records.ingest import ingest_batch  # noqa: E402
 from apps.usage.services import NewSource, make_source  # noqa: E402
-
-POLICY = "grid"
-SOURCE = "cluster"
-_WHY = "The grid's agreement."
-COMMANDS: dict[str, Callable[..., Any]] = {}
-
-
-def command(function: Callable[..., Any]) -> Callable[..., Any]:
-    COMMANDS[function.__name__] = function
-    return function
-
-
-@command
-def govern(root: dict[str, Any], settings: dict[str, Any]) -> str:
-    """A policy; the fingerprint by which others know this authority."""
-    at = clock.now()
-    make_policy(slug=POLICY, name=POLICY, details=PolicyDetails(visibility="tree"), at=at, actor=COMMAND)
-    document = {"settings": settings, "root": root}
-    publish_document(policy_slug=POLICY, document=document, reason=_WHY, at=at, actor=COMMAND)
-    key: str = fingerprint()
-    return key
-
-
-@command
-def fingerprint() -> str:
-    return load_keys(at=clock.now()).key.public.fingerprint
-
-
-@command
-def publish(entry: str, name: str) -> None:
-    publications.make_publication(
-        policy_slug=POLICY, entry=entry, name=name, is_open=True, at=clock.now(), actor=COMMAND
-    )
-
-
-@command
-def manage(arguments: list[str]) -> str:
-    """A command of `manage.py`, and what it said."""
-    found = io.StringIO()
-    call_command(*arguments, stdout=found)
-    return found.getvalue()
-
-
-@command
-def mount(entry: str, url: str, fingerprint: str, settings: dict[str, Any]) -> int:
-    """After a fetch: its key must be the one from the separate channel."""
-    at = clock.now()
-    seen = mounts.preview(url=url, policy_slug=POLICY, at=at, actor=COMMAND)
-    assert seen.key.fingerprint == fingerprint, "another key than its authority named"
-    head = seen.document.head
-    made = mounts.make_mount(
-        policy_slug=POLICY,
-        entry=entry,
-        url=url,
-        issuer=head.issuer,
-        publication=head.publication,
-        fingerprint=fingerprint,
-        settings=settings,
-        reason=_WHY,
-        at=at,
-        actor=COMMAND,
-    )
-    return made.pk
-
-
-@command
-def tell_usage(entry: str, name: str, cores: float) -> None:
-    feeds.make_feed(
-        policy_slug=POLICY, entry=entry, name=name, capacity_cores=cores, is_open=True, at=clock.now(), actor=COMMAND
-    )
-
-
-@command
-def subscribe(peers: list[tuple[str, str, str, float]], settings: dict[str, Any]) -> None:
-    """To each (entry, address, fingerprint, cores): after a fetch, and by the key from the separate channel."""
-    at = clock.now()
-    for entry, url, fingerprint, cores in peers:
-        seen = subscriptions.preview_feed(url=url, policy_slug=POLICY, entry=entry, at=at, actor=COMMAND)
-        assert seen.key.fingerprint == fingerprint, "another key than its site named"
-        head = seen.document.head
-        subscriptions.subscribe(
-            policy_slug=POLICY,
-            entry=entry,
-            url=url,
-            issuer=head.issuer,
-            feed=head.feed,
-            fingerprint=fingerprint,
-            capacity_cores=cores,
-            settings=settings,
-            reason=_WHY,
-            at=at,
-            actor=COMMAND,
-        )
-
-
-@command
-def count_usage(leaves: list[str]) -> None:
-    """One source of this site's own; the user named like a leaf is mapped to it."""
-    at = clock.now()
-    make_source(NewSource(slug=SOURCE, name=SOURCE, namespace=SOURCE, site=""), at=at, actor=COMMAND)
-    tree = load_tree(Policy.objects.get(slug=POLICY))
-    found = {tree.name[i]: tree.uuid(i) for i in range(len(tree))}
-    rules = [Rule(kind="exact", target_uid=found[leaf], namespace=SOURCE, user_pattern=leaf) for leaf in leaves]
-    set_rules(policy_slug=POLICY, rules=rules, at=at, actor=COMMAND)
 
 
 @command
@@ -163,16 +46,6 @@ def lead(policy: str, rules: list[dict[str, Any]]) -> None:
     found = {tree.path(i): tree.uuid(i) for i in range(len(tree))}
     made = [Rule(kind="glob", target_uid=found[rule.pop("path")], namespace=SOURCE, **rule) for rule in rules]
     set_rules(policy_slug=policy, rules=made, at=at, actor=COMMAND)
-
-
-@command
-def change_shares(shares: dict[str, float]) -> None:
-    change([{"op": "set_shares", "entry": entry, "shares": n} for entry, n in shares.items()])
-
-
-@command
-def change(operations: list[dict[str, Any]]) -> None:
-    publish_operations(policy_slug=POLICY, operations=operations, reason="Times change.", at=clock.now(), actor=COMMAND)
 
 
 @command
@@ -275,20 +148,6 @@ def remotes() -> dict[str, dict[str, Any]]:
 def failed_runs() -> list[str]:
     """Outcomes that no run of this instance may have."""
     return [f"{run.kind} {run.subject}: {run.error}" for run in Run.objects.exclude(state=Run.State.SUCCEEDED)]
-
-
-def main() -> None:
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    os.dup2(2, 1)  # whatever else is printed goes to the log
-    for line in sys.stdin:
-        given = json.loads(line)
-        try:
-            found = {"result": COMMANDS[given.pop("do")](**given)}
-        except DomainError as error:
-            found = {"error": error.message, "code": error.code}
-        except Exception as error:
-            found = {"error": f"{type(error).__name__}: {error}", "code": "failed"}
-        answers.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":

@@ -29,8 +29,12 @@ class Definition:
 
 
 def environment(var: Path, port: int) -> Mapping[str, str]:
+    return {**os.environ, **listening(var, port)}
+
+
+def listening(var: Path, port: int) -> Mapping[str, str]:
+    """Variables of a process of the instance with this folder and port, whose end ends it."""
     return {
-        **os.environ,
         "FAIRSHARE_VAR": str(var),
         "FAIRSHARE_PORT": str(port),
         "PYTHONUNBUFFERED": "1",

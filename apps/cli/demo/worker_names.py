@@ -1,0 +1,4 @@
+"""Names that workers and the programs beside them share."""
+
+POLICY = "grid"
+SOURCE = "cluster"
