@@ -47,23 +47,23 @@ class FaultyDay:
         ring = self.ring
         ring.tell(ring.sites, "wait_at_most", lambda _: {"total_s": LONGEST_S})
         project, site = ring.instances["project"], ring.instances[REDIRECTED_AT]
-        project.tell("change", operations=[_add("/", "P-X"), _add("/P-X", "U-X"), _add("/", "view")])
-        project.tell("publish", entry="/P-X", name="p-x")
-        site.tell("change", operations=[_add("/", "elsewhere")])
+        project.request("change", operations=[_add("/", "P-X"), _add("/P-X", "U-X"), _add("/", "view")])
+        project.request("publish", entry="/P-X", name="p-x")
+        site.request("change", operations=[_add("/", "elsewhere")])
         settings = {"most_points": 100, "every_s": REFRESH_S}
-        site.tell(
+        site.request(
             "mount",
             entry="/elsewhere",
             url=publication_at(self.fronts["redirect"].address, "p-x"),
-            fingerprint=project.tell("fingerprint"),
+            fingerprint=project.request("fingerprint"),
             settings=settings,
         )
         vo = ring.instances["vo-b"]
-        project.tell(
+        project.request(
             "mount",
             entry="/view",
             url=publication_at(vo.address, "vo-b"),
-            fingerprint=vo.tell("fingerprint"),
+            fingerprint=vo.request("fingerprint"),
             settings=settings,
         )
 

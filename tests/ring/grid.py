@@ -45,7 +45,7 @@ def set_up(ring: Ring, *, tells_usage: bool, address_of: dict[str, str] | None =
     """
     keys = _govern(ring)
     _mount(ring, ["vo-b"], f"/VO-B/{PROJECT}", "project", keys)
-    ring.instances["vo-b"].tell("publish", entry="/VO-B", name="vo-b")
+    ring.instances["vo-b"].request("publish", entry="/VO-B", name="vo-b")
     for entry, vo in VOS.items():
         _mount(ring, ring.sites, f"/{entry}", vo, keys)
     ring.tell(ring.sites, "count_usage", lambda _: {"leaves": ring.evaluation.leaves})
@@ -65,8 +65,8 @@ def _govern(ring: Ring) -> dict[str, str]:
     for name in ring.sites:
         root_of[name] = evaluation.policy_of_site()
     keys = ring.tell(list(root_of), "govern", lambda name: {"root": root_of[name], "settings": evaluation.settings})
-    ring.instances["project"].tell("publish", entry=f"/{PROJECT}", name="project")
-    ring.instances["vo-a"].tell("publish", entry="/VO-A", name="vo-a")
+    ring.instances["project"].request("publish", entry=f"/{PROJECT}", name="project")
+    ring.instances["vo-a"].request("publish", entry="/VO-A", name="vo-a")
     return keys
 
 
@@ -101,7 +101,7 @@ def _exchange_usage(ring: Ring, keys: dict[str, str], address_of: dict[str, str]
 
 
 def _tell_usage(ring: Ring, feed: dict[str, Any]) -> None:
-    ring.tell(ring.sites, "tell_usage", lambda _: feed)
+    ring.tell(ring.sites, "publish_usage", lambda _: feed)
 
 
 def publication_at(address: str, name: str) -> str:
@@ -114,6 +114,6 @@ def feed_at(address: str, name: str) -> str:
 
 def change_the_project(ring: Ring, shares: dict[str, float]) -> set[str]:
     """At its own instance; who of its users comes first at the sites one refresh later."""
-    ring.instances["project"].tell("change_shares", shares={f"/{PROJECT}/{name}": n for name, n in shares.items()})
+    ring.instances["project"].request("change_shares", shares={f"/{PROJECT}/{name}": n for name, n in shares.items()})
     ring.refresh(REFRESH_S)
     return ring.best_of(*USERS)

@@ -108,7 +108,7 @@ class Instances:
         self, names: Collection[str], do: str, of: Callable[[str], dict[str, Any]] = lambda _: {}
     ) -> dict[str, Any]:
         """The same command to several at once; `of` makes each one's arguments."""
-        asked = {name: self._pool.submit(self.all[name].tell, do, **of(name)) for name in names}
+        asked = {name: self._pool.submit(self.all[name].request, do, **of(name)) for name in names}
         return {name: future.result() for name, future in asked.items()}
 
     def close(self) -> None:

@@ -62,7 +62,7 @@ class World:
 
     def run(self, name: str, begins: str, replaced: Mapping[str, str] | None = None, *more: str) -> str:
         arguments = [*documented(begins, replaced or {}), *more]
-        found: str = self.instances[name].tell("manage", arguments=arguments)
+        found: str = self.instances[name].request("manage", arguments=arguments)
         return found
 
     def file(self, name: str, text: str = "") -> str:
@@ -83,10 +83,10 @@ class World:
         """A job of one core that has ended by now."""
         end_s = (START + self.minutes * MINUTE).timestamp()
         begin_s = end_s - hours * HOUR_S
-        assert self.instances[name].tell("take", rows=[[number, user, begin_s, begin_s, end_s, 1, None]]) == 1
+        assert self.instances[name].request("take", rows=[[number, user, begin_s, begin_s, end_s, 1, None]]) == 1
 
     def core_hours(self, name: str, policy: str) -> dict[str, float]:
-        found = self.instances[name].tell("recompute", policy=policy)
+        found = self.instances[name].request("recompute", policy=policy)
         return {entry: round(core_s / HOUR_S, 3) for entry, (_rank, core_s) in found.items()}
 
 
@@ -118,7 +118,7 @@ def publish_again(world: World, name: str) -> str:
     """As the line of the cron job does."""
     (line,) = re.findall(r"manage\.py ([^'`\n]*)' > /etc/cron\.d", DOCS)
     arguments = [each.replace("/srv/www/fairshare", str(world.folder / "www")) for each in line.split()]
-    found: str = world.instances[name].tell("manage", arguments=arguments)
+    found: str = world.instances[name].request("manage", arguments=arguments)
     return found
 
 
@@ -146,7 +146,7 @@ def subscribe(world: World, name: str, policy: str, entry: str, of: str) -> None
 
 
 def make_token(world: World, name: str, *, reader: str) -> str:
-    world.instances[name].tell("manage", arguments=["create_user", "admin", "--admin"])
+    world.instances[name].request("manage", arguments=["create_user", "admin", "--admin"])
     policy, entry = ("vo-a", "/") if name == VO else ("grid", "/VO-A")
     replaced = {"NAME": "admin", "vo-a": policy, "/VO-A": entry, "site-b": reader}
     return world.run(name, "create_token", replaced).strip()
@@ -158,7 +158,7 @@ def test_the_documented_commands_literally(world: World) -> None:
     # The site has a revision 1 and usage before anything is mounted.
     make_policy(world, SITE, "grid", SITE_TREE + NO_AGING)
     rules = [{"path": "/VO-A", "user_pattern": "*", "suffix": "/P-A1/{user}"}, {"path": "/kim", "user_pattern": "kim"}]
-    site.tell("lead", policy="grid", rules=rules[::-1])
+    site.request("lead", policy="grid", rules=rules[::-1])
     world.ran(SITE, 1, "anna", 5)
     world.ran(SITE, 2, "kim", 3)
 
@@ -167,7 +167,7 @@ def test_the_documented_commands_literally(world: World) -> None:
     make_policy(world, VO, "vo-a", tree + NO_AGING)
     publish(world, VO, "vo-a")
     people = [{"path": f"/P-A1/{name}", "user_pattern": name} for name in ("anna", "ben")]
-    vo.tell("lead", policy="vo-a", rules=people)
+    vo.request("lead", policy="vo-a", rules=people)
     world.ran(VO, 1, "ben", 20)
 
     # The project divides its own share: PI → VO. What the VO's members used isn't lost.
@@ -214,16 +214,16 @@ def test_the_documented_commands_literally(world: World) -> None:
     site.kill_web()
     for minutes in (6, 6):
         world.pass_minutes(minutes)
-        assert "unreachable" in vo.tell("look").values()
+        assert "unreachable" in vo.request("look").values()
     assert world.core_hours(VO, "vo-a")["anna"] == 5, "nothing is lost meanwhile"
     world.pass_minutes(1)
     world.ran(SITE, 3, "anna", 7)
     site.launch_web()
     site.await_web()
-    assert "unreachable" not in vo.tell("look").values(), "the next try isn't due"
+    assert "unreachable" not in vo.request("look").values(), "the next try isn't due"
     assert "late" in world.run(VO, "federation status")
     world.run(SITE, "federation fetch")
-    vo.tell("work")
+    vo.request("work")
     assert "late" not in world.run(VO, "federation status")
     assert world.core_hours(VO, "vo-a")["anna"] == 12
-    assert [each.tell("failed_runs") for each in (vo, site)] == [[], []]
+    assert [each.request("failed_runs") for each in (vo, site)] == [[], []]

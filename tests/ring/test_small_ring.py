@@ -27,7 +27,7 @@ class Small:
     def publish(self) -> str:
         """As a VO without a server does: the command writes files, and any web server hands them out."""
         arguments = ["federation", "publish", "--to", str(self.folder), "--policy", "grid", "--entry", "/VO-A"]
-        found: str = self.ring.instances["vo-a"].tell("manage", arguments=[*arguments, "--name", "vo-a", "--open"])
+        found: str = self.ring.instances["vo-a"].request("manage", arguments=[*arguments, "--name", "vo-a", "--open"])
         return found
 
 
@@ -54,7 +54,7 @@ def set_up(small: Small, url: str) -> None:
     root = evaluation.policy_of_site()
     own = evaluation.policy_of_vo("VO-B")["children"][0]
     root["children"] = [one if one["name"] == "VO-A" else own for one in root["children"]]
-    key = instances["vo-a"].tell("govern", root=evaluation.policy_of_vo("VO-A"), settings=settings)
+    key = instances["vo-a"].request("govern", root=evaluation.policy_of_vo("VO-A"), settings=settings)
     keys = instances.tell_each(SITES, "govern", lambda _: {"root": root, "settings": settings})
     assert "version 1 (new), 4 entries" in small.publish()
     there = {"entry": "/VO-A", "url": url, "fingerprint": key, "settings": {"most_points": 100}}
@@ -62,7 +62,7 @@ def set_up(small: Small, url: str) -> None:
     looked = instances.tell_each(SITES, "look")
     assert {name: [*found.values()] for name, found in looked.items()} == {name: ["applied"] for name in SITES}
     instances.tell_each(SITES, "count_usage", lambda _: {"leaves": evaluation.leaves})
-    instances.tell_each(SITES, "tell_usage", lambda _: {"entry": "/VO-A", "name": "vo-a", "cores": CPUS})
+    instances.tell_each(SITES, "publish_usage", lambda _: {"entry": "/VO-A", "name": "vo-a", "cores": CPUS})
     address = {name: feed_at(instances[name].address, "vo-a") for name in SITES}
     peer = {"site-1": "site-2", "site-2": "site-1"}
     instances.tell_each(
@@ -81,7 +81,7 @@ def test_a_change_of_the_vo_is_in_every_sites_ranks_within_one_refresh(small: Sm
     ring, projects = small.ring, ("P-A1", "P-A2", "P-A3")
     assert ring.best_of(*projects) == {"P-A1"}
     for version, (p_a1, p_a3, best) in enumerate([(20, 50, "P-A3"), (50, 20, "P-A1")], start=2):
-        ring.instances["vo-a"].tell("change_shares", shares={"/VO-A/P-A1": p_a1, "/VO-A/P-A3": p_a3})
+        ring.instances["vo-a"].request("change_shares", shares={"/VO-A/P-A1": p_a1, "/VO-A/P-A3": p_a3})
         assert f"version {version} (new)" in small.publish()
         ring.refresh()
         assert ring.best_of(*projects) == {best}

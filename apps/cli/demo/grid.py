@@ -53,24 +53,24 @@ def _trees() -> dict[str, dict[str, Any]]:
 def set_up(instances: Mapping[str, Instance], password: str) -> dict[str, str]:
     """Policies, mounts and feeds, from the project on; returns a token of each instance's administrator."""
     tokens = {
-        name: one.tell("make_admin", username="admin", password=password, scopes=TOKEN_SCOPES)
+        name: one.request("make_admin", username="admin", password=password, scopes=TOKEN_SCOPES)
         for name, one in instances.items()
     }
     keys = {
-        name: instances[name].tell("govern", root=root, settings=_SETTINGS, title=_TITLES[name])
+        name: instances[name].request("govern", root=root, settings=_SETTINGS, title=_TITLES[name])
         for name, root in _trees().items()
     }
-    instances[PROJECT].tell("publish", entry=f"/{PROJECT_ENTRY}", name=PROJECT_ENTRY)
+    instances[PROJECT].request("publish", entry=f"/{PROJECT_ENTRY}", name=PROJECT_ENTRY)
     _mount(instances, VO, f"/{VO_ENTRY}/{PROJECT_ENTRY}", PROJECT, PROJECT_ENTRY, keys)
-    instances[VO].tell("publish", entry=f"/{VO_ENTRY}", name=VO_ENTRY)
+    instances[VO].request("publish", entry=f"/{VO_ENTRY}", name=VO_ENTRY)
     for site in SITES:
         _mount(instances, site, f"/{VO_ENTRY}", VO, VO_ENTRY, keys)
-        instances[site].tell("count_usage", leaves=sorted(DEMAND[site]))
-        instances[site].tell("tell_usage", entry=f"/{VO_ENTRY}", name=VO_ENTRY, cores=CORES)
+        instances[site].request("count_usage", leaves=sorted(DEMAND[site]))
+        instances[site].request("publish_usage", entry=f"/{VO_ENTRY}", name=VO_ENTRY, cores=CORES)
     for site, peer in zip(SITES, reversed(SITES), strict=True):
         url = f"{instances[peer].address}/api/v1/feeds/{VO_ENTRY}"
         peers = [(f"/{VO_ENTRY}", url, keys[peer], CORES)]
-        instances[site].tell("subscribe", peers=peers, settings={"every_s": EVERY_S})
+        instances[site].request("subscribe", peers=peers, settings={"every_s": EVERY_S})
     return tokens
 
 
@@ -81,5 +81,5 @@ def _mount(
     instances: Mapping[str, Instance], name: str, entry: str, of: str, publication: str, keys: Mapping[str, str]
 ) -> None:
     url = f"{instances[of].address}/api/v1/publications/{publication}"
-    instances[name].tell("mount", entry=entry, url=url, fingerprint=keys[of], settings=_MOUNTED)
-    instances[name].tell("keep_schedule")  # fetches it
+    instances[name].request("mount", entry=entry, url=url, fingerprint=keys[of], settings=_MOUNTED)
+    instances[name].request("keep_schedule")  # fetches it

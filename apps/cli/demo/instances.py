@@ -123,7 +123,7 @@ class Instance:
                         pipe.close()
             self._worker = None
 
-    def tell(self, do: str, **more: Any) -> Any:
+    def request(self, do: str, **more: Any) -> Any:
         """One command, and what came of it."""
         worker = self._worker
         if worker is None or worker.stdin is None or worker.stdout is None:

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
@@ -41,14 +41,14 @@ _DATABASE_OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_wri
 _OWN = ("FAIRSHARE_", "DATABASE_URL", "CELERY_", "SECRET_KEY", "DJANGO_", "FAULT")  # of another instance's environment
 
 
-def run_demo(*, first_port: int, signals: Signals) -> None:
-    """Run until a signal. Raises CannotStart with the reason."""
+def run_demo(*, first_port: int, at: datetime, signals: Signals) -> None:
+    """Run until a signal; the simulated clock starts a day before `at`. Raises CannotStart with the reason."""
     ports = {name: first_port + n for n, name in enumerate(grid.NAMES)}
     for name, port in ports.items():
         _refuse_taken_port(name, port)
     with _folder() as folder, _server(folder, signals) as server, _instances(server, folder, ports) as instances:
         say("Preparing four instances; this takes half a minute …")
-        demo = _Demo(instances, signals, tokens_file=folder / "tokens")
+        demo = _Demo(instances, signals, at=at, tokens_file=folder / "tokens")
         demo.set_up()
         if not signals.stopping():
             say(demo.welcome())
@@ -56,10 +56,10 @@ def run_demo(*, first_port: int, signals: Signals) -> None:
 
 
 class _Demo:
-    def __init__(self, instances: Mapping[str, Instance], signals: Signals, *, tokens_file: Path) -> None:
+    def __init__(self, instances: Mapping[str, Instance], signals: Signals, *, at: datetime, tokens_file: Path) -> None:
         self._instances, self._signals, self._tokens_file = instances, signals, tokens_file
         self._password = "-".join(secrets.token_hex(3) for _ in range(3))
-        start_at = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(days=1)
+        start_at = at.replace(minute=0, second=0, microsecond=0) - timedelta(days=1)
         self._began_at = start_at - HISTORY
         self._now_s = 0.0
         self._sites: list[Site] = []
@@ -112,7 +112,7 @@ class _Demo:
         for site in self._sites:
             site.report(records[site.name])
         for name, instance in self._instances.items():
-            for failure in instance.tell("keep_schedule"):
+            for failure in instance.request("keep_schedule"):
                 say(f"{name}: {failure}")
 
     def welcome(self) -> str:

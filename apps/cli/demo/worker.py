@@ -104,7 +104,7 @@ def mount(entry: str, url: str, fingerprint: str, settings: dict[str, Any]) -> i
 
 
 @command
-def tell_usage(entry: str, name: str, cores: float) -> None:
+def publish_usage(entry: str, name: str, cores: float) -> None:
     feeds.make_feed(
         policy_slug=POLICY, entry=entry, name=name, capacity_cores=cores, is_open=True, at=clock.now(), actor=COMMAND
     )

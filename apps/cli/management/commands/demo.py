@@ -13,6 +13,7 @@ from apps.cli.demo.instances import Failed
 from apps.cli.demo.running import SPEED, run_demo
 from apps.cli.stack.postgres import CannotStart
 from apps.cli.stack.supervisor import Signals
+from apps.core import clock
 
 _FIRST_PORT = 8100
 
@@ -35,7 +36,7 @@ class Command(BaseCommand):
         signals = Signals()
         try:
             with signals.installed():
-                run_demo(first_port=port, signals=signals)
+                run_demo(first_port=port, at=clock.now(), signals=signals)
         except (CannotStart, Failed, HTTPException, OSError, ValueError) as error:
             if not signals.stopping():
                 raise CommandError(str(error)) from error
