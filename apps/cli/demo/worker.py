@@ -10,7 +10,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -174,7 +174,8 @@ def keep_schedule() -> list[str]:
         current_app.loader.import_default_modules()
         keep_reporting("worker")
     before = Run.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-    entries = {entry["task"]: entry["schedule"] for entry in site_settings.CELERY_BEAT_SCHEDULE.values()}
+    schedule: Mapping[str, Mapping[str, Any]] = site_settings.CELERY_BEAT_SCHEDULE
+    entries: dict[str, float] = {entry["task"]: entry["schedule"] for entry in schedule.values()}
     entries |= dict(keyed("schedule").values())
     at = clock.now()
     for task, every_s in entries.items():
