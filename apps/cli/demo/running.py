@@ -33,7 +33,7 @@ from apps.cli.stack.supervisor import Signals, say
 from apps.core.code_paths import REPOSITORY
 
 SPEED = 60
-ROUND_S = 120  # of simulated time
+ROUND_S = 60  # of simulated time
 HISTORY = timedelta(hours=6)  # before the start, without priorities
 _HISTORY_STEP_S = 600
 _LINE_S = 3600  # of simulated time between two lines

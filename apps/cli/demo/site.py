@@ -17,7 +17,7 @@ from apps.cli.demo.grid import CORES, DEMAND, SITES
 from apps.cli.demo.worker_names import POLICY, SOURCE
 
 _WAITING = 12  # jobs that each user keeps in the queue
-_REQUESTED_S = 1800.0
+_REQUESTED_S = 900.0
 _TIMEOUT_S = 30.0
 
 
