@@ -133,6 +133,25 @@ def test_a_click_stays_on_the_page_and_selects(made: HandMade, grid: Grid, visit
     assert page.locator(".tile").evaluate_all(tops) == drawn, "nothing moves"
     page.go_back()
     expect(page.locator(f"{FIGURE} .fig-title")).not_to_have_text("cms")
+    expect(page.locator(f"[data-uid='{grid.uid('/cms')}'] [data-select]")).to_be_focused()
+
+
+@pytest.mark.deep
+def test_back_keeps_the_focus_in_the_plot_or_on_the_page(made: HandMade, grid: Grid, visit: Open) -> None:
+    _window, page = opened(visit)
+    page.locator(f"[data-uid='{grid.uid('/cms')}'] [data-select]").click()
+    expect(page.locator(f"{FIGURE} .fig-title")).to_have_text("cms")
+    page.focus(PLOT)
+    page.go_back()
+    expect(page.locator(f"{FIGURE} .fig-title")).not_to_have_text("cms")
+    expect(page.locator(PLOT)).to_be_focused()
+    page.select_option("#level", str(grid.uid("/atlas")))
+    page.select_option("#level", str(grid.uid("/biomed")))  # before the first has come
+    tile = page.locator(f"[data-uid='{grid.uid('/biomed/carol')}'] [data-select]")
+    tile.focus()
+    page.go_back()
+    expect(tile).to_have_count(0)
+    expect(page.locator("#main")).to_be_focused()
 
 
 @pytest.mark.deep

@@ -10,8 +10,26 @@ const page = () => document.getElementById("convergence");
 const figure = () => document.querySelector("[data-figure=over-time]");
 const frame = () => figure() && frameOf(figure());
 
+let turn = 0, earlier = Promise.resolve();
+
+/** One after the other, because each takes the place into which the next one goes; of several that wait, the last. */
 function refresh() {
-  return window.htmx.ajax("GET", location.pathname + location.search, { target: "#convergence", select: "#convergence", swap: "outerHTML" });
+  const own = ++turn;
+  earlier = earlier.then(() => (own === turn ? fetchState() : null)).catch(() => null);
+  return earlier;
+}
+
+async function fetchState() {
+  const held = document.activeElement, isOurs = page().contains(held), wasPlot = held.matches(".fig-plot");
+  await window.htmx.ajax("GET", location.pathname + location.search, { target: "#convergence", select: "#convergence", swap: "outerHTML" });
+  if (isOurs && document.activeElement === document.body) keepFocus(wasPlot);
+}
+
+/** htmx gives the focus to what has the same id. What has none, or is not in the new state, leaves it here. */
+function keepFocus(wasPlot) {
+  const plot = wasPlot && figure()?.querySelector(".fig-plot");
+  if (plot) plot.tabIndex = 0;  // as its frame will, when it comes near
+  (plot || document.getElementById("main")).focus({ preventScroll: true });
 }
 
 function go(query) {
