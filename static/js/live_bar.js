@@ -20,6 +20,8 @@ function age(seconds) {
 export class LiveBar {
   constructor() {
     this.element = document.getElementById("live-bar");
+    const { style } = document.documentElement;  // what is fixed to the foot of the window stands above it
+    new ResizeObserver(() => style.setProperty("--live-bar-height", `${this.element.getBoundingClientRect().height}px`)).observe(this.element);
     this.about = "";  // "news" or "rows", until it is closed
     this.element.addEventListener("click", (event) => { if (event.target.closest("[data-live-close]")) this.close(); });
   }

@@ -15,7 +15,8 @@ from apps.policies.services import make_change_set
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from tests.browser.conftest import Open
+from tests.browser.conftest import NARROW, WIDE, Open, settled
+from tests.browser.test_my_priority import shoot
 from tests.instants import AT
 from tests.pages.grid import SLUG, Grid
 
@@ -24,6 +25,13 @@ HIDE = """on => {
     Object.defineProperty(document, "hidden", { value: on, configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
 }"""
+
+# Square pixels of the bar of updates that are on the side panel.
+OVERLAP = """(() => {
+    const [bar, panel] = ["live-bar", "panel"].map((id) => document.getElementById(id).getBoundingClientRect());
+    return Math.max(0, Math.min(bar.right, panel.right) - Math.max(bar.left, panel.left))
+        * Math.max(0, Math.min(bar.bottom, panel.bottom) - Math.max(bar.top, panel.top));
+})()"""
 
 
 def recompute_with(grid: Grid, cores: int, at_min: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +175,9 @@ def test_an_entry_updates_while_its_shares_are_typed(grid: Grid, visit: Open, mo
     window.go(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/")
     used = page.locator("#actual")
     before = used.inner_text()
-    page.fill("#id_shares", "61.5")
+    page.click("#change-shares")
+    page.fill("#shares", "61.5")
+    expect(page.locator("#becomes")).not_to_be_empty()
     publish_operations(
         policy_slug=SLUG,
         operations=[{"op": "set_shares", "entry": "/biomed", "shares": 300}],
@@ -178,11 +188,16 @@ def test_an_entry_updates_while_its_shares_are_typed(grid: Grid, visit: Open, mo
     recompute_with(grid, 5_000, 20, monkeypatch)
     page.clock.run_for(6_000)
     expect(used).not_to_have_text(before)
-    expect(page.locator("#id_shares")).to_have_value("61.5")
-    expect(page.locator("#id_shares")).to_be_focused()
+    expect(page.locator("#shares")).to_have_value("61.5")
+    expect(page.locator("#shares")).to_be_focused()
     bar = page.locator("#live-bar")
     expect(bar).to_contain_text("published revision 3")
     expect(bar).to_contain_text("More for biomed.")
+    for width in (NARROW, 1024, WIDE):
+        window.resize(width)
+        assert settled(page, OVERLAP, most=0) == 0, width
+        expect(page.locator("#publish")).to_be_in_viewport(ratio=1)
+        shoot(window, f"bar-beside-panel-{width}")
     window.look()
     page.click("[data-live-close]")
     expect(bar).to_be_hidden()
