@@ -25,6 +25,9 @@ from apps.cli.sample.grid import work_at
 from apps.cli.sample.loading import load_sample
 from apps.priorities.serving import store
 from apps.runs.models import Run
+from apps.usage.account_counts import account_counts
+from apps.usage.account_sums import AccountSums
+from apps.usage.kept_usage import KeptUsage
 from tests.federation import worlds as federation_worlds
 from tests.federation.grid.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
@@ -87,6 +90,7 @@ def _forget_state() -> None:
     for forget in _FORGET:
         forget()
     store.forget()
+    account_counts._forget()
     account_index._cached.xmin = None  # another database may have as many accounts, with other numbers
 
 
@@ -103,12 +107,15 @@ def restore_caches() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _caches(n_modules: int) -> list[MutableMapping[Any, Any]]:
-    """The caches of our modules: module attributes, attributes of a `_…Cache` object, or of a function."""
+    """The caches of our modules: module attributes, attributes of a `_…Cache` or of kept usage, or of a function."""
     found: list[MutableMapping[Any, Any]] = []
     for name, module in list(sys.modules.items()):
         if name.startswith("apps."):
             for value in vars(module).values():
-                is_holder = type(value).__name__.startswith("_") and type(value).__name__.endswith("Cache")
+                kind = type(value).__name__
+                is_holder = isinstance(value, AccountSums | KeptUsage) or (
+                    kind.startswith("_") and kind.endswith("Cache")
+                )
                 held = vars(value).values() if is_holder else [value]
                 found += [each for each in held if isinstance(each, OrderedDict | Cache)]
                 if isinstance(kept := getattr(value, "cache", None), Cache):

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from apps.mapping.models import Attachment, MappingRule
 from tests.browser.conftest import Open, Visit, in_windows_of_all
@@ -96,12 +96,15 @@ def test_the_mapping_pages_are_accessible_and_fit(waiting: Grid, visit: Open, th
     window.follow(f"a[href='{PAGE}rule/']")
     page.fill("#id_user", "CN=*,O=NorduGrid,C=SE")
     page.fill("#id_entry", "/nowhere")
-    window.follow(PREVIEW)
-    assert page.inner_text("#id_entry_error")
+    page.click(PREVIEW)
+    expect(page.locator("#id_entry_error")).not_to_be_empty()
+    expect(page.locator("#id_entry")).to_be_focused()
+    assert page.input_value("#id_user") == "CN=*,O=NorduGrid,C=SE", "what was typed is kept"
     page.fill("#id_user", "guest*")
     page.fill("#id_entry", "/biomed")
     page.fill("#id_suffix", "/{user}")
-    window.follow(PREVIEW)
+    page.click(PREVIEW)
+    expect(page.locator("#plan")).to_be_visible()
     _look(window, f"rule-{theme}-{width}")
     page.fill("#id_reason", "Guests of biomed.")
     window.follow(SAVE)
