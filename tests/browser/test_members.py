@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from playwright.sync_api import expect
 
 from apps.accounts.models import User
 from apps.core import clock
 from apps.mapping.membership_plan import apply_membership_rules
 from apps.policies.models import Adjustment
 from tests.browser.conftest import Open, in_windows_of_all
+from tests.browser.test_my_priority import open_more
 from tests.pages.grid import SLUG, Grid
 
 
@@ -76,7 +78,8 @@ def test_an_account_is_claimed_and_confirmed(grid: Grid, visit: Open) -> None:
     page.click("#claims button[value=confirm]")
     page.wait_for_selector("#problem .success")
     page = mine.go("/me/priority/")
-    assert page.get_attribute("[data-testid=account]", "data-state") == "mine"
+    open_more(page, "accounts")
+    expect(page.locator("[data-testid=account]")).to_have_attribute("data-state", "mine")
     assert str(page.get_attribute("#verdict", "data-rank")).isdigit()
 
 

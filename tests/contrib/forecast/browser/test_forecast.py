@@ -9,6 +9,7 @@ from apps.accounts.actor import COMMAND
 from apps.core import clock
 from apps.policies.services import change_settings
 from tests.browser.conftest import Open, at_widths, come
+from tests.browser.test_my_priority import open_more
 from tests.pages.grid import SLUG, Grid, send_mixed_days
 
 
@@ -25,25 +26,25 @@ def test_both_cards_are_accessible_and_fit_while_used(weeks: Grid, visit: Open, 
     window = visit(width=width)
     window.page.set_default_timeout(30_000)
     window.sign_in("alice")
-    page = window.go("/me/priority/")
+    query = f"?forecast_level={weeks.uid('/atlas')}"
+    page = window.go(f"/me/priority/{query}")
     come(page, "#later-forecast")
     page.locator("#fig-forecast").scroll_into_view_if_needed()  # it is drawn when it comes near
-    page.wait_for_selector("#fig-forecast[data-drawn='']")
-    page.click("#forecast summary >> nth=0")
-    page.click("#forecast summary >> nth=1")
+    page.wait_for_selector(f"#fig-forecast[data-drawn='{query}']")
+    page.click("#fig-forecast .fig-more summary")
+    open_more(page, "what-if", "forecast-levels")
+    come(page, "#later-what-if", "#later-forecast-levels")
+    assert page.locator("#forecast-levels .levels li").count() == 2
     page.fill("#what-if-core-h", "20000")
     page.press("#what-if-core-h", "Enter")
     page.wait_for_selector("#what-if dl")
     assert page.is_visible("[data-testid=what-if-outcome][data-key=rank_then]")
-    page.click("#fig-forecast [data-choice^=level]:not([aria-current])")
-    page.wait_for_selector("#fig-forecast[data-drawn*=forecast_level]")
-    level = page.inner_text("#fig-forecast [data-choice^=level][aria-current]")
-    assert page.inner_text("#fig-forecast .fig-note").startswith(level)
-    shown = page.inner_text("#fig-forecast .fig-say")
+    level, shown = page.inner_text("#fig-forecast .fig-title"), page.inner_text("#fig-forecast .fig-say")
+    assert "atlas" in level
     page.fill("#forecast-share", "5")
     page.click("#forecast-show")
     page.wait_for_selector("#fig-forecast[data-drawn*='share=5']")
-    assert page.inner_text("#fig-forecast .fig-note").startswith(level), "the rest of the state stays"
+    assert page.inner_text("#fig-forecast .fig-title") == level, "the rest of the state stays"
     assert page.inner_text("#fig-forecast .fig-say") != shown
     window.look()
     page.fill("#what-if-days", "10000")
@@ -58,15 +59,27 @@ def test_without_scripts_the_forms_reload_the_page_with_their_results(weeks: Gri
     window.page.set_default_timeout(30_000)
     window.sign_in("alice")
     page = window.go("/me/priority/")
-    page.click("#what-if noscript a")
+    page.click("#more > summary")
+    page.click("#more details:has(#what-if) summary")
+    window.follow("#what-if noscript a")
     page.fill("#what-if-core-h", "20000")
-    page.click("#what-if button")
+    window.follow("#what-if button")
     assert page.is_visible("[data-testid=what-if-outcome][data-key=rank_then]")
-    page.click(".page-head a")
-    page.click("#forecast noscript a")
+    window.follow(".page-head a")
+    window.follow("#forecast noscript a")
+    shown = page.inner_text("#fig-forecast .fig-say")
+    window.follow(".page-head a")
+    page.click("#more > summary")
+    page.click("#more details:has(#forecast-levels) summary")
+    window.follow("#forecast-levels noscript a")
+    page.fill("#forecast-share", "much")
+    window.follow("#forecast-show")
+    assert page.inner_text("#forecast-share-hint") == "Enter percent from 0 to 100."
+    assert page.input_value("#forecast-share") == "much"
     page.fill("#forecast-share", "5")
-    page.click("#forecast-show")
-    assert page.input_value("#forecast-share") == "5"
+    window.follow("#forecast-show")
+    assert page.is_visible("[data-testid=scenario]")
+    assert page.inner_text("#fig-forecast .fig-say") != shown
 
 
 @pytest.mark.deep
@@ -79,6 +92,7 @@ def test_the_forecast_factor_is_drawn_if_one_number_decides(weeks: Grid, visit: 
     window.page.set_default_timeout(30_000)
     window.sign_in("alice")
     page = window.go("/me/priority/")
+    open_more(page, "fig-factor")
     come(page, "#later-fig-factor")
     expect(page.locator("#fig-factor .fig-say")).to_contain_text("28")
     page.locator("#fig-factor").scroll_into_view_if_needed()

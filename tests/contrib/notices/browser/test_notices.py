@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.contrib.allocations.services import AllocationTerms, create_allocation
 from apps.contrib.notices.evaluation import evaluate
 from apps.contrib.notices.models import Delivery, Notice
 from apps.contrib.notices.places import Place
@@ -21,7 +22,6 @@ from apps.series.runs import enqueue_series_build
 from apps.usage.models import Source
 from tests.browser.conftest import THEMES, Open, at_widths
 from tests.browser.hands import BY_HAND, HANDS
-from tests.grants import make_grant
 from tests.pages.grid import SLUG, Grid
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -29,21 +29,15 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 @pytest.fixture
 def notified(grid: Grid) -> Grid:
-    """Something of every level, a rule below atlas, a webhook with a log, and a series of yesterday."""
+    """Something of every level, a rule of the policy, a webhook with a log, and a series of yesterday."""
     at, policy = clock.now(), Policy.objects.get(slug=SLUG)
     Source.objects.update(expected_every_s=60, last_received_at=at - 30 * HOUR)
     User.objects.update(email="someone@example.org")
-    for path, days in (("/atlas", 3), ("/biomed", 20)):
-        make_grant(
-            grid.alice,
-            grid.uid(path),
-            "lead",
-            policy=policy,
-            verbs=["view_members"],
-            at=at,
-            expires_at=at + days * DAY,
-            reason="test",
-        )
+    today = at.date()
+    for path, days in (("/atlas", 3), ("/biomed", 14)):
+        terms = AllocationTerms(starts_on=today, ends_on=today + days * DAY, core_h=1_000_000, reason="test")
+        create_allocation(policy_slug=SLUG, entry_uid=grid.uid(path), terms=terms, at=at, actor=COMMAND)
+    evaluate(at=at)
     facts = {"path": "/atlas", "core_h": 9000.0, "used_core_h": 9800.0, "ends_on": "2026-12-31"}
     Notice.objects.create(
         kind="over_budget",
@@ -78,6 +72,7 @@ def notified(grid: Grid) -> Grid:
             attempts=1,
         )
     work_run_now(enqueue_series_build(policy, at=at).pk)
+    assert set(Notice.objects.values_list("level", flat=True)) == set(Notice.Level.values)
     return grid
 
 
@@ -125,17 +120,16 @@ def test_every_page_is_complete_without_scripts(notified: Grid, visit: Open) -> 
 @pytest.mark.deep
 @pytest.mark.parametrize("hand", BY_HAND)
 def test_a_notice_is_read_and_snoozed(notified: Grid, visit: Open, hand: str) -> None:
-    evaluate(at=clock.now())
-    drift = Notice.objects.filter(kind="ending_allocations").earliest("pk")
+    ending = Notice.objects.filter(kind="ending_allocations").earliest("pk")
     window, use = visit(theme=THEMES[1]), HANDS[hand]
     window.sign_in()
     page = window.go("/notices/")
-    use.press(page, f"#read-{drift.pk}")
-    expect(page.locator(f"#notice-{drift.pk}.unread")).to_have_count(0)
-    use.press(page, f"#notice-{drift.pk} form:last-child button")
-    expect(page.locator(f"#notice-{drift.pk}")).to_have_count(0)
+    use.press(page, f"#read-{ending.pk}")
+    expect(page.locator(f"#notice-{ending.pk}.unread")).to_have_count(0)
+    use.press(page, f"#notice-{ending.pk} form:last-child button")
+    expect(page.locator(f"#notice-{ending.pk}")).to_have_count(0)
     page.select_option("#state", "snoozed")
-    expect(page.locator(f"#notice-{drift.pk}")).to_be_visible()
+    expect(page.locator(f"#notice-{ending.pk}")).to_be_visible()
 
 
 @pytest.mark.deep
