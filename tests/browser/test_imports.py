@@ -76,7 +76,7 @@ def test_a_dry_run_is_confirmed_and_imported_with_live_progress(grid: Grid, visi
 
     assert "200" in page.inner_text(TAKE)
     page.click(TAKE)
-    page.wait_for_url(f"**/usage/imports/{Import.objects.latest('pk').pk}/")
+    expect_result(page, "waiting")
     work()
     expect_result(page, "added_in_part", "200", "40")
     records = Record.objects.filter(source__slug="abisko-log")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from apps.policies.models import ChangeSet
 from apps.policies.records import NewChangeSet
 from apps.priorities import change_effect_runs
 from apps.runs.services import work_run_now
-from tests.browser.conftest import Open, Visit, in_windows_of_all
+from tests.browser.conftest import PATIENCE_S, Open, Visit, in_windows_of_all
 from tests.grants import make_grant
 from tests.pages.grid import SLUG, Grid
 
@@ -52,9 +53,12 @@ def guard(**limits: float) -> None:
     )
 
 
-def state_of(change_set: ChangeSet) -> str:
-    change_set.refresh_from_db()
-    return change_set.state
+def expect_state(change_set: ChangeSet, state: str) -> None:
+    """Once what was pressed has been sent and answered."""
+    ends_at = time.monotonic() + PATIENCE_S
+    while ChangeSet.objects.get(pk=change_set.pk).state != state and time.monotonic() < ends_at:
+        time.sleep(0.02)
+    assert ChangeSet.objects.get(pk=change_set.pk).state == state
 
 
 def focused(visit: Visit) -> str:
@@ -82,7 +86,7 @@ def test_a_second_person_approves_a_large_change_with_the_mouse(
     assert page.locator("[data-check=size][data-state=block]").is_visible()
     assert page.locator("#decide-publish").count() == 0
     page.click("#decide-propose")
-    assert state_of(change_set) == "proposed"
+    expect_state(change_set, "proposed")
     second = visit()
     second.sign_in("maria")
     page = second.go(f"/policy/{SLUG}/changes/?list=waiting")
@@ -92,11 +96,11 @@ def test_a_second_person_approves_a_large_change_with_the_mouse(
     assert "atlas" in page.inner_text("table.later [data-key=above_falls] >> nth=0"), "the reason for a new place"
     page.fill("#why", "Agreed in the meeting.")
     page.click("#approve")
-    assert state_of(change_set) == "approved"
+    expect_state(change_set, "approved")
     page = author.go(f"/changes/{change_set.pk}/")
     page.click("#decide-publish")
     page.wait_for_selector("[data-testid=decided][data-state=published]")
-    assert state_of(change_set) == "published"
+    expect_state(change_set, "published")
 
 
 def test_a_second_person_approves_and_publishes_by_keyboard(grid: Grid, visit: Open, maria: User, lars: User) -> None:
@@ -128,7 +132,7 @@ def test_a_second_person_approves_and_publishes_by_keyboard(grid: Grid, visit: O
     page.keyboard.press("a")
     page.keyboard.press("Enter")
     page.wait_for_selector("[data-testid=decided][data-state=published]")
-    assert state_of(change_set) == "published"
+    expect_state(change_set, "published")
 
 
 @pytest.mark.deep
@@ -149,7 +153,7 @@ def test_the_review_works_without_scripts(grid: Grid, visit: Open, maria: User, 
     assert "Until when?" in page.inner_text("#review")
     page.fill("#why", "Say until when.")
     page.click("#decide-request-changes")
-    assert state_of(change_set) == "draft"
+    expect_state(change_set, "draft")
     page = window.go(f"/changes/{change_set.pk}/")
     page.click("details:has(#effective_at) summary")
     page.fill("#effective_at", "2099-01-01T08:00")
@@ -171,7 +175,7 @@ def test_conflicts_are_resolved_one_by_one(grid: Grid, visit: Open, lars: User) 
     page.check("input[value=mine]")
     page.click("form:has(.conflict) button[type=submit]")
     page.click("#decide-publish")
-    assert state_of(change_set) == "published"
+    expect_state(change_set, "published")
 
 
 def test_focus_and_input_stay_when_a_comment_is_sent(grid: Grid, visit: Open, lars: User) -> None:

@@ -45,7 +45,7 @@ def test_a_second_factor_is_set_up_and_required_at_the_next_sign_in(grid: Grid, 
     expect(page.locator("#code-error")).to_be_visible()
     page.fill("#id_code", codes[0])
     page.keyboard.press("Enter")
-    expect(page.locator(".page-head h1, .verdict h1").first).to_be_visible()
+    expect(page.locator("main h1")).to_be_visible()
     expect(window.go(OWN).locator("[data-testid=codes-left]")).to_have_attribute("data-value", "9")
 
 

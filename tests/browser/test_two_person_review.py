@@ -102,7 +102,7 @@ def test_a_manager_edits_reviews_publishes_and_reverts(managers: Grid, visit: Op
 
 def _revert(window: Visit, use: Hand) -> None:
     page = window.page
-    use.press(page, f"nav a[href='/policy/{SLUG}/changes/']")
+    use.press(page, f"nav.place a[href='/policy/{SLUG}/changes/']")
     use.press(page, "#list-history")
     expect(page.locator("#rev-3")).to_be_visible()
     expect(page.locator("h1")).to_contain_text("3")

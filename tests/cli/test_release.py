@@ -80,7 +80,10 @@ def test_checksums_and_packages_of_a_release(release: Path) -> None:
         name: json.loads((schemas / name).read_text(encoding="utf-8"))
         for name in ("bom-1.6.SNAPSHOT.schema.json", "spdx.SNAPSHOT.schema.json", "jsf-0.82.SNAPSHOT.schema.json")
     }
-    registry = Registry().with_resources((name, Resource.from_contents(text)) for name, text in found.items())
+    base = found["bom-1.6.SNAPSHOT.schema.json"]["$id"].rpartition("/")[0]  # what its references are relative to
+    registry = Registry().with_resources(
+        (f"{base}/{name}", Resource.from_contents(text)) for name, text in found.items()
+    )
     jsonschema.Draft7Validator(found["bom-1.6.SNAPSHOT.schema.json"], registry=registry).validate(bill)
     lock = (REPOSITORY / "requirements-run.lock").read_text(encoding="utf-8")
     pinned = dict(re.findall(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?==([^ ;]+)", lock, re.MULTILINE))
@@ -133,7 +136,7 @@ def test_a_release_is_installed_and_serves_the_sample(
         site = subprocess.Popen([program, "up"], cwd=empty, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
         eventually(lambda: _answers(port, "/readyz"), "the site is ready", within_s=300)
-        for path in ("/metrics", "/help/", "/help/pictures/home-light.png", "/api/v1/schema"):
+        for path in ("/metrics", "/help/", "/static/help/pictures/home-light.png", "/api/v1/schema"):
             assert _answers(port, path), path
         printed = run("with_stack", "--", program, "tree", "nordgrid")
         assert printed.returncode == 0, printed.stderr
