@@ -103,22 +103,19 @@ async function save(response) {
 function show(fresh, response, { form, body, url }) {
   const isRefused = response.status >= REFUSED;
   const region = form.closest("#panel, dialog[id]") ?? document.getElementById("main");
-  const other = fresh.getElementById(region.id), isSamePage = isOfThisPage(fresh);
+  const other = fresh.getElementById(region.id), isSamePage = !fresh.title || fresh.title === document.title;
   const twin = isSamePage && other ? null : twinOf(form, fresh);
   const [old, next] = twin && (isRefused || !other) ? [form, twin] : [region, other];
   if (!next) return showNote(form, fresh.querySelector(".note") ?? noteOf(fresh.querySelector("h1")?.textContent ?? response.statusText));
   const typed = isRefused ? typedIn(body) : null;
+  const isSaidInside = next.querySelector("[aria-invalid=true], .note[role=alert]");
+  const note = isRefused && !isSaidInside && fresh.querySelector("#main .note[role=alert]"); // else it would be lost
   if (!isSamePage && old === region) take(fresh, url);
-  const note = isRefused && old === form && !next.querySelector("[aria-invalid=true], .note[role=alert]") && fresh.querySelector(".note[role=alert]");
   morph(old, next);
   if (typed) restore(document.getElementById(attribute(form, "id")) ?? (form.isConnected ? form : region), typed);
   if (note) showNote(document.getElementById(attribute(form, "id")) ?? form, note);
   else focusOn(old.isConnected ? old : document.getElementById("main"), isSamePage || Boolean(twin));
 }
-
-/** By its title, or by the address that it names: the title of a draft is its reason, which is stored while it is typed. */
-const isOfThisPage = (fresh) => !fresh.title || fresh.title === document.title
-  || fresh.querySelector("[data-page]")?.dataset.page === location.pathname;
 
 const twinOf = (form, fresh) => fresh.getElementById(attribute(form, "id"))
   || [...fresh.forms].find((each) => each.getAttribute("action") === form.getAttribute("action") && form.hasAttribute("action"));

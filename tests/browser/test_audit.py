@@ -81,7 +81,7 @@ def test_the_log_is_filtered_and_opened_by_keyboard_and_focus_stays(log: Grid, v
     page.fill("#q", "")
     page.select_option("#outcome", "refused")
     expect(page.locator("#rows li")).to_have_count(1)
-    expect(page.locator("#rows li")).to_contain_text(re.compile("Alice Berg.*Change set 9"))
+    expect(page.locator("#rows li")).to_contain_text(re.compile("Alice Berg.*Change set 9", re.DOTALL))
     page.select_option("#outcome", "")
     page.fill("#entry", "/cms")
     expect(page.locator("#rows")).to_contain_text("Dave needs more.")

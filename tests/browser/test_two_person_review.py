@@ -132,6 +132,7 @@ def test_a_large_change_needs_two_persons(managers: Grid, visit: Open, hand: str
     author.look()
     assert Policy.objects.get(slug=SLUG).head_number == 3, "nothing was put in force"
     use.press(page, "#finish-propose")
+    expect(page).to_have_url(re.compile(r"/changes/\d+/$"))
     expect(page.locator("main")).to_contain_text("Half the machine goes to biomed.")
     author.look()
     _approve_and_publish(signed_in(visit, "maria", hand, scripts=scripts), use)
