@@ -100,7 +100,7 @@ def _part(name: str, version: str, hashes: list[str]) -> Component:
 
 
 def _license(name: str) -> str:
-    """As the installed package states it: an expression, else the classifiers of its license."""
+    """As the installed package states it: an expression, else its classifiers, else the first line of its license."""
     try:
         facts = metadata.metadata(name)
     except metadata.PackageNotFoundError:  # of another platform
@@ -108,6 +108,9 @@ def _license(name: str) -> str:
     classifiers = facts.get_all("Classifier", [])
     classified = [each.rpartition(" :: ")[2] for each in classifiers if each.startswith("License ::")]
     stated = facts.get("License-Expression") or " / ".join(classified) or facts.get("License") or ""
+    for file in metadata.files(name) or ():
+        if not stated.strip() and file.name in facts.get_all("License-File", []):
+            stated = file.read_text()
     return stated.strip().splitlines()[0][:200] if stated.strip() else ""
 
 

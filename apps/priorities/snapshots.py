@@ -14,6 +14,11 @@ from apps.usage.pgbinary import cursor
 _WRITE = "UPDATE priorities_snapshot SET data = %b WHERE id = %s"
 _READ = "SELECT data FROM priorities_snapshot WHERE id = %s"
 _READ_PLACES = "SELECT data FROM priorities_storedplaces WHERE digest = %s"
+_IS_SOUND = """
+SELECT encode(sha256(snapshot.data), 'hex') = snapshot.digest AND encode(sha256(places.data), 'hex') = places.digest
+FROM priorities_snapshot AS snapshot JOIN priorities_storedplaces AS places ON places.digest = snapshot.places_id
+WHERE snapshot.id = %s
+"""
 _WRITE_PLACES = """
 INSERT INTO priorities_storedplaces AS known (digest, data, used_at) VALUES (%(digest)s, %(data)b, %(at)s)
 ON CONFLICT (digest) DO UPDATE SET data = excluded.data, used_at = GREATEST(known.used_at, excluded.used_at)
@@ -55,6 +60,16 @@ def read_data(snapshot_id: int) -> bytes | None:
         CorruptBlob: the database can't read them, because a page is damaged.
     """
     return _read(_READ, snapshot_id)
+
+
+def is_sound(snapshot: Snapshot) -> bool:
+    """Whether its stored bytes, and those of its places, are as they were written."""
+    try:
+        with transaction.atomic(), cursor() as db_cursor:
+            row = db_cursor.execute(_IS_SOUND, [snapshot.pk]).fetchone()
+    except InternalError:  # a page is damaged
+        return False
+    return row is not None and bool(row[0])
 
 
 def read_places(digest: str) -> AccountPlaces:

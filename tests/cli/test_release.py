@@ -136,11 +136,13 @@ def test_a_release_is_installed_and_serves_the_sample(
         site = subprocess.Popen([program, "up"], cwd=empty, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
         eventually(lambda: _answers(port, "/readyz"), "the site is ready", within_s=300)
-        for path in ("/metrics", "/help/", "/static/help/pictures/home-light.png", "/api/v1/schema"):
+        named = json.loads((empty / "var" / "static" / "staticfiles.json").read_text(encoding="utf-8"))["paths"]
+        picture = f"/static/{named['help/pictures/home-light.png']}"
+        for path in ("/metrics", "/sign-in/", picture, "/api/v1/schema"):
             assert _answers(port, path), path
         printed = run("with_stack", "--", program, "tree", "nordgrid")
         assert printed.returncode == 0, printed.stderr
-        assert "atlas" in printed.stdout
+        assert "turbulence" in printed.stdout
     finally:
         site.terminate()
         assert site.wait(timeout=120) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -22,15 +23,15 @@ from apps.federation import control
 from apps.federation.models import Mount, Subscription
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
-from apps.policies.models import Grant
 from apps.policies.recompute_runs import queue_recompute
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline
-from apps.priorities.serving import store
+from apps.priorities.serving import shared_files, store
 from apps.series.models import Series
 from apps.usage.models import Source
 from apps.usage.services import NewSource, make_source
 from tests.contrib.notices.mail_server import mail_server
+from tests.contrib.notices.notices_site import give_core_hours
 from tests.contrib.schedulers.test_shares import rows
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects
 from tests.monitoring.conftest import Service, Web
@@ -46,6 +47,12 @@ def test_alerts_about_background_work(
     computed_site: Site, service: Callable[[], Service], watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = service()
+
+    def use() -> None:
+        """Usage is new, so that the next recompute has something to compute."""
+        computed_site.at = works.at
+        push(computed_site, [record(f"job-{works.at}", "alice", "physics", 1, at=works.at)])
+
     with watched() as watch:
         watch.expect()
 
@@ -57,6 +64,7 @@ def test_alerts_about_background_work(
 
         with monkeypatch.context() as patch:
             patch.setattr(pipeline, "compute", fails)
+            use()
             for _attempt in range(8):
                 works.go_on(MINUTE)
             watch.expect("FairshareRecomputeFailed")
@@ -66,8 +74,10 @@ def test_alerts_about_background_work(
 
         with monkeypatch.context() as patch:
             patch.setattr(pipeline, "compute", takes(61, works, pipeline.compute))
+            use()
             works.go_on(MINUTE)
         watch.expect("FairshareRecomputeSlow")
+        use()
         works.go_on(2 * MINUTE)
         watch.expect()
 
@@ -96,6 +106,7 @@ def damage(snapshot: Snapshot) -> None:
     data[len(data) // 2] ^= 1
     Snapshot.objects.filter(pk=snapshot.pk).update(data=bytes(data))
     store.forget()
+    shutil.rmtree(shared_files.directory())  # of the host: they have what the row held before
 
 
 def test_the_alert_about_mail(
@@ -108,7 +119,7 @@ def test_the_alert_about_mail(
         settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = "127.0.0.1", server.port, False
         watch.expect()
         server.stop()
-        Grant.objects.filter(user=computed_site.pia).update(expires_at=works.at + 20 * DAY)
+        give_core_hours(computed_site, ends_on=(works.at + 20 * DAY).date())
         works.go_on(MINUTE)
         watch.expect("FairshareMailFailing")
         server.start()

@@ -17,6 +17,7 @@ from apps.priorities.metering import HOUR_S, window_of
 from apps.priorities.models import Snapshot, UnmappedAccounts
 from apps.priorities.recompute.fingerprint import Fingerprint
 from apps.priorities.recompute.pipeline import Inputs
+from apps.priorities.snapshots import is_sound
 
 _SAME = 1e-12  # relative: two factors that differ by less are one, rounded
 
@@ -40,7 +41,7 @@ def extend(inputs: Inputs, *, at: datetime) -> Snapshot | None:
     if row is None or row.valid_at >= inputs.as_of or not is_computed(row, inputs.fingerprint):
         return None
     scale = usage_scale(inputs, row.as_of)
-    if scale is None:
+    if scale is None or not is_sound(row):  # a damaged one is replaced
         return None
     UnmappedAccounts.objects.filter(snapshot=row).update(usage=F("usage") * (scale / row.usage_scale))
     row.valid_at, row.usage_scale, row.computed_at = inputs.as_of, scale, at

@@ -19,7 +19,7 @@ from apps.engine.decay_functions import DECAY_FUNCTIONS
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
-from apps.priorities.models import Snapshot, UnmappedAccounts
+from apps.priorities.models import Snapshot, StoredPlaces, UnmappedAccounts
 from apps.priorities.recompute import staleness
 from apps.priorities.recompute.extension import usage_scale
 from apps.priorities.recompute.pipeline import compute, load_inputs
@@ -192,3 +192,19 @@ def test_conditional_requests_see_that_usage_has_decayed(quiet: Site, monkeypatc
     recompute(quiet, at_minute(monkeypatch, 1))
     store.poll()
     assert etag(store.newest("grid")) != tag
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("damaged", ["data", "places"])
+def test_a_damaged_snapshot_is_computed_again(quiet: Site, monkeypatch: pytest.MonkeyPatch, damaged: str) -> None:
+    first = recompute(quiet, at_minute(monkeypatch, 0))
+    expected = store.load_stored("grid", first.pk).values.rank.tolist()
+    row = Snapshot.objects.filter(pk=first.pk) if damaged == "data" else StoredPlaces.objects.filter(pk=first.places_id)
+    data = bytearray(row.get().data)
+    data[len(data) // 2] ^= 1
+    row.update(data=bytes(data))
+    store.forget()
+    second = recompute(quiet, at_minute(monkeypatch, 1))
+    assert second.pk != first.pk
+    assert store.load_stored("grid", second.pk).values.rank.tolist() == expected
+    assert recompute(quiet, at_minute(monkeypatch, 2)).pk == second.pk
