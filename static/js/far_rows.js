@@ -1,6 +1,6 @@
 // Long treegrids stay light: the cells of rows far from the window are detached, and come back before the row is seen,
 // focused or written. Each row keeps its own element, its height and its ARIA attributes.
-const MARGIN = "150px 0px", FEW_ROWS = 50;
+const MARGIN = "64px 0px", FEW_ROWS = 50;
 const detached = new WeakMap();
 
 /** The row, with its cells. */
