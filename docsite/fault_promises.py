@@ -73,7 +73,7 @@ PROMISES: dict[str, tuple[str, str]] = {
     ),
     "F20": ("an undo, while later revisions changed the same entries", "conflicts are shown; history only grows"),
     "F21": (
-        "a disk without room for uploads, files of columns and the state of the agent; the database's own error of a full disk",
+        "a disk without room for uploads, files of columns and the state of the agent; the database's own error of one",
         "writes say so with the path; nothing is stored half; runs are tried again",
     ),
     "F22": (
