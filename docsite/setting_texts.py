@@ -56,6 +56,12 @@ SECTIONS: dict[str, dict[str, str]] = {
         "FAIRSHARE_SECRETS_DIR": "folder of the tokens of usage sources, one file each, mode 0600. Default: `secrets` "
         "in `FAIRSHARE_VAR`",
     },
+    "Backup": {
+        "FAIRSHARE_BACKUP_DIR": "folder for a backup a day, made by the first worker that is free: all workers reach "
+        "it. Without it none is made ([back up](install.md#back-up-and-restore))",
+        "FAIRSHARE_BACKUP_KEEP": "how many of these are kept, the newest",
+        "FAIRSHARE_BACKUP_RECIPIENT": "public key of age or SSH for which they are encrypted",
+    },
     "Outgoing connections": {
         "FAIRSHARE_OUTBOUND_ALLOW": "`host:port` of targets that may have a private address or plain http, "
         "comma-separated. As `FAIRSHARE_OUTBOUND_ALLOW_FILE`, one a line, the list is read again when the file changes",

@@ -81,7 +81,8 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no t
         added = keyed("schedule").items()
         self.app.conf.beat_schedule |= {name: {"task": task, "schedule": every_s} for name, (task, every_s) in added}
         for entry in self.app.conf.beat_schedule.values():  # what nobody has taken for so long has been rung for again
-            entry["options"] = {"expire_seconds": int(max(_LEAST_LIFE_S, entry["schedule"]))}
+            lives_s = int(max(_LEAST_LIFE_S, entry["schedule"]))
+            entry["options"] = {**entry.get("options", {}), "expire_seconds": lives_s}
         self.app.loader.import_default_modules()
         unknown = self.Model.objects.exclude(task__startswith="celery.").exclude(task__in=self.app.tasks)
         unknown.delete()  # a worker would refuse the task each time

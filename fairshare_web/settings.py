@@ -67,6 +67,10 @@ FAIRSHARE_METRICS_ADDRESSES = env_list("FAIRSHARE_METRICS_ADDRESSES", default="1
 FAIRSHARE_METRICS_ENTRIES = env_int("FAIRSHARE_METRICS_ENTRIES", default=20)  # greatest groups of a policy; 0: none
 FAIRSHARE_UPLOAD_BYTES = env_int("FAIRSHARE_UPLOAD_BYTES", default=2 * 1024**3)
 
+FAIRSHARE_BACKUP_DIR = env_str("FAIRSHARE_BACKUP_DIR", default="")
+FAIRSHARE_BACKUP_KEEP = env_int("FAIRSHARE_BACKUP_KEEP", default=14, minimum=1)
+FAIRSHARE_BACKUP_RECIPIENT = env_str("FAIRSHARE_BACKUP_RECIPIENT", default="")
+
 FAIRSHARE_OUTBOUND_ALLOW = env_list("FAIRSHARE_OUTBOUND_ALLOW")  # host:port; also private, also plain http
 FAIRSHARE_OUTBOUND_ALLOW_FILE = env_file("FAIRSHARE_OUTBOUND_ALLOW")  # the same list, read again when it changes
 FAIRSHARE_OUTBOUND_CA_FILE = env_str("FAIRSHARE_OUTBOUND_CA_FILE", default="")
@@ -270,6 +274,12 @@ CELERY_BEAT_SCHEDULE = {
     "clear-sessions": {"task": "apps.accounts.tasks.clear_sessions", "schedule": 3600.0},
     "verify-audit": {"task": "apps.accounts.tasks.verify_audit", "schedule": 3600.0},
 }
+if FAIRSHARE_BACKUP_DIR:
+    CELERY_BEAT_SCHEDULE["back-up"] = {
+        "task": "apps.cli.tasks.back_up",
+        "schedule": 3600.0,  # one a day: a failed one is tried again
+        "options": {"queue": QUEUES[-1]},  # where what takes long lets all others through
+    }
 if not PRODUCTION:
     CELERY_BEAT_SCHEDULE["continue-sample"] = {"task": "apps.cli.tasks.continue_sample", "schedule": 600.0}
 CELERY_TIMEZONE = "UTC"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -25,7 +27,10 @@ from django.test import Client
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
 from apps.cli.backup.archive import ArchiveWriter, BadArchive, Member, read_archive, safe_target
-from apps.cli.backup.making import make_backup, name_of, remove_old, verify_backup
+from apps.cli.backup.making import backups_in, make_backup, name_of, remove_old, verify_backup
+from apps.cli.backup.scheduled import back_up_when_due
+from apps.cli.doctor.check import Finding
+from apps.cli.doctor.instance import check_backups
 from apps.core.code_paths import REPOSITORY
 from apps.core.errors import Invalid
 from apps.federation.models import Publication
@@ -36,6 +41,7 @@ from tests.priority_site import AS_OF, Site, finished
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 NOW = AS_OF + timedelta(seconds=2)
+HOUR = timedelta(hours=1)
 ISSUER = "hpc.example.org"
 ALL = "/api/v1/policies/grid/priorities/all"
 _ASK = f"""
@@ -282,3 +288,27 @@ def test_pieces_are_joined_in_order() -> None:
     assert [(m.name, m.piece) for m in members] == [("manifest.json", 0), ("big", 1), ("big", 2), ("big", 3)]
     assert b"".join(member.content for member in members[1:]) == content
     assert isinstance(members[0], Member)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_backup_a_day_is_made_and_the_newest_are_kept(site: Site, tmp_path: Path, settings: Any) -> None:
+    settings.FAIRSHARE_BACKUP_DIR, settings.FAIRSHARE_BACKUP_KEEP = str(tmp_path / "daily"), 2
+    folder = tmp_path / "daily"
+    made = [back_up_when_due(at=NOW + hours * HOUR) for hours in (0, 1, 23, 24, 48)]
+    assert [path is not None for path in made] == [True, False, False, True, True]
+    assert backups_in(folder) == made[3:]
+    for path in made[3:]:
+        assert path is not None
+        with path.open("rb") as file:
+            assert verify_backup(file)["site"]
+    lock = os.open(folder / ".lock", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    assert back_up_when_due(at=NOW + 96 * HOUR) is None, "another worker makes it"
+    os.close(lock)
+    settings.FAIRSHARE_BACKUP_RECIPIENT = "no key"
+    with pytest.raises(Invalid):
+        back_up_when_due(at=NOW + 96 * HOUR)
+    assert backups_in(folder) == made[3:], "a failed one leaves nothing, and removes none"
+    assert [each.name for each in check_backups(NOW + 96 * HOUR) if isinstance(each, Finding)] == []
+    late = [each for each in check_backups(NOW + 97 * HOUR) if isinstance(each, Finding)]
+    assert [each.name for each in late] == ["backup_late"]

@@ -109,18 +109,24 @@ def verify_backup(file: IO[bytes], identity: str = "") -> dict[str, Any]:
 
 def remove_old(folder: Path, keep: int) -> Sequence[Path]:
     """Remove all but the newest backups of a folder that `name_of` named."""
-    made = sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    made = backups_in(folder)
     old = made[: max(len(made) - keep, 0)]
     for path in old:
         path.unlink()
     return old
 
 
+def backups_in(folder: Path) -> list[Path]:
+    """Backups that `name_of` named, the oldest first."""
+    return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+
+
+NAME_FORM = "fairshare-%Y%m%dT%H%M%SZ"
 _NAME = re.compile(r"fairshare-\d{8}T\d{6}Z\.backup(\.age)?")
 
 
 def name_of(at: datetime, *, is_encrypted: bool) -> str:
-    return f"fairshare-{at:%Y%m%dT%H%M%SZ}{ENCRYPTED if is_encrypted else PLAIN}"
+    return at.strftime(NAME_FORM) + (ENCRYPTED if is_encrypted else PLAIN)
 
 
 def settings_fingerprint(salt: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from django.core import checks
 from django.db import DatabaseError, connection
 
 from apps.accounts.clock_watch import unconfirmed_jump
+from apps.cli.backup.scheduled import LATE_AFTER, newest_backup_at
 from apps.cli.doctor.check import Finding, Level
 from apps.cli.stack.postgres import OLDEST_VERSION
 from apps.cli.stack.shared_check import DIFFERENT_IDS
@@ -85,6 +86,20 @@ def check_disk(at: datetime) -> Iterator[str | Finding]:
         message = f"At the growth of the last 30 days, the disk of {var} is full in {days}."
         remedy = "Give it more room, or keep less: `manage.py storage`, and FAIRSHARE_KEEP_RECORDS_DAYS."
         yield Finding("disk_fills", "warn", message, remedy)
+
+
+def check_backups(at: datetime) -> Iterator[str | Finding]:
+    """The newest backup that the schedule has made."""
+    if not settings.FAIRSHARE_BACKUP_DIR:
+        yield "none by schedule: FAIRSHARE_BACKUP_DIR is not set"
+        return
+    folder = Path(settings.FAIRSHARE_BACKUP_DIR)
+    newest_at = newest_backup_at(folder)
+    yield f"the newest in {folder} is of {newest_at:%FT%TZ}" if newest_at else f"{folder} has none"
+    if newest_at is None or at - newest_at > LATE_AFTER:
+        message = f"{folder} has no backup of the last {counted(LATE_AFTER.days, 'day')}."
+        remedy = "Run `manage.py backup --dir` by hand: it says what fails. Beat and workers have to run, too."
+        yield Finding("backup_late", "bad", message, remedy)
 
 
 def check_clock(at: datetime) -> Iterator[str | Finding]:
