@@ -384,6 +384,7 @@ CAPITALISED_ALLOWED = {
     "apps/core/errors.py": "problems of fields follow the field’s name, or are shown beside it",
     "apps/contrib/jobs/algorithms/slurm_multifactor.py": "names of Slurm’s factors, which have no translation",
     "apps/web/glossary.py": "meanings are texts of the documentation, which has no translation",
+    "apps/web/rest/schema.py": "summaries of the API's description, which has no translation",
     "apps/web/templatetags/marks.py": "kinds of entries are words of the policy",
 }
 
