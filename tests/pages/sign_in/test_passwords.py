@@ -64,6 +64,12 @@ def test_a_wrong_or_weak_password_changes_nothing_and_marks_the_field(maria: Use
     assert verbs() == []
 
 
+def test_a_password_has_twelve_characters_at_least(maria: User) -> None:
+    here = enter()
+    assert read(change(here, new="Tz7#qL0!vXe"), 422).has("#id_new_password2_error")
+    assert change(here, new="Tz7#qL0!vXe9").status_code == 303
+
+
 def test_a_stolen_session_cannot_guess_the_password(maria: User) -> None:
     here = enter()
     answers = [change(here, old=f"wrong {n}") for n in range(9)]
