@@ -76,11 +76,17 @@ def report(*arguments: str) -> tuple[int, dict[str, Any]]:
 
 
 def findings(section: str) -> dict[str, dict[str, str]]:
+    """By name; the last one of each."""
+    return {each["name"]: each for each in all_findings(section)}
+
+
+def all_findings(section: str) -> list[dict[str, str]]:
     status, answer = report("--only", section)
     listed = answer["sections"][section]
     assert listed["unchecked"] == ""
     assert status == int(any(each["level"] != "info" for each in listed["findings"]))
-    return {each["name"]: each for each in listed["findings"]}
+    found: list[dict[str, str]] = listed["findings"]
+    return found
 
 
 @dataclass
@@ -342,11 +348,13 @@ def place(
 def test_a_planted_fault_is_found_by_name_with_its_remedy(
     place: Place, section: str, plant: Callable[[Place], None], name: str, remedy: str
 ) -> None:
-    assert name not in findings(section)
+    def found() -> set[str]:
+        """Levels of what says so; other tables of this database may lack statistics, too."""
+        return {each["level"] for each in all_findings(section) if each["name"] == name and remedy in each["remedy"]}
+
+    assert found() == set()
     plant(place)
-    found = findings(section)[name]
-    assert remedy in found["remedy"]
-    assert found["level"] in ("warn", "bad")
+    assert found() in ({"warn"}, {"bad"})
 
 
 def test_other_keys_are_worse_than_another_release(place: Place) -> None:

@@ -381,6 +381,10 @@ _DOORS |= {"ftplib", "smtplib", "poplib", "imaplib", "telnetlib", "xmlrpc.client
 _BY_SETTINGS = {
     "cli/stack/supervisor.py",
     "cli/management/commands/up.py",
+    "cli/demo/instances.py",  # the demo's own instances, on loopback
+    "cli/demo/running.py",
+    "cli/management/commands/demo.py",
+    "cli/demo/site.py",
     "accounts/sign_in/backends.py",
     "pages/sign_in/oidc.py",
     "core/mail_server.py",  # the mail server
