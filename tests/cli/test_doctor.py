@@ -29,6 +29,7 @@ from apps.cli.doctor import examination
 from apps.cli.doctor.check import Check, Finding
 from apps.cli.doctor.checks import all_checks
 from apps.cli.stack.restore_check import UNFINISHED
+from apps.core import clock
 from apps.core.code_paths import REPOSITORY
 from apps.federation.documents.site_keys import load_keys
 from apps.federation.models import Mount, Remote
@@ -371,8 +372,8 @@ def test_a_policy_without_priorities_is_named(place: Place) -> None:
 def test_the_clock_of_this_host_is_compared_with_the_databases(place: Place) -> None:
     place.patch.delenv("FAIRSHARE_CLOCK")
     assert "clock_differs" not in findings("clock")
-    now = presence.clock.now
-    place.patch.setattr(presence.clock, "now", lambda: now() - timedelta(seconds=90))
+    now = clock.now
+    place.patch.setattr(clock, "now", lambda: now() - timedelta(seconds=90))
     assert "behind the database's" in findings("clock")["clock_differs"]["message"]
 
 

@@ -113,8 +113,8 @@ def test_a_failing_broker_and_database_leave_no_password(
     formatter: logging.Formatter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bell, "_silent_until_s", 0.0)  # put back afterwards: other tests send
-    app = celery.Celery("failing", broker=SECRETS["CELERY_BROKER_URL"], set_as_current=False)
-    monkeypatch.setattr(bell.celery, "current_app", app)
+    app = celery.Celery("failing", broker=str(SECRETS["CELERY_BROKER_URL"]), set_as_current=False)
+    monkeypatch.setattr(celery, "current_app", app)
     with logged(formatter) as text:
         bell.send_runs([(1, "recompute")])
         try:
