@@ -106,6 +106,7 @@ def add_column() -> None:
         cursor.execute("ALTER TABLE usage_source ADD COLUMN IF NOT EXISTS upgraded integer")
 
 
+@pytest.mark.fault("F26")
 @pytest.mark.django_db(transaction=True)
 def test_a_migration_does_not_queue_others_behind_it_and_goes_on_when_a_lock_is_free(impatient: None) -> None:
     printed: list[str] = []
@@ -279,6 +280,7 @@ def n_users(stack: Stack) -> str:
     return stack.manage("with_stack", "--", *command).strip()
 
 
+@pytest.mark.fault("F26")
 @pytest.mark.timeout(900)
 def test_a_database_of_postgresql_15_is_loaded_into_the_present_one_however_often_it_is_killed(
     old_instance: Stack,
@@ -429,6 +431,7 @@ FROM usage_record
 """
 
 
+@pytest.mark.fault("F26")
 @pytest.mark.deep
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.timeout(900)
