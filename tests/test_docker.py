@@ -154,3 +154,8 @@ def test_serve_becomes_the_process_of_its_role(role: str, monkeypatch: pytest.Mo
     monkeypatch.setattr("os.execv", lambda _path, arguments: started.append(tuple(arguments)))
     call_command("serve", role)
     assert ROLES[role] in started[0]
+
+
+def test_the_proxy_compresses_nothing_that_comes_uncompressed() -> None:
+    """Such answers may hold a secret beside a visitor's text: see Compression in docs/security.md."""
+    assert "encode" not in (DOCKER / "Caddyfile").read_text(encoding="utf-8")
