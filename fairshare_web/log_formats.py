@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from apps.core import log_context
-from fairshare_web.log_secrets import mask
+from apps.core.masking import mask
 
 #: What lines about a request or a run have beside the message.
 DETAILS = ("method", "route", "status", "kind", "state", "duration_ms")

@@ -30,6 +30,7 @@ from apps.cli.stack import migration
 from apps.cli.stack.postgres import CannotStart, find_binaries
 from apps.cli.stack.upgrading import upgrade_cluster
 from apps.core.code_paths import REPOSITORY
+from apps.core.pending_migrations import pending_migrations
 from apps.core.release import __version__
 from tests.cli import release_fixture, released_migrations
 from tests.cli.test_backup import Machine, other
@@ -170,7 +171,7 @@ def test_an_upgrade_with_too_little_disk_is_refused_with_what_it_needs(
     monkeypatch.setattr("shutil.disk_usage", lambda _path: shutil._ntuple_diskusage(2**40, 2**40, 7 * 2**20))
     with pytest.raises(CommandError, match=r"The upgrade needs 101 MB on the disk of .*, and 8 MB are free: make room"):
         call_command("migrate", interactive=False, verbosity=0)
-    assert [each.name for each in migration.pending_migrations()] == [newest[1]]
+    assert [each.name for each in pending_migrations()] == [newest[1]]
     MigrationRecorder(connection).record_applied(*newest)
     call_command("migrate", interactive=False, verbosity=0)  # nothing is pending
 

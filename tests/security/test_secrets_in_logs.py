@@ -14,11 +14,11 @@ from django.conf import settings as site_settings
 from django.db import connections
 from django.test import Client
 
+from apps.core import masking
 from apps.core.code_paths import REPOSITORY
+from apps.core.masking import mask
 from apps.runs import bell
-from fairshare_web import log_secrets
 from fairshare_web.log_formats import JsonLines, TextLines
-from fairshare_web.log_secrets import mask
 from fairshare_web.settings_file import SECRET_NAMES
 from tests.rest_site import Caller
 from tests.security.test_logs import logged
@@ -138,5 +138,5 @@ def test_each_secret_setting_is_known_to_the_mask() -> None:
     read = set(re.findall(r'env_\w+\(\s*"([A-Z_]+)"', Path(REPOSITORY / "fairshare_web/settings.py").read_text()))
     secret = {name for name in read if SECRET_NAMES.search(name)}
     known = {"SECRET_KEY", "SECRET_KEY_FALLBACKS", "FAIRSHARE_TOKEN_PEPPERS", "FAIRSHARE_PSEUDONYM_KEY"}
-    assert secret - known == {name.replace("EMAIL_HOST", "FAIRSHARE_EMAIL") for name in log_secrets.PASSWORDS}
-    assert all(hasattr(site_settings, name) for name in log_secrets.PASSWORDS)
+    assert secret - known == {name.replace("EMAIL_HOST", "FAIRSHARE_EMAIL") for name in masking.PASSWORDS}
+    assert all(hasattr(site_settings, name) for name in masking.PASSWORDS)

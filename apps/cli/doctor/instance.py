@@ -19,8 +19,9 @@ from apps.cli.doctor.check import Finding, Level
 from apps.cli.stack.postgres import OLDEST_VERSION
 from apps.cli.stack.shared_check import DIFFERENT_IDS
 from apps.core.counts import counted
+from apps.core.pending_migrations import label_of, pending_migrations
 from apps.core.release import release_name
-from apps.pages.monitoring.degradations import disks_without_room, pending_migrations
+from apps.pages.monitoring.degradations import disks_without_room
 from apps.runs.presence import CLOCK_S, find_differences, live_processes, own_host, read_clocks
 from apps.series.storage_growth import files_holding, list_holdings, shown_size, total
 
@@ -55,7 +56,8 @@ def check_versions(at: datetime) -> Iterator[str | Finding]:
         message = f"PostgreSQL {server} is older than {OLDEST_VERSION}."
         yield Finding("old_postgresql", "bad", message, f"Upgrade the server to PostgreSQL {OLDEST_VERSION} or newer.")
     if pending := pending_migrations():
-        message = f"The database lacks {counted(len(pending), 'migration')} of this release, the first is {pending[0]}."
+        n, first = counted(len(pending), "migration"), label_of(pending[0])
+        message = f"The database lacks {n} of this release, the first is {first}."
         yield Finding("pending_migrations", "bad", message, "Run `manage.py serve prepare`: docs/upgrade.md.")
     yield from _messages(checks.run_checks(tags=[checks.Tags.database], databases=["default"]))
     for each in find_differences():

@@ -10,11 +10,7 @@ from typing import Any
 from apps.cli.doctor.check import Report
 from apps.core.counts import counted
 
-_SHORTEST_SECRET = 4
-_SECRET_NAMES = (
-    *("SECRET_KEY", "FAIRSHARE_PSEUDONYM_KEY", "EMAIL_HOST_PASSWORD", "FAIRSHARE_LDAP_BIND_PASSWORD"),
-    *("FAIRSHARE_OIDC_CLIENT_SECRET", "SECRET_KEY_FALLBACKS", "FAIRSHARE_TOKEN_PEPPERS"),
-)
+_SHORTEST_SECRET = 4  # characters: a masked word does less harm here than in a log
 
 
 def report_json(report: Report) -> str:
@@ -31,11 +27,11 @@ def report_json(report: Report) -> str:
             for section in report.sections
         },
     }
-    return without_secrets(json.dumps(answer, ensure_ascii=False))
+    return _without_secrets(json.dumps(answer, ensure_ascii=False))
 
 
 def report_text(report: Report) -> str:
-    return without_secrets("\n".join(_lines(report)))
+    return _without_secrets("\n".join(_lines(report)))
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -51,24 +47,13 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"{counted(n, 'finding needs', 'findings need')} attention." if n else "All is well."
 
 
-def without_secrets(text: str) -> str:
-    """Without values of secret settings, of which an error of a library may quote one."""
-    for secret in sorted(_secrets(), key=len, reverse=True):
-        text = text.replace(secret, "•••")
-    return text
-
-
-def _secrets() -> set[str]:
-    from django.conf import settings
+def _without_secrets(text: str) -> str:
+    """An error of a library may quote one. Settings that refuse to start have none to compare with."""
     from django.core.exceptions import ImproperlyConfigured
 
-    from apps.core.addresses import split_address
+    from apps.core.masking import mask_values
 
     try:
-        values = [getattr(settings, name, "") for name in _SECRET_NAMES]
-        values += [database.get("PASSWORD") or "" for database in settings.DATABASES.values()]
-        values.append(split_address(str(settings.CELERY_BROKER_URL)).password or "")
+        return mask_values(text, shortest=_SHORTEST_SECRET)
     except (ImproperlyConfigured, OSError):
-        return set()
-    texts = [text for value in values for text in (value if isinstance(value, list | tuple) else [str(value)])]
-    return {text for text in texts if len(text) >= _SHORTEST_SECRET}
+        return text

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import OperationalError, connection
-from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.migration import Migration
 from django.db.migrations.recorder import MigrationRecorder
 
 from apps.core.disk_space import disk_full_message
 from apps.core.errors import Invalid
+from apps.core.pending_migrations import pending_migrations
 from apps.core.postgresql import may_repeat
 from apps.core.postgresql.base import IN_EACH_TRANSACTION
 
@@ -48,12 +48,6 @@ class Room:
 
     needed: int
     free: int
-
-
-def pending_migrations() -> Sequence[Migration]:
-    """Those that the database lacks, in their order."""
-    executor = MigrationExecutor(connection)
-    return [migration for migration, _backwards in executor.migration_plan(executor.loader.graph.leaf_nodes())]
 
 
 def is_upgrade() -> bool:

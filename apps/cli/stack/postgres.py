@@ -148,10 +148,7 @@ class PostgresServer:
         else:
             self.sockets.mkdir(mode=0o700, exist_ok=True)
             self._change_owner(self.sockets)
-        if (
-            not self.data.exists() and self.upgraded.exists()
-        ):  # a change of the major version was interrupted at its end
-            self.upgraded.rename(self.data)
+        self.take_upgraded()
         if (self.data / "PG_VERSION").exists():
             self._check_version()
         else:

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Max, Q
 
 from apps.core.counts import counted
@@ -23,13 +21,6 @@ from apps.usage.models import Source
 from apps.usage.timeliness import Timeliness, is_behind, last_contact_at, timeliness
 
 _SNAPSHOT_OLD = timedelta(minutes=15)
-
-
-def pending_migrations() -> list[str]:
-    """Migrations of this release that the database doesn't have."""
-    executor = MigrationExecutor(connection)
-    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    return [f"{migration.app_label}.{migration.name}" for migration, _ in plan]
 
 
 def degradations(at: datetime) -> Iterator[Mapping[str, str]]:

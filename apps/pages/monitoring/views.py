@@ -16,7 +16,8 @@ from apps.accounts.actor import TokenBounds
 from apps.accounts.token_cache import tokens
 from apps.core import clock
 from apps.core.errors import DomainError, NotAllowed, Unauthenticated
-from apps.pages.monitoring.degradations import degradations, disks_without_room, pending_migrations
+from apps.core.pending_migrations import label_of, pending_migrations
+from apps.pages.monitoring.degradations import degradations, disks_without_room
 from apps.pages.monitoring.exposition import exposition
 from apps.web.rest import errors
 from apps.web.rest.authentication import PRIORITIES_READ, bearer_text, require_scope
@@ -38,7 +39,9 @@ def readyz(request: HttpRequest) -> HttpResponse:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
         if pending:
-            return _json({"status": "unavailable", "reasons": [f"migration pending: {name}" for name in pending]}, 503)
+            return _json(
+                {"status": "unavailable", "reasons": [f"migration pending: {label_of(each)}" for each in pending]}, 503
+            )
         degraded = list(degradations(clock.now()))
     except (DatabaseError, InterfaceError):
         connection.close()

@@ -1,7 +1,7 @@
-"""Secrets never reach a log: values of settings, tokens of any kind, and passwords in addresses are masked.
+"""Texts without secrets: values of settings, tokens of any kind, and passwords in addresses are masked.
 
-Messages of drivers and libraries repeat what they were given: an address with its password, a header, a path of a link.
-So the finished line is searched, with its traceback, and not the arguments of single calls.
+Messages of drivers and libraries repeat their arguments: an address with its password, a header, a path of a link. So
+the finished line of a log is searched, with its traceback, and the finished report of `manage.py doctor`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ _FORMS = re.compile(
 
 
 def mask(text: str) -> str:
-    """The text without secrets."""
-    known = _pattern_of(_known_values())
-    if known is not None:
-        text = known.sub(MASK, text)
-    return _FORMS.sub(rf"\g<kept>{MASK}", text)
+    """The text without secrets, known ones and those that only their form shows."""
+    return _FORMS.sub(rf"\g<kept>{MASK}", mask_values(text))
+
+
+def mask_values(text: str, *, shortest: int = SHORTEST) -> str:
+    """The text without the secrets of this site's settings. shortest: characters of the values that are masked."""
+    known = _pattern_of(_known_values(), shortest)
+    return text if known is None else known.sub(MASK, text)
 
 
 def _known_values() -> tuple[str, ...]:
@@ -56,8 +59,8 @@ def _passwords(databases: Iterable[Mapping[str, Any]], broker: str) -> list[str]
 
 
 @lru_cache(maxsize=4)
-def _pattern_of(values: tuple[str, ...]) -> re.Pattern[str] | None:
+def _pattern_of(values: tuple[str, ...], shortest: int) -> re.Pattern[str] | None:
     """Also as an address or a JSON text has them."""
     written = {form for value in values for form in (value, quote(value, safe=""), quote(value), repr(value)[1:-1])}
-    longest_first = sorted((each for each in written if len(each) >= SHORTEST), key=len, reverse=True)
+    longest_first = sorted((each for each in written if len(each) >= shortest), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
