@@ -257,10 +257,10 @@ def test_old_backups_of_a_folder_are_removed(tmp_path: Path) -> None:
     for number, day in enumerate(days):
         (tmp_path / name_of(day, is_encrypted=number % 2 == 0)).write_text("")
     (tmp_path / "notes.txt").write_text("")
-    removed = remove_old(tmp_path, 2)
+    removed = remove_old(tmp_path, 2, at=NOW + timedelta(days=9))
     assert [path.name[10:18] for path in removed] == ["20261101", "20261102", "20261103"]
     assert (tmp_path / "notes.txt").exists()
-    assert remove_old(tmp_path, 2) == []
+    assert remove_old(tmp_path, 2, at=NOW + timedelta(days=9)) == []
 
 
 def test_a_file_is_never_overwritten(site: Site, tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_a_backup_a_day_is_made_and_the_newest_are_kept(site: Site, tmp_path: Pa
     folder = tmp_path / "daily"
     made = [back_up_when_due(at=NOW + hours * HOUR) for hours in (0, 1, 23, 24, 48)]
     assert [path is not None for path in made] == [True, False, False, True, True]
-    assert backups_in(folder) == made[3:]
+    assert backups_in(folder, at=NOW + 96 * HOUR) == made[3:]
     for path in made[3:]:
         assert path is not None
         with path.open("rb") as file:
@@ -308,7 +308,24 @@ def test_a_backup_a_day_is_made_and_the_newest_are_kept(site: Site, tmp_path: Pa
     settings.FAIRSHARE_BACKUP_RECIPIENT = "no key"
     with pytest.raises(Invalid):
         back_up_when_due(at=NOW + 96 * HOUR)
-    assert backups_in(folder) == made[3:], "a failed one leaves nothing, and removes none"
+    assert backups_in(folder, at=NOW + 96 * HOUR) == made[3:], "a failed one leaves nothing, and removes none"
     assert [each.name for each in check_backups(NOW + 96 * HOUR) if isinstance(each, Finding)] == []
     late = [each for each in check_backups(NOW + 97 * HOUR) if isinstance(each, Finding)]
     assert [each.name for each in late] == ["backup_late"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_backup_of_a_clock_that_was_ahead_neither_delays_nor_replaces_others(
+    site: Site, tmp_path: Path, settings: Any
+) -> None:
+    folder = tmp_path / "daily"
+    folder.mkdir(mode=0o750)
+    settings.FAIRSHARE_BACKUP_DIR, settings.FAIRSHARE_BACKUP_KEEP = str(folder), 1
+    ahead = folder / name_of(NOW + 9000 * HOUR, is_encrypted=False)
+    ahead.write_bytes(b"-")
+    first, second = (back_up_when_due(at=NOW + hours * HOUR) for hours in (0, 24))
+    assert first is not None
+    assert not first.exists()
+    assert backups_in(folder, at=NOW + 24 * HOUR) == [second]
+    assert ahead.exists()
+    assert folder.stat().st_mode & 0o777 == 0o750, "a folder of the site's own keeps its mode"

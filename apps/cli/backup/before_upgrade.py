@@ -47,7 +47,7 @@ def back_up_before_upgrade(*, at: datetime, say: Callable[[str], object]) -> Non
         unfinished.unlink()
     try:
         made = make_backup(folder / name_of(at, is_encrypted=False), at=at)
-        remove_old(folder, KEPT)
+        remove_old(folder, KEPT, at=at)
     except (DomainError, DatabaseError, OSError) as error:
         reason = disk_full_message(error) or str(error)
         raise BackupFailed(

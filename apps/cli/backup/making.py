@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -107,26 +107,32 @@ def verify_backup(file: IO[bytes], identity: str = "") -> dict[str, Any]:
     return manifest
 
 
-def remove_old(folder: Path, keep: int) -> Sequence[Path]:
+def remove_old(folder: Path, keep: int, *, at: datetime) -> Sequence[Path]:
     """Remove all but the newest backups of a folder that `name_of` named."""
-    made = backups_in(folder)
+    made = backups_in(folder, at=at)
     old = made[: max(len(made) - keep, 0)]
     for path in old:
         path.unlink()
     return old
 
 
-def backups_in(folder: Path) -> list[Path]:
-    """Backups that `name_of` named, the oldest first."""
-    return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+def backups_in(folder: Path, *, at: datetime) -> list[Path]:
+    """Backups that `name_of` named, the oldest first; without those of a clock that was ahead."""
+    named = (path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    return sorted(path for path in named if instant_of(path) <= at)
 
 
-NAME_FORM = "fairshare-%Y%m%dT%H%M%SZ"
+def instant_of(backup: Path) -> datetime:
+    """As its name has it, in whole seconds."""
+    return datetime.strptime(backup.name.partition(".")[0], _NAME_FORM).replace(tzinfo=UTC)
+
+
+_NAME_FORM = "fairshare-%Y%m%dT%H%M%SZ"
 _NAME = re.compile(r"fairshare-\d{8}T\d{6}Z\.backup(\.age)?")
 
 
 def name_of(at: datetime, *, is_encrypted: bool) -> str:
-    return at.strftime(NAME_FORM) + (ENCRYPTED if is_encrypted else PLAIN)
+    return at.strftime(_NAME_FORM) + (ENCRYPTED if is_encrypted else PLAIN)
 
 
 def settings_fingerprint(salt: str) -> dict[str, str]:

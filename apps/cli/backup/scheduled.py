@@ -6,13 +6,13 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from django.conf import settings
 
-from apps.cli.backup.making import NAME_FORM, backups_in, make_backup, name_of, remove_old
-from apps.core.private_dirs import private_dir
+from apps.cli.backup.making import backups_in, instant_of, make_backup, name_of, remove_old
+from apps.core.private_dirs import PRIVATE
 
 EVERY = timedelta(days=1)
 LATE_AFTER = 2 * EVERY  # the second in a row has failed by then
@@ -29,20 +29,23 @@ def back_up_when_due(*, at: datetime) -> Path | None:
     """
     if not settings.FAIRSHARE_BACKUP_DIR:
         return None
-    folder, recipient = private_dir(Path(settings.FAIRSHARE_BACKUP_DIR)), settings.FAIRSHARE_BACKUP_RECIPIENT
+    folder, recipient = Path(settings.FAIRSHARE_BACKUP_DIR), settings.FAIRSHARE_BACKUP_RECIPIENT
+    folder.mkdir(
+        mode=PRIVATE, parents=True, exist_ok=True
+    )  # an existing one keeps its mode
     with _alone(folder) as is_alone:
-        newest_at = newest_backup_at(folder)
+        newest_at = newest_backup_at(folder, at)
         if not is_alone or (newest_at is not None and at - newest_at < EVERY):
             return None
         made = make_backup(folder / name_of(at, is_encrypted=bool(recipient)), recipient=recipient, at=at)
-        remove_old(folder, settings.FAIRSHARE_BACKUP_KEEP)
+        remove_old(folder, settings.FAIRSHARE_BACKUP_KEEP, at=at)
     return made.path
 
 
-def newest_backup_at(folder: Path) -> datetime | None:
-    """Instant of the newest backup in a folder, by its name."""
-    made = backups_in(folder) if folder.is_dir() else []
-    return datetime.strptime(made[-1].name.partition(".")[0], NAME_FORM).replace(tzinfo=UTC) if made else None
+def newest_backup_at(folder: Path, at: datetime) -> datetime | None:
+    """Instant of the newest backup in a folder."""
+    made = backups_in(folder, at=at) if folder.is_dir() else []
+    return instant_of(made[-1]) if made else None
 
 
 @contextlib.contextmanager

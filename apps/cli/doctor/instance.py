@@ -96,7 +96,7 @@ def check_backups(at: datetime) -> Iterator[str | Finding]:
         yield "none by schedule: FAIRSHARE_BACKUP_DIR is not set"
         return
     folder = Path(settings.FAIRSHARE_BACKUP_DIR)
-    newest_at = newest_backup_at(folder)
+    newest_at = newest_backup_at(folder, at)
     yield f"the newest in {folder} is of {newest_at:%FT%TZ}" if newest_at else f"{folder} has none"
     if newest_at is None or at - newest_at > LATE_AFTER:
         message = f"{folder} has no backup of the last {counted(LATE_AFTER.days, 'day')}."

@@ -63,5 +63,5 @@ class Command(BaseCommand):
         if not recipient:
             self.stderr.write("It holds the site's secrets: keep it where nobody else reads, or give --recipient.")
         if folder is not None and options["keep"]:
-            for old in remove_old(folder, options["keep"]):
+            for old in remove_old(folder, options["keep"], at=at):
                 self.stdout.write(f"{old}: removed")
