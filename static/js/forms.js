@@ -194,6 +194,7 @@ const noteOf = (text) => Object.assign(document.createElement("p"), { className:
 /** On top of the form, with the focus: what the server says of the form as a whole. */
 function showNote(form, note) {
   form.querySelectorAll(":scope > .form-note, .in-body > .form-note").forEach((one) => one.remove());
+  note.classList.remove("inset", "mb"); // its place on a page
   note.classList.add("form-note");
   note.setAttribute("role", "alert");
   note.tabIndex = -1;

@@ -227,6 +227,28 @@ def test_publishing_without_a_reason_marks_its_field_and_loses_nothing(
     expect(page.locator("#problem .published-3")).to_be_visible()
 
 
+def test_a_refused_publication_says_why_on_its_form(grid: Grid, page: Page, draft: ChangeSet) -> None:
+    cell(page, grid, "/atlas").fill("20")
+    cell(page, grid, "/atlas").press("Enter")
+    saved(page, 1)
+    page.fill("#id_reason", "Half the machine goes to biomed.")
+    page.locator("#id_reason").blur()
+    expect(page.locator("#draftbar")).to_contain_text("Half the machine")
+    drafts.describe_draft(
+        id=draft.pk,
+        version=ChangeSet.objects.get(pk=draft.pk).version,
+        reason="Theirs.",
+        at=clock.now(),
+        actor=Actor(user=grid.admin, via="page"),
+    )
+    page.click("#finish-publish")
+    refused = page.locator("#finish-form #refused")
+    expect(refused).to_have_attribute("data-code", "stale")
+    expect(refused).to_be_focused()
+    expect(refused.locator("form")).to_have_count(0)
+    assert Policy.objects.get(slug=SLUG).head_number == 2
+
+
 def test_another_view_keeps_the_entry_the_edits_and_what_is_typed(grid: Grid, page: Page, draft: ChangeSet) -> None:
     cell(page, grid, "/biomed").fill("20")
     cell(page, grid, "/biomed").press("Enter")

@@ -94,10 +94,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextlib.contextmanager
 def other_session(statement: str) -> Iterator[psycopg.Connection[Any]]:
     """A transaction of another process that keeps what the statement has locked."""
-    given = connection.settings_dict
-    with psycopg.connect(
-        host=given["HOST"], port=given["PORT"], user=given["USER"], dbname=given["NAME"], application_name="importer"
-    ) as session:
+    database = connection.settings_dict
+    place = {"host": database["HOST"], "port": database["PORT"], "user": database["USER"], "dbname": database["NAME"]}
+    with psycopg.connect(**place, application_name="importer") as session:
         session.execute(statement)
         yield session
 
@@ -373,8 +372,9 @@ def test_an_instance_of_each_release_is_upgraded_and_answers_as_recorded(backup:
     recorded = json.loads(backup.with_suffix(".json").read_text(encoding="ascii"))
     restored = other.run("restore", str(backup))
     assert restored.returncode == 0, restored.stderr.decode()
-    given = connection.settings_dict
-    here = f"postgres://{given['USER']}@{quote(str(given['HOST']), safe='')}:{given['PORT']}/{given['NAME']}"
+    database = connection.settings_dict
+    server = f"{database['USER']}@{quote(str(database['HOST']), safe='')}:{database['PORT']}"
+    here = f"postgres://{server}/{database['NAME']}"
     assert schema_of(other.url) == schema_of(here), "as migrations make them in an empty database"
     drift = other.run("makemigrations", "--check", "--dry-run")
     assert drift.returncode == 0, drift.stdout.decode()

@@ -30,9 +30,7 @@ def back_up_when_due(*, at: datetime) -> Path | None:
     if not settings.FAIRSHARE_BACKUP_DIR:
         return None
     folder, recipient = Path(settings.FAIRSHARE_BACKUP_DIR), settings.FAIRSHARE_BACKUP_RECIPIENT
-    folder.mkdir(
-        mode=PRIVATE, parents=True, exist_ok=True
-    )  # an existing one keeps its mode
+    folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)  # an existing one keeps its mode
     with _alone(folder) as is_alone:
         newest_at = newest_backup_at(folder, at)
         if not is_alone or (newest_at is not None and at - newest_at < EVERY):

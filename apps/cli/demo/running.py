@@ -205,7 +205,7 @@ def _instances(server: PostgresServer, folder: Path, ports: Mapping[str, int]) -
     environment |= {
         "FAIRSHARE_TESTING": "1",  # so that the clock may be set
         "FAIRSHARE_OUTBOUND_ALLOW": allowed,
-        "CELERY_BROKER_URL": "memory://",  # workers work when they are told to
+        "CELERY_BROKER_URL": "memory://",  # none: workers run what is due at a command
         "DJANGO_SETTINGS_MODULE": "fairshare_web.settings",
     }
     _migrate(environment | {"DATABASE_URL": _url(server, DATABASE), "FAIRSHARE_VAR": str(folder / "template")})

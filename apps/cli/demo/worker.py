@@ -75,10 +75,10 @@ def publish(entry: str, name: str) -> None:
 
 @command
 def manage(arguments: list[str]) -> str:
-    """A command of `manage.py`, and what it said."""
-    found = io.StringIO()
-    call_command(*arguments, stdout=found)
-    return found.getvalue()
+    """Run a command of `manage.py`; returns its output."""
+    output = io.StringIO()
+    call_command(*arguments, stdout=output)
+    return output.getvalue()
 
 
 @command
@@ -139,8 +139,8 @@ def count_usage(leaves: list[str]) -> None:
     at = clock.now()
     make_source(NewSource(slug=SOURCE, name=SOURCE, namespace=SOURCE, site=""), at=at, actor=COMMAND)
     tree = load_tree(Policy.objects.get(slug=POLICY))
-    found = {tree.name[i]: tree.uuid(i) for i in range(len(tree))}
-    rules = [Rule(kind="exact", target_uid=found[leaf], namespace=SOURCE, user_pattern=leaf) for leaf in leaves]
+    uids = {tree.name[i]: tree.uuid(i) for i in range(len(tree))}
+    rules = [Rule(kind="exact", target_uid=uids[leaf], namespace=SOURCE, user_pattern=leaf) for leaf in leaves]
     set_rules(policy_slug=POLICY, rules=rules, at=at, actor=COMMAND)
 
 
@@ -196,11 +196,11 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # whatever else is printed goes to the log
     for line in sys.stdin:
-        given = json.loads(line)
+        arguments = json.loads(line)
         try:
-            found = {"result": COMMANDS[given.pop("do")](**given)}
+            answer = {"result": COMMANDS[arguments.pop("do")](**arguments)}
         except DomainError as error:
-            found = {"error": error.message, "code": error.code}
+            answer = {"error": error.message, "code": error.code}
         except Exception as error:
-            found = {"error": f"{type(error).__name__}: {error}", "code": "failed"}
-        answers.write(json.dumps(found) + "\n")
+            answer = {"error": f"{type(error).__name__}: {error}", "code": "failed"}
+        answers.write(json.dumps(answer) + "\n")

@@ -74,12 +74,12 @@ class _Step:
 
 def _continue_source(site: Site, until: datetime, *, at: datetime) -> _Step | None:
     """Ingest one step of a source. None: there is nothing to do."""
-    found = Source.objects.filter(slug=source_slug(site)).first()
-    if found is None or Progress.of(found.cursor) is None:  # on an installation of one's own: without a lock
+    known = Source.objects.filter(slug=source_slug(site)).first()
+    if known is None or Progress.of(known.cursor) is None:  # on an installation of one's own: without a lock
         return None
     with transaction.atomic():
-        lock_source(found.pk)
-        source = Source.all_objects.get(pk=found.pk)  # another worker may have continued it meanwhile
+        lock_source(known.pk)
+        source = Source.all_objects.get(pk=known.pk)  # another worker may have continued it meanwhile
         if source.archived_at is not None or (progress := Progress.of(source.cursor)) is None:
             return None
         if not _is_unchanged(source, site):
@@ -101,8 +101,8 @@ def _is_unchanged(source: Source, site: Site) -> bool:
 
 
 def _rows(site: Site, progress: Progress, through_at: datetime) -> Iterator[RecordRow]:
-    found = later_jobs(Grid(), loaded_at=progress.loaded_at, after=progress.through_at, until=through_at)
-    return (record_of(job) for job in found if job.site == site.slug)
+    jobs = later_jobs(Grid(), loaded_at=progress.loaded_at, after=progress.through_at, until=through_at)
+    return (record_of(job) for job in jobs if job.site == site.slug)
 
 
 def record_of(job: SampleJob) -> RecordRow:

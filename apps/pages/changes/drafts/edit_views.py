@@ -249,9 +249,12 @@ def _announcement(view: DraftView, kind: str) -> str:
 
 
 def _show_refused(request: HttpRequest, change_set: int, editor: EditorState, error: DomainError) -> HttpResponse:
-    """The page in the same view, with a refusal and the typed values; a missing reason is said below its field."""
+    """The page in the same view, with a refusal and the typed values; a missing reason is said below its field.
+
+    Of a draft that was changed elsewhere no side is offered: what is refused concerns all edits, also unseen ones.
+    """
     view = pages.open_view(request, change_set)
-    context = _refusal(request, view, editor, error)
+    context = _refusal(request, view, editor, error) | {"stale": None}
     if error.code == "reason_missing":
         context |= {"reason_problem": context["problem"], "problem": ""}
     return show(request, view, editor, status=status_of(error), **context)
