@@ -195,14 +195,20 @@ def test_conditional_requests_see_that_usage_has_decayed(quiet: Site, monkeypatc
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("damaged", ["data", "places"])
+@pytest.mark.parametrize("damaged", ["data", "places", "digest", "empty"])
 def test_a_damaged_snapshot_is_computed_again(quiet: Site, monkeypatch: pytest.MonkeyPatch, damaged: str) -> None:
     first = recompute(quiet, at_minute(monkeypatch, 0))
     expected = store.load_stored("grid", first.pk).values.rank.tolist()
-    row = Snapshot.objects.filter(pk=first.pk) if damaged == "data" else StoredPlaces.objects.filter(pk=first.places_id)
-    data = bytearray(row.get().data)
-    data[len(data) // 2] ^= 1
-    row.update(data=bytes(data))
+    places, row = StoredPlaces.objects.filter(pk=first.places_id), Snapshot.objects.filter(pk=first.pk)
+    if damaged == "digest":
+        row.update(digest="0" * 64)
+    elif damaged == "empty":
+        row.update(data=b"")
+    else:
+        rows = row if damaged == "data" else places
+        data = bytearray(rows.get().data)
+        data[len(data) // 2] ^= 1
+        rows.update(data=bytes(data))
     store.forget()
     second = recompute(quiet, at_minute(monkeypatch, 1))
     assert second.pk != first.pk
