@@ -202,6 +202,10 @@ class PluginConfig(AppConfig):
         """Descriptions of its tags of REST, which are the first parts of its paths. Read by `web.rest.schema`."""
         return {}
 
+    def rest_examples(self) -> Mapping[str, Any]:
+        """Bodies of its requests by operation id, as examples. Read by `web.rest.examples`."""
+        return {}
+
     def doctor_checks(self) -> Mapping[str, Addition[Any]]:
         """Sections of `manage.py doctor` by name: `Check` of `cli.doctor.check`. Read by `cli.doctor.checks`."""
         return {}
@@ -239,6 +243,7 @@ KEYED_SLOTS = (
     "guides",
     "command_actions",
     "rest_tags",
+    "rest_examples",
     "doctor_checks",
     "body_limits",
     "schedule",

@@ -62,6 +62,11 @@ class AllocationsConfig(PluginConfig):
 
         return {"policy": allocate_core_hours}
 
+    def rest_examples(self) -> Mapping[str, Any]:
+        from apps.contrib.allocations.rest_examples import REQUESTS
+
+        return REQUESTS
+
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.allocations.guides import GUIDES
 

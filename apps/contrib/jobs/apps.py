@@ -44,6 +44,11 @@ class JobsConfig(PluginConfig):
             "jobs": Addition("Priorities of jobs, term by term, from a case", after="feeds"),
         }
 
+    def rest_examples(self) -> Mapping[str, Any]:
+        from apps.contrib.jobs.rest_examples import REQUESTS
+
+        return REQUESTS
+
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.jobs.guides import GUIDES
 

@@ -104,6 +104,11 @@ class NoticesConfig(PluginConfig):
             "notices": Addition("What needs attention, and the rules for it", after="me"),
         }
 
+    def rest_examples(self) -> Mapping[str, Any]:
+        from apps.contrib.notices.rest_examples import REQUESTS
+
+        return REQUESTS
+
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.notices.guides import GUIDES
 

@@ -54,6 +54,11 @@ class OnboardingConfig(PluginConfig):
             "slurm-config": Addition("Slurm's own fair share as settings to propose", after="setup"),
         }
 
+    def rest_examples(self) -> Mapping[str, Any]:
+        from apps.contrib.onboarding.rest_examples import REQUESTS
+
+        return REQUESTS
+
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.onboarding.guides import GUIDES
 

@@ -141,6 +141,11 @@ class SchedulersConfig(PluginConfig):
             "schedulers": Addition("Schedulers, their agents, queues and why a job waits", after="runs"),
         }
 
+    def rest_examples(self) -> Mapping[str, Any]:
+        from apps.contrib.schedulers.rest_examples import REQUESTS
+
+        return REQUESTS
+
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.schedulers.guides import GUIDES
 

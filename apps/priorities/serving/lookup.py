@@ -274,7 +274,8 @@ class LookupIndex:
     def accounts_of(self, entry: int) -> list[AccountKey]:
         """Known accounts of exactly this entry."""
         order, entries = self.by_entry
-        lo, hi = np.searchsorted(entries, [entry, entry + 1])
+        # of the column's type: a search for others converts the whole column first
+        lo, hi = np.searchsorted(entries, np.array([entry, entry + 1], entries.dtype))
         return [self.places.keys[place] for place in order[lo:hi].tolist()]
 
     def identities(self, entry: int) -> tuple[AccountKey, ...]:

@@ -55,6 +55,13 @@ def test_a_changed_password_ends_all_other_sessions_and_is_audited(maria: User) 
     assert enter(NEW).get(PAGE).status_code == 200
 
 
+def test_a_long_password_of_any_characters_counts_to_its_last_one(maria: User) -> None:
+    long = "Ünïcode · 暗号 · 🔑 and spaces " * 4
+    assert change(enter(), new=f"{long}!").status_code == 303
+    assert Client().post("/sign-in/", {"username": "maria", "password": f"{long}?"}).status_code == 422
+    assert enter(f"{long}!").get(PAGE).status_code == 200
+
+
 def test_a_wrong_or_weak_password_changes_nothing_and_marks_the_field(maria: User) -> None:
     here = enter()
     assert read(change(here, old="wrong"), 422).has("#id_old_password_error")

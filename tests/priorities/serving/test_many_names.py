@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -55,3 +57,19 @@ def test_unknown_users_of_plain_rules_are_found_by_the_names_of_entries() -> Non
     assert len(results) > 1, "at least some need no look at each rule"
     assert "nobody" not in results
     assert results == {name: alone.find(name) for name in results}
+
+
+def test_the_accounts_of_an_entry_are_found_without_a_copy_of_all() -> None:
+    """A list of all accounts asks this for each entry: a copy each time made it quadratic."""
+    n_known = 20_000
+    lone = _TREE.index_of_path("/lone")
+    assert lone is not None
+    rule = Rule("default", _TREE.uuid(lone))
+    index = _index(_TREE, rule, known=[AccountKey("c1", f"user{n}") for n in range(n_known)])
+    assert len(index.accounts_of(lone)) == n_known
+    tracemalloc.start()
+    try:
+        assert index.accounts_of(lone - 1) == []
+        assert tracemalloc.get_traced_memory()[1] < n_known
+    finally:
+        tracemalloc.stop()
