@@ -92,8 +92,8 @@ class Strings(Sequence[str]):
         """The texts at these places, in their order."""
         if len(places) == len(self) and np.array_equal(places, np.arange(len(self))):
             return self
-        starts = np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])[places]
-        lengths = self.ends[places] - starts
+        starts = np.where(places > 0, self.ends[places - 1], 0) if len(self) else np.zeros(0, np.int64)
+        lengths = self.ends[places].astype(np.int64) - starts
         ends = np.cumsum(lengths)
         source, pieces = np.frombuffer(self.utf8, np.uint8), []
         for begin in range(0, len(places), _CHUNK):

@@ -27,7 +27,11 @@ DEMAND: Mapping[str, Mapping[str, int]] = {
     "site-a": {"anna": 1, "ben": 4, "dora": 1, "emil": 1, "hanna": 2, "ivar": 1},
     "site-b": {"anna": 1, "cara": 5, "emil": 2, "jens": 1, "kaja": 1},
 }
-_SETTINGS = {"window": {"half_life_s": HALF_LIFE_S}}
+# Counting what running jobs will use keeps shares from swinging around their targets by the length of a job.
+_SETTINGS = {
+    "window": {"half_life_s": HALF_LIFE_S},
+    "approach": {"local": "predictive", "global": "predictive"},
+}
 _MOUNTED = {"most_points": 100, "every_s": EVERY_S}
 
 

@@ -273,25 +273,33 @@ class LookupIndex:
 
     def accounts_of(self, entry: int) -> list[AccountKey]:
         """Known accounts of exactly this entry."""
-        order, entries = self.by_entry
-        # of the column's type: a search for others converts the whole column first
-        lo, hi = np.searchsorted(entries, np.array([entry, entry + 1], entries.dtype))
-        return [self.places.keys[place] for place in order[lo:hi].tolist()]
+        return self.accounts_of_each(np.array([entry]))[0]
 
-    def identities(self, entry: int) -> tuple[AccountKey, ...]:
+    def accounts_of_each(self, wanted: npt.NDArray[np.integer[Any]]) -> list[list[AccountKey]]:
+        """Known accounts of exactly each of these entries."""
+        order, entries = self.by_entry
+        wanted = wanted.astype(entries.dtype)  # a search for another type converts the whole column first
+        lo, hi = np.searchsorted(entries, wanted, "left"), np.searchsorted(entries, wanted, "right")
+        ends = np.cumsum(hi - lo)
+        places = np.repeat(hi - ends, hi - lo) + np.arange(ends[-1])
+        keys = list(self.places.keys.take(order[places]))
+        return [keys[end - n : end] for end, n in zip(ends.tolist(), (hi - lo).tolist(), strict=True)]
+
+    def identities(self, entry: int, accounts: Sequence[AccountKey] | None = None) -> tuple[AccountKey, ...]:
         """Names by which a look-up finds the entry: of its known accounts, and by rules.
 
-        Fields that make no difference are empty.
+        Fields that make no difference are empty. accounts: the known ones, from a caller who has them.
         """
         known = self._identities.get(entry)
         if known is None:
             if len(self._identities) >= _MOST_REMEMBERED:
                 self._identities.clear()
-            known = self._identities[entry] = self._names_of(entry)
+            accounts = self.accounts_of(entry) if accounts is None else accounts
+            known = self._identities[entry] = self._names_of(entry, accounts)
         return known
 
-    def _names_of(self, entry: int) -> tuple[AccountKey, ...]:
-        names = list(map(canonical, self.accounts_of(entry)))
+    def _names_of(self, entry: int, accounts: Sequence[AccountKey]) -> tuple[AccountKey, ...]:
+        names = list(map(canonical, accounts))
         for key in self.named.names_of(entry):
             is_there = bool(key.user_name or key.dn) and any(_includes(account, key) for account in names)
             if not is_there and self._leads_to(entry, key):

@@ -208,10 +208,11 @@ class ServedSnapshot:
         entries = np.flatnonzero(wanted)
         for lo in range(0, len(entries), _CHUNK):
             chunk = entries[lo : lo + _CHUNK]
-            for entry, piece in zip(chunk.tolist(), self.describe(chunk), strict=True):
-                accounts = [key for key in self.index.accounts_of(entry) if names is None or names.includes(key, entry)]
+            all_accounts = self.index.accounts_of_each(chunk)
+            for entry, piece, known in zip(chunk.tolist(), self.describe(chunk), all_accounts, strict=True):
+                accounts = [key for key in known if names is None or names.includes(key, entry)]
                 identities = [
-                    key for key in self.index.identities(entry) if names is None or names.includes(key, entry)
+                    key for key in self.index.identities(entry, known) if names is None or names.includes(key, entry)
                 ]
                 more = {**piece, "identities": [names_of(key) for key in identities]}
                 for key in accounts:
