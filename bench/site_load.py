@@ -132,10 +132,10 @@ def _ask_alone(port: int, chosen: list[Address], readers: Readers) -> list[Asked
         if status != 200:
             continue
         each = Asked(address, status, n_bytes, first_s)
-        before = cpu_of_children(os.getpid())
-        for _ in range(_ALONE):
+        before, n_asked = cpu_of_children(os.getpid()), 1 if each.is_bulk else _ALONE
+        for _ in range(n_asked):
             each.seconds.append(_ask(connection, address, readers)[2])
-        each.cpu_s = (cpu_of_children(os.getpid()) - before) / _ALONE
+        each.cpu_s = (cpu_of_children(os.getpid()) - before) / n_asked
         asked.append(each)
     return asked
 
