@@ -33,7 +33,7 @@ LAYERS = [
     "federation",
     "analytics",
     ("web", "api"),
-    ("gateway", "onboarding", "schedulers"),
+    ("gateway", "lab", "onboarding", "schedulers"),
     "notices",
     "packs",
     "cli",

@@ -5,14 +5,22 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
-from apps.core.plugins import Addition, PageLink, PluginConfig
+from apps.core.plugins import Addition, PageLink, PluginConfig, Words
 
 
 class LabConfig(PluginConfig):
-    """Simulations, and the analysis of operators and resolutions."""
+    """Simulations, experiments, and the analysis of operators and resolutions."""
 
     name = "apps.contrib.lab"
     label = "lab"
+
+    def ready(self) -> None:
+        from apps.contrib.lab.experiments import runs
+        from apps.runs.kinds import register
+        from apps.runs.queues import SERIES
+
+        register(runs.PREPARE, runs.run_preparation, queue=SERIES, most_of_key=runs.MOST_AT_ONCE)
+        register(runs.VARIANT, runs.run_variant, queue=SERIES, most_of_key=runs.MOST_AT_ONCE)
 
     def nav_items(self) -> Mapping[str, Addition[Any]]:
         from apps.web.shell.places import POLICY_NAMES, Tab
@@ -20,8 +28,32 @@ class LabConfig(PluginConfig):
         own = Tab(place="settings", label=_("Operators"), names=POLICY_NAMES, below="algorithm")
         return {"operators": Addition(own, after="algorithm")}
 
+    def audit_sentences(self) -> Mapping[str, Words]:
+        from apps.contrib.lab.audit_text import SENTENCES
+
+        return SENTENCES
+
+    def personal_data(self) -> Mapping[str, Addition[Any]]:
+        from apps.accounts.about_person import section
+
+        return {
+            "lab.experiment": Addition(
+                section("experiments that they made", "policy__slug name kind created_at"), after="packs.sharedpack"
+            ),
+            "lab.uploadedtrace": Addition(
+                section("logs that they uploaded for experiments", "policy__slug name digest created_at"),
+                after="lab.experiment",
+            ),
+        }
+
     def page_links(self) -> Mapping[str, Addition[PageLink]]:
         return {"operators": Addition(PageLink("algorithm.check", _("Operator")))}
+
+    def body_limits(self) -> Mapping[str, Any]:
+        from apps.web.rest.body_limits import MB, Limit
+
+        spec = Limit(1 * MB, 50_000)  # 2,000 streams
+        return {"api:experiments": spec, "api:experiment-estimate": spec}
 
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.lab.guides import GUIDES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
+from apps.contrib.lab import experiments_api as experiments
 from apps.contrib.lab import views
 from apps.contrib.lab.api import OperatorsView
 
@@ -14,4 +15,30 @@ urlpatterns: list[URLPattern] = [
 ]
 rest: list[URLPattern] = [
     path("policies/<slug:policy>/operators", OperatorsView.as_view(), name="policy-operators"),
+    path("policies/<slug:policy>/experiments", experiments.ExperimentListView.as_view(), name="experiments"),
+    path(
+        "policies/<slug:policy>/experiments/estimate",
+        experiments.ExperimentEstimateView.as_view(),
+        name="experiment-estimate",
+    ),
+    path(
+        "policies/<slug:policy>/experiments/<int:experiment>",
+        experiments.ExperimentDetailView.as_view(),
+        name="experiment",
+    ),
+    path(
+        "policies/<slug:policy>/experiments/<int:experiment>/cancel",
+        experiments.ExperimentCancelView.as_view(),
+        name="experiment-cancel",
+    ),
+    path(
+        "policies/<slug:policy>/experiments/<int:experiment>/evidence",
+        experiments.ExperimentEvidenceView.as_view(),
+        name="experiment-evidence",
+    ),
+    path(
+        "policies/<slug:policy>/experiments/<int:experiment>/variants/<int:variant>",
+        experiments.VariantReportView.as_view(),
+        name="experiment-variant",
+    ),
 ]

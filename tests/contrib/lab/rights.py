@@ -2,9 +2,51 @@
 
 from __future__ import annotations
 
-from tests.rights_world import POLICY, Row
+from apps.accounts.actor import Actor
+from apps.contrib.lab.experiments.runs import PREPARE, VARIANT
+from apps.contrib.lab.experiments.services import create_experiment
+from apps.runs.services import work_due_runs
+from tests.instants import AT
+from tests.rights_world import POLICY, Row, World
 
+EXPERIMENTS = POLICY + "/experiments"
+EXPERIMENT = EXPERIMENTS + "/<int:experiment>"
+AT_EXPERIMENT = "/api/v1/policies/grid/experiments/{experiment}"
+SPEC = {
+    "workload": {
+        "kind": "synthetic", "hours": 1, "sites": [{"name": "R1", "cpus": 2}],
+        "streams": [{"entry": "/physics/bob", "every_s": 600}],
+    },
+    "variants": [{"settings": {"window": {"half_life_s": 3600}}}],
+}  # fmt: skip
+MADE = SPEC | {"name": "two hours of bob"}
+
+
+def _experiment(world: World) -> int:
+    """Made by the administrator, and simulated."""
+    actor = Actor(user=world.site.admin, via="page")
+    made = create_experiment(policy_slug="grid", name=MADE["name"], spec=SPEC, at=AT, actor=actor)
+    work_due_runs(clock=lambda: AT, of_kinds=[PREPARE, VARIANT])
+    return made.pk
+
+
+MAKERS = {"experiment": _experiment}
 ROWS = [
+    # Experiments: made by managers of the whole policy, read by those who see all its numbers
+    Row(EXPERIMENTS, "/api/v1/policies/grid/experiments", "401 403 403 403 403 200 403 403 403 401 401",
+        word="two hours of bob", readers="admin"),
+    Row(EXPERIMENTS, "/api/v1/policies/grid/experiments", "401 403 403 403 403 201 403 403 403 401 401", "post", MADE),
+    Row(EXPERIMENTS + "/estimate", "/api/v1/policies/grid/experiments/estimate",
+        "401 403 403 403 403 200 403 403 403 401 401", "post", SPEC),
+    Row(EXPERIMENT, AT_EXPERIMENT, "401 403 403 403 403 200 403 403 403 401 401",
+        word="two hours of bob", readers="admin"),
+    Row(EXPERIMENT + "/cancel", AT_EXPERIMENT + "/cancel", "401 403 403 403 403 200 403 403 403 401 401", "post",
+        word="two hours of bob", readers="admin"),
+    Row(EXPERIMENT + "/evidence", AT_EXPERIMENT + "/evidence", "401 403 403 403 403 200 403 403 403 401 401", "post",
+        {"change_set": None}, word="two hours of bob", readers="admin"),
+    Row(EXPERIMENT + "/variants/<int:variant>", AT_EXPERIMENT + "/variants/1",
+        "401 403 403 403 403 200 403 403 403 401 401", word="/physics/bob", readers="admin"),
+    Row(EXPERIMENT, AT_EXPERIMENT, "401 403 403 403 403 204 403 403 403 401 401", "delete", remakes="experiment"),
     # Operators and resolution (alice sees herself and the way there)
     Row(POLICY + "/operators", "/api/v1/policies/grid/operators", "401 200 200 200 200 200 403 200 200 401 401"),
     Row("policy/<slug:policy>/operators/", "/policy/grid/operators/", "302 200 200 200 200 200 302 302 302 302 302",

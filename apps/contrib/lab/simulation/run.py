@@ -34,14 +34,15 @@ from apps.engine.tree import FairshareTree
 FIRST_SAMPLE_H, SAMPLE_STEP_H = 6.0, 0.5
 
 
-def delivered(at_s: FloatArray, jobs: Jobs, started_s: FloatArray, n_queues: int) -> FloatArray:
+def delivered(
+    at_s: FloatArray, queue: IntArray, start: FloatArray, run_s: FloatArray, cpus: FloatArray, n_queues: int
+) -> FloatArray:
     """CPU seconds since the start by instant and queue, (times, queues), including running jobs; at_s ascending.
 
     At instant T: `T · (started − ended) − (Σ start times − Σ end times)` over events before T, weighted by processors.
+    The other columns are those of started jobs.
     """
-    ran = started_s >= 0
-    start, cpus, queue = started_s[ran], jobs.cpus[ran].astype(np.float64), jobs.site_queue[ran] % n_queues
-    end = start + jobs.run_s[ran]
+    end = start + run_s
     n = len(at_s)
     width = max(n_queues, 1)
 
@@ -75,7 +76,10 @@ def report(scenario: Scenario, entries: IntArray, jobs: Jobs, started_s: FloatAr
     samples_h = FIRST_SAMPLE_H + SAMPLE_STEP_H * np.arange(max(0, n_half_hours))
     hours = np.concatenate([np.array(scenario.report_h, dtype=np.float64), samples_h])
     at_s, row = np.unique(hours * HOUR_S, return_inverse=True)
-    by_queue = delivered(at_s, jobs, started_s, len(entries))
+    ran = started_s >= 0
+    queue = jobs.site_queue[ran] % len(entries) if len(entries) else jobs.site_queue[ran]
+    cpus = jobs.cpus[ran].astype(np.float64)
+    by_queue = delivered(at_s, queue, started_s[ran], jobs.run_s[ran], cpus, len(entries))
     usage = np.zeros((len(at_s), policy.tree.n_entries))
     usage[:, entries] = by_queue
     share, group = shares_of_parent(policy.tree, usage)
@@ -85,7 +89,9 @@ def report(scenario: Scenario, entries: IntArray, jobs: Jobs, started_s: FloatAr
         for hour, i in zip(scenario.report_h, row[:n_reports].tolist(), strict=True)
     ]
     sampled = row[n_reports:]
-    return {"reports": reports, "rms_points": _rms_points(policy, share[sampled], group[sampled])}
+    rms = rms_points(policy, share[sampled], group[sampled])
+    by_path = {policy.paths[entry] or "/": None if np.isnan(points) else points for entry, points in rms.items()}
+    return {"reports": reports, "rms_points": by_path}
 
 
 def _shares_by_path(policy: Policy, share: FloatArray, group: FloatArray) -> dict[str, float | None]:
@@ -94,21 +100,27 @@ def _shares_by_path(policy: Policy, share: FloatArray, group: FloatArray) -> dic
     }
 
 
-def _rms_points(policy: Policy, share: FloatArray, group: FloatArray) -> dict[str, float | None]:
-    """Root mean square deviation of each group in points; None without usage, or if its targets don't add up.
+def rms_points(
+    policy: Policy, share: FloatArray, group: FloatArray, counts: BoolArray | None = None
+) -> dict[int, float]:
+    """Root mean square deviation of each group in points, by entry; NaN without usage, or if targets don't add up.
 
-    Children of an entry with *inherit* shares compete one level up, so neither group has targets that add up.
+    share: (times, n) in percent. group: (times, n) usage of the siblings together. counts: the children that are
+    compared, (n,); all by default. Children of an entry with *inherit* shares compete one level up, so neither group
+    has targets that add up.
     """
     tree = policy.tree
     target = 100.0 * prepare(tree).spread(prepare(tree).target)
     has_targets = _has_targets(tree.inherits, tree.parent.astype(np.int64))
-    points: dict[str, float | None] = {}
+    points: dict[int, float] = {}
     for entry in np.flatnonzero(tree.child_count > 0).tolist():
-        children = slice(int(tree.first_child[entry]), int(tree.first_child[entry] + tree.child_count[entry]))
-        used = group[:, children.start] > 0
+        first = int(tree.first_child[entry])
+        children = slice(first, first + int(tree.child_count[entry]))
+        used = group[:, first] > 0
         gaps = share[used, children] - target[children]
+        gaps = gaps if counts is None else gaps[:, counts[children]]
         is_defined = bool(has_targets[entry]) and gaps.size > 0
-        points[policy.paths[entry] or "/"] = float(np.sqrt(np.mean(gaps**2))) if is_defined else None
+        points[entry] = float(np.sqrt(np.mean(gaps**2))) if is_defined else float("nan")
     return points
 
 

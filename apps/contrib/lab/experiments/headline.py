@@ -1,0 +1,40 @@
+"""The few numbers of an outcome that lists show, stored beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite, isinf, isnan
+from typing import Any
+
+import numpy as np
+
+from apps.contrib.lab.experiments.outcome import Outcome
+from apps.contrib.lab.experiments.records import Headline
+
+
+def headline_json(outcome: Outcome) -> dict[str, Any]:
+    """Of the whole tree: waits of all jobs, and how far the top groups were from their targets."""
+    settled = float(outcome.settled_h[0])
+    return {
+        "n_jobs": int(outcome.n_jobs[0]),
+        "n_started": int(outcome.numbers["n_started"]),
+        "n_waiting": int(outcome.n_waiting[0]),
+        "wait_mean_s": known(outcome.wait_mean_s[0]),
+        "wait_median_s": known(outcome.wait_median_s[0]),
+        "wait_p90_s": known(outcome.wait_p90_s[0]),
+        "core_hours": float(outcome.core_h[0]),
+        "rms_points": known(outcome.rms[0]),
+        "settled_h": known(settled),
+        "is_settled": None if isnan(settled) else not isinf(settled),
+        "busy": float(outcome.numbers["busy_total"]),
+    }
+
+
+def headline_of(stored: Mapping[str, Any] | None) -> Headline | None:
+    return Headline(**stored) if stored else None
+
+
+def known(value: float | np.float64) -> float | None:
+    """None for NaN and infinity."""
+    number = float(value)
+    return number if isfinite(number) else None

@@ -1,0 +1,137 @@
+"""Everything that the simulations of one experiment read, as one blob: jobs, sites, and the tree of each variant.
+
+A simulation is a function of this blob, the variant's index and the seed, and reads nothing else: repeated on another
+day or another machine, it gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.contrib.lab.experiments.simulated_tree import SimulatedTree
+from apps.contrib.lab.experiments.spec import ExperimentSpec, Site, read_spec
+from apps.core import blobs
+
+F8 = npt.NDArray[np.float64]
+I8 = npt.NDArray[np.int64]
+U1 = npt.NDArray[np.uint8]
+# Bits of `GivenJobs.marks`.
+WAS_RUNNING, WAS_WAITING, NO_SUBMIT_TIME = 1, 2, 4
+
+
+@dataclass(frozen=True, eq=False)
+class GivenJobs:
+    """Jobs of a log or of the site, (n,), by the instant at which they are submitted, in seconds from the start.
+
+    before_s: how long before the start they were submitted, or (WAS_RUNNING) started. requested_s: −1 where unknown.
+    site: index, −1 for any that is wide enough. who: account, or user and group of a log; index in `entry_of_who`.
+    rate: usage per second in the policy's metric. waited_s: how long it waited in fact, NaN where it hasn't started.
+    """
+
+    at_s: F8
+    before_s: F8
+    run_s: F8
+    requested_s: F8
+    cpus: I8
+    site: I8
+    who: I8
+    rate: F8
+    marks: U1
+    waited_s: F8
+
+    def __len__(self) -> int:
+        return len(self.at_s)
+
+
+@dataclass(frozen=True, eq=False)
+class PastUsage:
+    """Hourly usage before the start, (m,), in the policy's metric: of an entry, hours from the start (negative)."""
+
+    entry: I8
+    hour: I8
+    amount: F8
+
+
+@dataclass(frozen=True, eq=False)
+class VariantInputs:
+    """The tree of one variant, and its settings as in a revision. entry_of_who: entry of each stream, account, or user
+    and group of a log; −1 where there is none, whose jobs are left out.
+    """
+
+    tree: SimulatedTree
+    entry_of_who: I8
+    past: PastUsage
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """jobs: None where they are drawn. origin_s: the start, in seconds since 1970; 0 where it is no instant.
+
+    days: ends of the days whose core-hours are summed up, in seconds from the start.
+    """
+
+    spec: ExperimentSpec
+    hours: float
+    sites: tuple[Site, ...]
+    variants: Sequence[VariantInputs]
+    jobs: GivenJobs | None = None
+    origin_s: float = 0.0
+    day_ends_s: tuple[float, ...] = ()
+    first_day: str = ""
+
+    def pack(self) -> tuple[bytes, str]:
+        columns: dict[str, Any] = {}
+        if self.jobs is not None:
+            columns |= {f"jobs.{name}": getattr(self.jobs, name) for name in _JOBS}
+        for index, variant in enumerate(self.variants):
+            prefix = f"{index}."
+            columns |= variant.tree.columns(f"{prefix}tree.")
+            columns[f"{prefix}entry_of_who"] = variant.entry_of_who
+            columns |= {f"{prefix}past.{name}": getattr(variant.past, name) for name in _PAST}
+        meta = {
+            "spec": self.spec.to_json(),
+            "hours": self.hours,
+            "sites": [asdict(site) for site in self.sites],
+            "settings": [dict(variant.settings) for variant in self.variants],
+            "has_jobs": self.jobs is not None,
+            "origin_s": self.origin_s,
+            "day_ends_s": list(self.day_ends_s),
+            "first_day": self.first_day,
+        }
+        return blobs.pack(columns, meta)
+
+    @classmethod
+    def unpack(cls, data: bytes | memoryview, digest: str) -> Inputs:
+        """Raises CorruptBlob as `blobs.unpack`."""
+        columns, meta = blobs.unpack(data, digest)
+        variants = [
+            VariantInputs(
+                SimulatedTree.of_columns(columns, f"{index}.tree."),
+                columns[f"{index}.entry_of_who"],
+                PastUsage(*(columns[f"{index}.past.{name}"] for name in _PAST)),
+                settings,
+            )
+            for index, settings in enumerate(meta["settings"])
+        ]
+        jobs = GivenJobs(*(columns[f"jobs.{name}"] for name in _JOBS)) if meta["has_jobs"] else None
+        return cls(
+            read_spec(meta["spec"]),
+            meta["hours"],
+            tuple(Site(**site) for site in meta["sites"]),
+            variants,
+            jobs,
+            meta["origin_s"],
+            tuple(meta["day_ends_s"]),
+            meta["first_day"],
+        )
+
+
+_JOBS = tuple(GivenJobs.__dataclass_fields__)
+_PAST = tuple(PastUsage.__dataclass_fields__)
+NO_PAST = PastUsage(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))

@@ -1,0 +1,231 @@
+"""Read experiments: the list, one with its variants, the report of a variant, and estimates before anything is made."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.contrib.lab.experiments.asked import ask
+from apps.contrib.lab.experiments.changed import changes_of, title_of
+from apps.contrib.lab.experiments.headline import headline_of
+from apps.contrib.lab.experiments.left_out import left_out_of
+from apps.contrib.lab.experiments.outcome import Outcome
+from apps.contrib.lab.experiments.permissions import may_manage, policy_to_manage, policy_to_read, sees_all_numbers
+from apps.contrib.lab.experiments.records import (
+    Estimate,
+    ExperimentDetail,
+    ExperimentRow,
+    ExperimentState,
+    ReplayEvidence,
+    VariantReport,
+    VariantRow,
+    VariantState,
+)
+from apps.contrib.lab.experiments.report import model_error_of, report_of
+from apps.contrib.lab.experiments.spec import ExperimentSpec, read_spec
+from apps.contrib.lab.models import Experiment, ExperimentInputs, VariantResult
+from apps.core.blobs import CorruptBlob
+from apps.core.errors import Conflict, NotFound
+from apps.policies.models import ChangeSet, Policy
+from apps.runs.models import Run
+
+MOST_LISTED = 200
+_RUN_STATES: dict[str, VariantState] = {
+    Run.State.QUEUED: "queued",
+    Run.State.RUNNING: "running",
+    Run.State.FAILED: "failed",
+    Run.State.CANCELLED: "cancelled",
+}
+
+
+def estimate_experiment(*, policy_slug: str, spec: object, at: datetime, actor: Actor) -> Estimate:
+    """What this experiment would need; refuses what `services.create_experiment` refuses, and stores nothing."""
+    policy = policy_to_manage(slug=policy_slug, at=at, actor=actor)
+    return ask(policy, spec, at=at).estimate
+
+
+def list_experiments(*, policy_slug: str, at: datetime, actor: Actor) -> list[ExperimentRow]:
+    """The newest 200 of a policy, newest first."""
+    policy = policy_to_read(slug=policy_slug, at=at, actor=actor)
+    rows = Experiment.objects.filter(policy=policy).select_related("policy", "preparing").order_by("-pk")
+    experiments = list(rows[:MOST_LISTED])
+    variants: dict[int, list[VariantResult]] = {experiment.pk: [] for experiment in experiments}
+    for variant in _variants_of([experiment.pk for experiment in experiments]):
+        variants[variant.experiment_id].append(variant)
+    return [_row(experiment, variants[experiment.pk]) for experiment in experiments]
+
+
+def get_experiment(*, policy_slug: str, experiment_id: int, at: datetime, actor: Actor) -> ExperimentDetail:
+    policy = policy_to_read(slug=policy_slug, at=at, actor=actor)
+    return _detail(_experiment(policy, experiment_id), at=at, actor=actor)
+
+
+def get_variant_report(
+    *, policy_slug: str, experiment_id: int, index: int, at: datetime, actor: Actor
+) -> VariantReport:
+    """The outcome of one variant beside that of the base.
+
+    Raises Conflict (`not_done`) until its run has ended, or if it failed.
+    """
+    policy = policy_to_read(slug=policy_slug, at=at, actor=actor)
+    return _report(_experiment(policy, experiment_id), index)
+
+
+def list_evidence(*, change_set: ChangeSet, at: datetime, actor: Actor) -> list[ReplayEvidence]:
+    """Experiments that are attached to a change set, the latest first. Empty for readers who may not see all numbers.
+
+    The caller checks who may see the change set.
+    """
+    if not sees_all_numbers(Policy.all_objects.get(pk=change_set.policy_id), at=at, actor=actor):
+        return []
+    rows = Experiment.objects.filter(change_set=change_set).select_related("policy", "preparing")
+    return [_evidence(experiment, change_set.pk, at=at, actor=actor) for experiment in rows.order_by("-attached_at")]
+
+
+def _evidence(experiment: Experiment, change_set_id: int, *, at: datetime, actor: Actor) -> ReplayEvidence:
+    detail = _detail(experiment, at=at, actor=actor)
+    done = [row for row in detail.variants if row.state == "done" and row.index > 0]
+    chosen = next((row for row in done if row.change_set == change_set_id), done[0] if done else None)
+    return ReplayEvidence(
+        detail=detail,
+        attached_at=experiment.attached_at or experiment.created_at,
+        attached_by=experiment.attached_by_name,
+        report=None if chosen is None else _report(experiment, chosen.index),
+    )
+
+
+def _experiment(policy: Policy, experiment_id: int) -> Experiment:
+    rows = Experiment.objects.filter(policy=policy, pk=experiment_id).select_related("policy", "preparing")
+    experiment = rows.first() if 0 < experiment_id < 2**63 else None
+    if experiment is None:
+        raise NotFound(_("This policy has no experiment %(id)s.") % {"id": experiment_id})
+    return experiment
+
+
+def _variants_of(experiment_ids: list[int]) -> list[VariantResult]:
+    """Without their outcomes, which are large."""
+    rows = VariantResult.objects.filter(experiment__in=experiment_ids).select_related("run").defer("data")
+    return list(rows.order_by("experiment", "index"))
+
+
+def _row(experiment: Experiment, variants: list[VariantResult]) -> ExperimentRow:
+    states = [_variant_state(experiment, variant) for variant in variants]
+    progress = [_progress(variant, state) for variant, state in zip(variants, states, strict=True)]
+    return ExperimentRow(
+        id=experiment.pk,
+        policy=experiment.policy.slug,
+        name=experiment.name,
+        kind=experiment.kind,
+        state=_state(experiment, states),
+        progress=round(sum(progress) / max(len(progress), 1), 3),
+        n_variants=max(0, len(variants) - 1),
+        revision=experiment.revision_number,
+        seed=experiment.seed,
+        release=experiment.release,
+        owner=experiment.owner_name,
+        created_at=experiment.created_at,
+        cancelled_by=experiment.cancelled_by_name,
+        change_set=experiment.change_set_id,
+    )
+
+
+def _variant_state(experiment: Experiment, variant: VariantResult) -> VariantState:
+    if variant.finished_at is not None:
+        return "done"
+    if variant.run is not None:
+        return _RUN_STATES.get(variant.run.state, "failed")
+    preparing = experiment.preparing
+    if experiment.cancelled_at is not None or (preparing is not None and preparing.state == Run.State.CANCELLED):
+        return "cancelled"
+    return "failed" if preparing is None or preparing.state == Run.State.FAILED else "waiting"
+
+
+def _state(experiment: Experiment, states: list[VariantState]) -> ExperimentState:
+    if any(state in ("queued", "running") for state in states):
+        return "running"
+    if "waiting" in states:
+        return "preparing"
+    if "cancelled" in states or experiment.cancelled_at is not None:
+        return "done" if all(state == "done" for state in states) else "cancelled"
+    return "done" if "done" in states else "failed"
+
+
+def _progress(variant: VariantResult, state: VariantState) -> float:
+    if state in ("done", "failed", "cancelled"):
+        return 1.0
+    if variant.run is None or not variant.run.progress_total:
+        return 0.0
+    return round(variant.run.progress_done / variant.run.progress_total, 3)
+
+
+def _detail(experiment: Experiment, *, at: datetime, actor: Actor) -> ExperimentDetail:
+    variants, spec = _variants_of([experiment.pk]), read_spec(experiment.spec)
+    inputs = ExperimentInputs.objects.filter(experiment=experiment).defer("data", "history").first()
+    summary: dict[str, Any] = {} if inputs is None else inputs.summary
+    preparing = experiment.preparing
+    failed = preparing is not None and preparing.state == Run.State.FAILED
+    first_day = summary.get("first_day")
+    return ExperimentDetail(
+        row=_row(experiment, variants),
+        spec=experiment.spec,
+        estimate=Estimate(**experiment.estimate),
+        problem=preparing.error if failed and preparing is not None else "",
+        first_day=date.fromisoformat(first_day) if first_day else None,
+        hours=summary.get("hours"),
+        sites=summary.get("sites", {}),
+        left_out=left_out_of(summary.get("left_out", [])),
+        variants=tuple(_variant_row(experiment, spec, variant) for variant in variants),
+        history=headline_of(summary.get("history")),
+        model_error=model_error_of(summary.get("model_error")),
+        may_manage=may_manage(experiment.policy, at=at, actor=actor),
+    )
+
+
+def _variant_row(experiment: Experiment, spec: ExperimentSpec, variant: VariantResult) -> VariantRow:
+    state = _variant_state(experiment, variant)
+    run = variant.run
+    return VariantRow(
+        index=variant.index,
+        title=title_of(experiment.policy, spec, variant.index),
+        changes=changes_of(experiment.policy, experiment.revision_number, spec, variant.index),
+        change_set=spec.setup(variant.index).change_set,
+        state=state,
+        progress=_progress(variant, state),
+        problem=run.error if run is not None and state == "failed" else "",
+        run=None if run is None else run.pk,
+        headline=headline_of(variant.summary),
+        finished_at=variant.finished_at,
+    )
+
+
+def _report(experiment: Experiment, index: int) -> VariantReport:
+    spec = read_spec(experiment.spec)
+    outcome = _outcome(experiment, index)
+    if outcome is None:
+        raise Conflict(_("This variant has no result, or not yet."), code="not_done")
+    base = None if index == 0 else _outcome(experiment, 0)
+    inputs = ExperimentInputs.objects.filter(experiment=experiment).defer("data", "history").first()
+    first_day = "" if inputs is None else inputs.summary.get("first_day", "")
+    return report_of(
+        experiment.pk,
+        index,
+        title_of(experiment.policy, spec, index),
+        outcome,
+        base,
+        first_day=date.fromisoformat(first_day) if first_day else None,
+    )
+
+
+def _outcome(experiment: Experiment, index: int) -> Outcome | None:
+    row = experiment.variants.filter(index=index).first() if 0 <= index < 2**15 else None
+    if row is None:
+        raise NotFound(_("This experiment has no variant %(index)s.") % {"index": index})
+    if row.data is None:
+        return None
+    try:
+        return Outcome.unpack(bytes(row.data), row.digest)
+    except CorruptBlob:
+        raise Conflict(_("The stored result is damaged: make the experiment again."), code="damaged") from None

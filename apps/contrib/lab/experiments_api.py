@@ -1,0 +1,203 @@
+"""Experiments by REST: estimate, make, read, cancel, attach and remove them, and read results as JSON or as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.contrib.lab.experiments import selectors, services
+from apps.contrib.lab.experiments.permissions import policy_to_manage
+from apps.contrib.lab.experiments.records import Estimate, ExperimentDetail, ExperimentRow, VariantReport
+from apps.contrib.lab.experiments.spec import LONGEST_NAME, MOST_VARIANTS
+from apps.core import clock
+from apps.core.tables import Column
+from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
+from apps.web.rest.bounded_fields import BoundedDictField, BoundedListField
+from apps.web.rest.inputs import read_body, read_query
+from apps.web.rest.records import serializer_of
+from apps.web.rest.shapes import TABLE_ANSWERS, TableFormatField, list_response, list_schema, table_response
+from apps.web.rest.views import APIView
+
+READ_WRITE: Scopes = {
+    "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),
+    "POST": frozenset({POLICIES_WRITE}),
+    "DELETE": frozenset({POLICIES_WRITE}),
+}
+EstimateSerializer = serializer_of(Estimate)
+ExperimentSerializer = serializer_of(ExperimentRow)
+ExperimentDetailSerializer = serializer_of(ExperimentDetail)
+VariantReportSerializer = serializer_of(VariantReport)
+
+
+class SpecSerializer(serializers.Serializer[Any]):
+    """What is simulated. The parts are checked together, and each wrong field is named."""
+
+    workload = BoundedDictField(help_text="kind: synthetic, trace or replay; and its fields, see docs/lab.md")
+    base = BoundedDictField(required=False, help_text="What differs from the policy as published")
+    variants = BoundedListField(
+        child=BoundedDictField(), required=False, max_length=MOST_VARIANTS, help_text="What each of them changes"
+    )
+    seed = serializers.IntegerField(required=False, min_value=0, max_value=2**63 - 1, help_text="Default: 1")
+
+
+class NewExperimentSerializer(SpecSerializer):
+    name = serializers.CharField(max_length=LONGEST_NAME)
+
+
+class EvidenceSerializer(serializers.Serializer[Any]):
+    change_set = serializers.IntegerField(min_value=1, allow_null=True, help_text="null: detach it")
+
+
+class ReportQuerySerializer(serializers.Serializer[Any]):
+    format = TableFormatField()
+
+
+class ExperimentListView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    def before_body(self, request: Request, *, policy: str) -> None:
+        policy_to_manage(slug=policy, at=clock.now(), actor=actor_of(request))
+
+    @extend_schema(operation_id="list_experiments", responses=list_schema(ExperimentSerializer))
+    def get(self, request: Request, policy: str) -> Response:
+        """The newest 200 experiments, newest first. For readers of all numbers of the policy."""
+        rows = selectors.list_experiments(policy_slug=policy, at=clock.now(), actor=actor_of(request))
+        return list_response(ExperimentSerializer(rows, many=True).data)
+
+    @extend_schema(
+        operation_id="make_experiment", request=NewExperimentSerializer, responses={201: ExperimentDetailSerializer}
+    )
+    def post(self, request: Request, policy: str) -> Response:
+        """Make an experiment; its simulations run in the background. For managers of the whole policy."""
+        body, at, actor = read_body(NewExperimentSerializer, request), clock.now(), actor_of(request)
+        name = body.pop("name")
+        made = services.create_experiment(policy_slug=policy, name=name, spec=body, at=at, actor=actor)
+        detail = selectors.get_experiment(policy_slug=policy, experiment_id=made.pk, at=at, actor=actor)
+        return Response(ExperimentDetailSerializer(detail).data, status=201)
+
+
+class ExperimentEstimateView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    def before_body(self, request: Request, *, policy: str) -> None:
+        policy_to_manage(slug=policy, at=clock.now(), actor=actor_of(request))
+
+    @extend_schema(operation_id="estimate_experiment", request=SpecSerializer, responses=EstimateSerializer)
+    def post(self, request: Request, policy: str) -> Response:
+        """What an experiment would need; refuses what making it would refuse. Stores nothing."""
+        estimate = selectors.estimate_experiment(
+            policy_slug=policy, spec=read_body(SpecSerializer, request), at=clock.now(), actor=actor_of(request)
+        )
+        return Response(EstimateSerializer(estimate).data)
+
+
+class ExperimentDetailView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="get_experiment", responses=ExperimentDetailSerializer)
+    def get(self, request: Request, policy: str, experiment: int) -> Response:
+        """An experiment: what it is, how far its variants are, and their headline numbers."""
+        return _detail(request, policy, experiment)
+
+    @extend_schema(operation_id="remove_experiment", responses={204: None})
+    def delete(self, request: Request, policy: str, experiment: int) -> Response:
+        """Remove an experiment with its results. Not while it is evidence of a change set."""
+        services.remove_experiment(
+            policy_slug=policy, experiment_id=experiment, at=clock.now(), actor=actor_of(request)
+        )
+        return Response(status=204)
+
+
+class ExperimentCancelView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="cancel_experiment", request=None, responses=ExperimentDetailSerializer)
+    def post(self, request: Request, policy: str, experiment: int) -> Response:
+        """End its simulations. Results that are there stay. Once more, or after the end, it changes nothing."""
+        services.cancel_experiment(
+            policy_slug=policy, experiment_id=experiment, at=clock.now(), actor=actor_of(request)
+        )
+        return _detail(request, policy, experiment)
+
+
+class ExperimentEvidenceView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    def before_body(self, request: Request, *, policy: str, experiment: int) -> None:
+        policy_to_manage(slug=policy, at=clock.now(), actor=actor_of(request))
+
+    @extend_schema(operation_id="attach_experiment", request=EvidenceSerializer, responses=ExperimentDetailSerializer)
+    def post(self, request: Request, policy: str, experiment: int) -> Response:
+        """Show the experiment on the review of a change set, or no longer."""
+        services.attach_experiment(
+            policy_slug=policy,
+            experiment_id=experiment,
+            change_set_id=read_body(EvidenceSerializer, request)["change_set"],
+            at=clock.now(),
+            actor=actor_of(request),
+        )
+        return _detail(request, policy, experiment)
+
+
+class VariantReportView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(
+        operation_id="get_report_of_variant",
+        parameters=[ReportQuerySerializer],
+        responses={200: VariantReportSerializer, **TABLE_ANSWERS},
+    )
+    def get(self, request: Request, policy: str, experiment: int, variant: int) -> Response:
+        """Waits, core-hours and shares by entry, beside those of the base. As a table: its entries."""
+        query = read_query(ReportQuerySerializer, request)
+        report = selectors.get_variant_report(
+            policy_slug=policy, experiment_id=experiment, index=variant, at=clock.now(), actor=actor_of(request)
+        )
+        if "format" in query:
+            name = f"experiment-{experiment}-{variant}"
+            return table_response(name, COLUMNS, rows_of(report), query["format"])  # type: ignore[return-value]
+        return Response(VariantReportSerializer(report).data)
+
+
+COLUMNS = (
+    Column("path"),
+    *(
+        Column(name, "number")
+        for name in (
+            "target",
+            "target_was",
+            "n_jobs",
+            "n_waiting",
+            "wait_mean_s",
+            "wait_mean_was_s",
+            "wait_median_s",
+            "wait_median_was_s",
+            "wait_p90_s",
+            "wait_p90_was_s",
+            "core_hours",
+            "core_hours_was",
+            "rms_points",
+            "rms_was_points",
+            "settled_h",
+            "settled_was_h",
+        )
+    ),
+)
+
+
+def rows_of(report: VariantReport) -> Iterator[list[Any]]:
+    """The entries of a report, as rows of COLUMNS."""
+    for each in report.entries:
+        yield [getattr(each, column.name) for column in COLUMNS]
+
+
+def _detail(request: Request, policy: str, experiment: int) -> Response:
+    detail = selectors.get_experiment(
+        policy_slug=policy, experiment_id=experiment, at=clock.now(), actor=actor_of(request)
+    )
+    return Response(ExperimentDetailSerializer(detail).data)

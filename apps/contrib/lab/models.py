@@ -1,0 +1,113 @@
+"""Tables of experiments: what was asked, what the simulations read, and what each of them gave.
+
+Nothing here is read by the computation of priorities, and no row refers to usage.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from apps.policies.models import ChangeSet, Policy
+
+
+class Experiment(models.Model):
+    """A simulation of a policy and of up to four variants of it.
+
+    spec: canonical JSON of `experiments.spec.ExperimentSpec`. revision_number: the policy's revision that the base is.
+    release: of the program that made it. estimate: `experiments.records.Estimate` when it was made. preparing: the run
+    that stores its `ExperimentInputs` and then enqueues a run for each variant. change_set: the review that it is
+    evidence of.
+    """
+
+    class Kind(models.TextChoices):
+        SYNTHETIC = "synthetic", "Drawn jobs"
+        TRACE = "trace", "An uploaded log"
+        REPLAY = "replay", "The site's own jobs"
+
+    policy = models.ForeignKey(Policy, models.CASCADE, related_name="+")
+    name = models.CharField(max_length=200)
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    spec = models.JSONField()
+    seed = models.BigIntegerField()
+    revision_number = models.PositiveIntegerField()
+    release = models.CharField(max_length=64)
+    estimate = models.JSONField(default=dict)
+    preparing = models.ForeignKey("runs.Run", models.SET_NULL, null=True, related_name="+")
+    change_set = models.ForeignKey(ChangeSet, models.SET_NULL, null=True, related_name="+")
+    attached_at = models.DateTimeField(null=True)
+    attached_by_name = models.CharField(max_length=256, blank=True, default="")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+    owner_name = models.CharField(max_length=256)
+    created_at = models.DateTimeField()
+    cancelled_at = models.DateTimeField(null=True)
+    cancelled_by_name = models.CharField(max_length=256, blank=True, default="")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["policy", "-id"], name="lab_experiment_newest"),
+            models.Index(fields=["change_set"], condition=Q(change_set__isnull=False), name="lab_experiment_evidence"),
+        ]
+
+    def __str__(self) -> str:
+        return f"experiment {self.pk}"
+
+
+class ExperimentInputs(models.Model):
+    """All that the simulations of an experiment read: jobs, sites and trees, packed by `experiments.inputs`.
+
+    history: of a replay, what the jobs did in fact, packed as the result of a variant.
+    """
+
+    experiment = models.OneToOneField(Experiment, models.CASCADE, primary_key=True, related_name="inputs")
+    data = models.BinaryField()
+    digest = models.CharField(max_length=64)
+    history = models.BinaryField(null=True)
+    history_digest = models.CharField(max_length=64, blank=True, default="")
+    summary = models.JSONField(default=dict)  # numbers of jobs and sites, and what was left out
+
+    def __str__(self) -> str:
+        return f"inputs of experiment {self.experiment_id}"
+
+
+class VariantResult(models.Model):
+    """A variant of an experiment, index 0 the base, and what its run gave: a packed `experiments.outcome.Outcome`.
+
+    Its state is that of its run. summary: the few numbers that lists show.
+    """
+
+    experiment = models.ForeignKey(Experiment, models.CASCADE, related_name="variants")
+    index = models.PositiveSmallIntegerField()
+    run = models.ForeignKey("runs.Run", models.SET_NULL, null=True, related_name="+")
+    data = models.BinaryField(null=True)
+    digest = models.CharField(max_length=64, blank=True, default="")
+    summary = models.JSONField(default=dict)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["experiment", "index"], name="lab_variantresult_once")]
+
+    def __str__(self) -> str:
+        return f"variant {self.index} of experiment {self.experiment_id}"
+
+
+class UploadedTrace(models.Model):
+    """A log in Standard Workload Format that was uploaded for experiments: its usable jobs, packed by
+    `experiments.traces`. digest: of these bytes; an equal log is stored once.
+    """
+
+    policy = models.ForeignKey(Policy, models.CASCADE, related_name="+")
+    name = models.CharField(max_length=255)
+    data = models.BinaryField()
+    digest = models.CharField(max_length=64)
+    summary = models.JSONField(default=dict)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+    owner_name = models.CharField(max_length=256)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["policy", "digest"], name="lab_uploadedtrace_once")]
+
+    def __str__(self) -> str:
+        return self.name
