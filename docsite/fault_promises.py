@@ -73,7 +73,7 @@ PROMISES: dict[str, tuple[str, str]] = {
     ),
     "F20": ("an undo, while later revisions changed the same entries", "conflicts are shown; history only grows"),
     "F21": (
-        "a disk without room for uploads, files of columns and the state of the agent; the database's own error of one",
+        "no room for the database, uploads, files of columns, and the state of the agent",
         "writes say so with the path; nothing is stored half; runs are tried again",
     ),
     "F22": (
@@ -98,7 +98,7 @@ PROMISES: dict[str, tuple[str, str]] = {
         "the same priorities byte for byte; the audit log is unbroken; peers accept later versions",
     ),
     "F28": (
-        "the database hangs, or holds rows of others; all threads are busy",
+        "the database hangs, answers after seconds, or holds rows of others; all threads are busy",
         "bounded waits, then 503 with `Retry-After`; look-ups and health are answered meanwhile",
     ),
     "F29": (
