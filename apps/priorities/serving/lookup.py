@@ -300,9 +300,12 @@ class LookupIndex:
 
     def _names_of(self, entry: int, accounts: Sequence[AccountKey]) -> tuple[AccountKey, ...]:
         names = list(map(canonical, accounts))
-        for key in self.named.names_of(entry):
-            is_there = bool(key.user_name or key.dn) and any(_includes(account, key) for account in names)
-            if not is_there and self._leads_to(entry, key):
+
+        def is_there(key: AccountKey) -> bool:
+            return bool(key.user_name or key.dn) and any(_includes(account, key) for account in names)
+
+        for key in self.named.names_of(entry, is_there):
+            if self._leads_to(entry, key):
                 names.append(key)
         return tuple(names)
 

@@ -8,7 +8,7 @@ all rules, so that their order is respected.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -80,8 +80,8 @@ class NamedEntries:
         fields = {**inverse.examples, **inverse.fixed, "project": project}
         return self._resolver.resolve(_fill_empty(query, fields)).entry == node
 
-    def names_of(self, entry: int) -> Iterator[AccountKey]:
-        """Accounts that rules map to this entry; fields that make no difference are empty.
+    def names_of(self, entry: int, is_known: Callable[[AccountKey], bool]) -> Iterator[AccountKey]:
+        """Accounts that rules map to this entry; fields that make no difference are empty. Known ones are left out.
 
         Accounts of a rule with a longer suffix are mapped to an entry without children, too.
         """
@@ -89,13 +89,15 @@ class NamedEntries:
             name = text_of(self._tree.name[entry])
             if name != DEFAULT_LEAF and self._is_node(inverse, entry, AccountKey("", name)):
                 project = self._resolver.share_tree(inverse.target).project_of(entry)
-                yield AccountKey(inverse.fixed.get("namespace", ""), name, project=project)
+                user = AccountKey(inverse.fixed.get("namespace", ""), name, project=project)
+                if not is_known(user):
+                    yield user
         at, n_steps, is_end = entry, 0, not self._tree.n_children[entry]
         while at >= 0:
             for n_parts in range(n_steps, MOST_PARTS + 1 if is_end else n_steps + 1):
                 for inverse in self._starting(at, n_parts):
                     key = self._key(inverse, entry, NO_ACCOUNT, "", n_steps)
-                    if key is None or not (key.user_name or key.dn or key.group_name):
+                    if key is None or not (key.user_name or key.dn or key.group_name) or is_known(key):
                         continue
                     match = self._resolver.resolve(_fill_empty(key, inverse.examples))
                     if match.entry == entry and match.joins is None:
