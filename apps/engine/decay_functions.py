@@ -23,6 +23,9 @@ _LONGEST_PERIOD_S = 30 * 86_400
 # Slurm's approximation of ln 2.
 SLURM_LN2 = 0.693
 
+# Functions with weight(a + b) = weight(a) · weight(b).
+_MULTIPLICATIVE = frozenset({"none", "exponential", "slurm", "gridengine", "lsf"})
+
 Weigh = Callable[[FloatArray, float, Settings], FloatArray]
 
 
@@ -43,6 +46,11 @@ class DecayFunction:
     weigh: Weigh = field(repr=False)
     reach_s: Callable[[Settings], float | None] = field(repr=False, default=lambda settings: None)
     hour_factor: Callable[[Settings], float] = field(repr=False, default=lambda settings: 1.0)
+
+    @property
+    def is_multiplicative(self) -> bool:
+        """Whether ageing by some time multiplies any earlier usage by one common factor, within the window."""
+        return self.name in _MULTIPLICATIVE
 
 
 DECAY_FUNCTIONS: dict[str, DecayFunction] = {}

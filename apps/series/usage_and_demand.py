@@ -27,9 +27,6 @@ from apps.usage.pgbinary import fetch_columns
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]
 
-# Decay functions with weight(a + b) = weight(a) · weight(b).
-_MULTIPLICATIVE = frozenset({"none", "exponential", "slurm", "gridengine", "lsf"})
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DayRows:
@@ -69,11 +66,6 @@ class DaySums:
         return cls(day, cell.astype(np.int32), sums[cell])
 
 
-def is_multiplicative(window: decay.Window) -> bool:
-    """Whether ageing by one more day multiplies any earlier day's sum by one common factor."""
-    return window.aging in _MULTIPLICATIVE
-
-
 def window_start_s(window: decay.Window, end_s: int) -> int | None:
     """Start of the first hour that may have weight at `end_s`; None if the window has no start."""
     reach_s = window.reach_s
@@ -87,7 +79,7 @@ Load = Callable[[Sequence[Day]], Iterable[DayRows]]
 
 def window_sums_of(window: decay.Window, n_cells: int, load: Load) -> WindowSums:
     """Return empty sums for the kind of window. load: reads the usage rows of some days."""
-    if not is_multiplicative(window):
+    if not window.function.is_multiplicative:
         return _HourlySums(window, n_cells, load)
     return _UnboundedSums(window, n_cells, load) if window.length_s is None else _DailySums(window, n_cells, load)
 

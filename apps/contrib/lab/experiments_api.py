@@ -158,10 +158,30 @@ class VariantReportView(APIView):
         report = selectors.get_variant_report(
             policy_slug=policy, experiment_id=experiment, index=variant, at=clock.now(), actor=actor_of(request)
         )
-        if "format" in query:
-            name = f"experiment-{experiment}-{variant}"
-            return table_response(name, COLUMNS, rows_of(report), query["format"])  # type: ignore[return-value]
-        return Response(VariantReportSerializer(report).data)
+        return _report(report, f"experiment-{experiment}-{variant}", query)
+
+
+class HistoryReportView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(
+        operation_id="get_history_of_experiment",
+        parameters=[ReportQuerySerializer],
+        responses={200: VariantReportSerializer, **TABLE_ANSWERS},
+    )
+    def get(self, request: Request, policy: str, experiment: int) -> Response:
+        """The replay of the policy as published beside what happened in fact (`_was`): the error of the model."""
+        query = read_query(ReportQuerySerializer, request)
+        report = selectors.get_history_report(
+            policy_slug=policy, experiment_id=experiment, at=clock.now(), actor=actor_of(request)
+        )
+        return _report(report, f"experiment-{experiment}-history", query)
+
+
+def _report(report: VariantReport, name: str, query: dict[str, Any]) -> Response:
+    if "format" in query:
+        return table_response(name, COLUMNS, rows_of(report), query["format"])  # type: ignore[return-value]
+    return Response(VariantReportSerializer(report).data)
 
 
 COLUMNS = (

@@ -37,6 +37,11 @@ rest: list[URLPattern] = [
         name="experiment-evidence",
     ),
     path(
+        "policies/<slug:policy>/experiments/<int:experiment>/history",
+        experiments.HistoryReportView.as_view(),
+        name="experiment-history",
+    ),
+    path(
         "policies/<slug:policy>/experiments/<int:experiment>/variants/<int:variant>",
         experiments.VariantReportView.as_view(),
         name="experiment-variant",

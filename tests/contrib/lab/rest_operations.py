@@ -6,6 +6,7 @@ NEEDS_SENSE = {
     "POST /api/v1/policies/{policy}/experiments",
     "POST /api/v1/policies/{policy}/experiments/estimate",
     "GET /api/v1/policies/{policy}/experiments/{experiment}/variants/{variant}",
+    "GET /api/v1/policies/{policy}/experiments/{experiment}/history",
 }
 LARGE_BODIES = {"make_experiment", "estimate_experiment"}
 READ_BY_POST = {"experiment-estimate"}

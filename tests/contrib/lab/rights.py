@@ -46,6 +46,7 @@ ROWS = [
         {"change_set": None}, word="two hours of bob", readers="admin"),
     Row(EXPERIMENT + "/variants/<int:variant>", AT_EXPERIMENT + "/variants/1",
         "401 403 403 403 403 200 403 403 403 401 401", word="/physics/bob", readers="admin"),
+    Row(EXPERIMENT + "/history", AT_EXPERIMENT + "/history", "401 403 403 403 403 404 403 403 403 401 401"),
     Row(EXPERIMENT, AT_EXPERIMENT, "401 403 403 403 403 204 403 403 403 401 401", "delete", remakes="experiment"),
     # Operators and resolution (alice sees herself and the way there)
     Row(POLICY + "/operators", "/api/v1/policies/grid/operators", "401 200 200 200 200 200 403 200 200 401 401"),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.utils.translation import gettext as _
 
-from apps.contrib.lab.experiments.estimate import estimate_inputs
-from apps.contrib.lab.experiments.prepare import prepare
+from apps.contrib.lab.experiments.estimate import estimate_inputs, estimate_replay
+from apps.contrib.lab.experiments.prepare import days_of_replay, prepare
 from apps.contrib.lab.experiments.records import Estimate
-from apps.contrib.lab.experiments.spec import ExperimentSpec, read_spec
-from apps.contrib.lab.experiments.variant_trees import with_uids
-from apps.core.errors import Conflict
+from apps.contrib.lab.experiments.spec import ExperimentSpec, ReplayWorkload, read_spec
+from apps.contrib.lab.experiments.variant_trees import load_variant_trees, with_uids
+from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
+from apps.series.daily_series import last_complete_day, site_zone
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,20 @@ def ask(policy: Policy, spec: object, *, at: datetime) -> Asked:
     read = read_spec(spec)
     if policy.head_number == 0:
         raise Conflict(_("The policy has no published revision: there is nothing to simulate."), code="no_revision")
-    read = with_uids(read, load_tree(policy))
-    prepared = prepare(policy, policy.head_number, read)
-    return Asked(read, estimate_inputs(prepared.inputs))
+    tree = load_tree(policy)
+    read = with_uids(read, tree)
+    if isinstance(read.workload, ReplayWorkload):
+        read = replace(read, workload=_with_last_day(read.workload, at))
+        load_variant_trees(policy, policy.head_number, read)
+        days = days_of_replay(read.workload)
+        return Asked(read, estimate_replay(read, days[0].from_at, days[-1].to_at, len(tree)))
+    return Asked(read, estimate_inputs(prepare(policy, policy.head_number, read).inputs))
+
+
+def _with_last_day(workload: ReplayWorkload, at: datetime) -> ReplayWorkload:
+    last_on = last_complete_day(at, site_zone())
+    if workload.until_on is not None and workload.until_on > last_on:
+        message = _("must be a day that has ended: %(day)s or before") % {"day": last_on.isoformat()}
+        problem = FieldProblem("workload.until_on", message)
+        raise Invalid(f"workload.until_on {message}.", code="bad_experiment", fields=[problem])
+    return replace(workload, until_on=workload.until_on or last_on)

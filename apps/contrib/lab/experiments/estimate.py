@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
 import numpy as np
+from django.db import connection
 from django.utils.translation import gettext as _
 
 from apps.contrib.lab.experiments.inputs import Inputs
 from apps.contrib.lab.experiments.records import Estimate
-from apps.contrib.lab.experiments.variant_scenario import scenario_of
+from apps.contrib.lab.experiments.replay_records import own_sources
+from apps.contrib.lab.experiments.spec import ExperimentSpec
+from apps.contrib.lab.experiments.variant_scenario import DEFAULT_REFRESH_S, scenario_of
 from apps.contrib.lab.experiments.variant_trees import place_of
-from apps.contrib.lab.simulation.scenario import decision_steps, refuse_endless
+from apps.contrib.lab.simulation.scenario import Scenario, decision_steps, refuse_endless
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.errors import EngineError
+from apps.usage.parsers.base import PENDING
 
 MOST_JOBS = 2_000_000  # of one variant
 MOST_SECONDS = 1_800.0  # of processor time, of all variants together
@@ -21,44 +29,114 @@ _SECONDS_PER_EVENT, _SECONDS_PER_STEP, _SECONDS_PER_JOB = 6e-7, 1.5e-9, 4e-6
 _MB_PER_JOB, _MB_PER_PLACE, _MB_BESIDES = 3.5e-4, 6e-5, 220.0
 
 
-def estimate_inputs(inputs: Inputs, n_jobs: int | None = None) -> Estimate:
-    """The estimate of complete inputs. Raises Invalid for what the simulator refuses, naming the variant.
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What one variant has to do."""
 
-    n_jobs: of one variant, where the inputs don't have the jobs yet.
-    """
-    most_jobs, n_events, seconds, n_entries = 0, 0, 0.0, 0
+    n_jobs: float
+    n_refreshes: float
+    n_steps: float
+    n_entries: int
+
+    @property
+    def n_events(self) -> int:
+        return int(np.ceil(2 * self.n_jobs + self.n_refreshes))
+
+    @property
+    def seconds(self) -> float:
+        return (
+            (2 * self.n_jobs + self.n_refreshes) * _SECONDS_PER_EVENT
+            + self.n_steps * _SECONDS_PER_STEP
+            + self.n_jobs * _SECONDS_PER_JOB
+        )
+
+
+def estimate_inputs(inputs: Inputs) -> Estimate:
+    """The estimate of complete inputs. Raises Invalid for what is too large, or the simulator refuses."""
     scenarios = []
-    for index, variant in enumerate(inputs.variants):
+    for index in range(len(inputs.variants)):
         try:
-            scenario = scenario_of(inputs, index)
+            scenarios.append(scenario_of(inputs, index))
         except EngineError as error:
             raise _refusal(error, index) from None
-        jobs = sum(stream.expected_jobs for stream in scenario.streams) if n_jobs is None else n_jobs
-        refreshes = scenario.end_s / scenario.global_refresh_s if scenario.scope_is_global.any() else 0.0
-        if scenario.priority_refresh_s > 0:
-            refreshes += scenario.end_s / scenario.priority_refresh_s * len(scenario.sites)
-        scenarios.append(scenario)
-        steps = decision_steps(scenario, jobs)
-        most_jobs = max(most_jobs, int(np.ceil(jobs)))
-        n_events = max(n_events, int(np.ceil(2 * jobs + refreshes)))
-        n_entries = max(n_entries, len(variant.tree))
-        seconds += (2 * jobs + refreshes) * _SECONDS_PER_EVENT + steps * _SECONDS_PER_STEP + jobs * _SECONDS_PER_JOB
-    places = n_entries * len(inputs.sites)
-    estimate = Estimate(
-        n_jobs=most_jobs,
-        n_events=n_events,
-        n_entries=n_entries,
-        n_sites=len(inputs.sites),
-        n_runs=len(inputs.variants),
-        seconds=max(0.1, round(seconds, 1)),
-        memory_mb=round(_MB_BESIDES + most_jobs * _MB_PER_JOB + places * _MB_PER_PLACE, 0),
-    )
-    refuse_too_large(estimate)
+    estimate = _estimate([_load_of(scenario) for scenario in scenarios], len(inputs.sites))
     for index, scenario in enumerate(scenarios):
         try:
             refuse_endless(scenario)
         except EngineError as error:
             raise _refusal(error, index) from None
+    return estimate
+
+
+def _load_of(scenario: Scenario) -> _Load:
+    n_jobs = sum(stream.expected_jobs for stream in scenario.streams)
+    n_refreshes = scenario.end_s / scenario.global_refresh_s if scenario.scope_is_global.any() else 0.0
+    if scenario.priority_refresh_s > 0:
+        n_refreshes += scenario.end_s / scenario.priority_refresh_s * len(scenario.sites)
+    return _Load(n_jobs, n_refreshes, decision_steps(scenario, n_jobs), scenario.policy.tree.n_entries)
+
+
+_COUNT_JOBS = """
+SELECT COALESCE(sum(jobs), 0)::float8, count(DISTINCT account_id), count(DISTINCT (source_id, site)) FROM usage_bucket
+WHERE source_id = ANY(%s) AND hour_at >= %s AND hour_at < %s
+"""
+
+
+def estimate_replay(spec: ExperimentSpec, from_at: datetime, to_at: datetime, n_entries: int) -> Estimate:
+    """About, from hourly sums: jobs that ended in these days, and accounts that used something. n_entries: of the tree.
+
+    Raises Invalid for what is too large, and where nothing ran in these days.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT_JOBS, [[source.pk for source in own_sources()], from_at, to_at])
+        n_jobs, n_accounts, n_sites = cursor.fetchone()
+    if not n_accounts:
+        message = _("No job of this site ran in these days.")
+        raise Invalid(message, code="no_jobs", fields=[FieldProblem("workload.days", message)])
+    _refuse_without_submit_times(from_at, to_at)
+    taking_part = min(n_entries, 2 * n_accounts)
+    seconds = (to_at - from_at).total_seconds()
+    loads = []
+    for index in range(spec.n_runs):
+        setup = spec.setup(index)
+        times = setup.jobs_times or 1.0
+        n_refreshes = seconds / (setup.refresh_s or DEFAULT_REFRESH_S)
+        n_steps = times * n_jobs * min(taking_part, 200) + n_refreshes * taking_part
+        loads.append(_Load(times * n_jobs, n_refreshes, n_steps, taking_part))
+    return _estimate(loads, n_sites)
+
+
+_WAITED = f"""
+SELECT EXISTS (SELECT FROM usage_record WHERE source_id = ANY(%s) AND submit_at >= %s AND submit_at < %s
+    AND (submit_at < start_at OR state = {PENDING}))
+"""  # noqa: S608 - constants only
+
+
+def _refuse_without_submit_times(from_at: datetime, to_at: datetime) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_WAITED, [[source.pk for source in own_sources()], from_at, to_at])
+        (has_waited,) = cursor.fetchone()
+    if not has_waited:
+        raise no_submit_times()
+
+
+def no_submit_times() -> Invalid:
+    message = _("No source reports when these jobs were submitted: nothing can be said about waits.")
+    return Invalid(message, code="no_submit_times", fields=[FieldProblem("workload", message)])
+
+
+def _estimate(loads: Sequence[_Load], n_sites: int) -> Estimate:
+    n_entries, n_jobs = max(load.n_entries for load in loads), max(load.n_jobs for load in loads)
+    estimate = Estimate(
+        n_jobs=int(np.ceil(n_jobs)),
+        n_events=max(load.n_events for load in loads),
+        n_entries=n_entries,
+        n_sites=n_sites,
+        n_runs=len(loads),
+        seconds=max(0.1, round(sum(load.seconds for load in loads), 1)),
+        memory_mb=round(_MB_BESIDES + n_jobs * _MB_PER_JOB + n_entries * n_sites * _MB_PER_PLACE, 0),
+    )
+    refuse_too_large(estimate)
     return estimate
 
 

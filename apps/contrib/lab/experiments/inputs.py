@@ -7,7 +7,7 @@ day or another machine, it gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -50,9 +50,12 @@ class GivenJobs:
 
 @dataclass(frozen=True, eq=False)
 class PastUsage:
-    """Hourly usage before the start, (m,), in the policy's metric: of an entry, hours from the start (negative)."""
+    """Hourly usage before the start, (m,), in the policy's metric. hour: from the start, negative. site: −1 for others
+    than those that are simulated.
+    """
 
     entry: I8
+    site: I8
     hour: I8
     amount: F8
 
@@ -60,13 +63,15 @@ class PastUsage:
 @dataclass(frozen=True, eq=False)
 class VariantInputs:
     """The tree of one variant, and its settings as in a revision. entry_of_who: entry of each stream, account, or user
-    and group of a log; −1 where there is none, whose jobs are left out.
+    and group of a log; −1 where there is none, whose jobs are left out. rate: of each job, usage per second in the
+    variant's metric; empty where it is that of the jobs.
     """
 
     tree: SimulatedTree
     entry_of_who: I8
     past: PastUsage
     settings: Mapping[str, Any]
+    rate: F8 = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +98,7 @@ class Inputs:
             prefix = f"{index}."
             columns |= variant.tree.columns(f"{prefix}tree.")
             columns[f"{prefix}entry_of_who"] = variant.entry_of_who
+            columns[f"{prefix}rate"] = variant.rate
             columns |= {f"{prefix}past.{name}": getattr(variant.past, name) for name in _PAST}
         meta = {
             "spec": self.spec.to_json(),
@@ -116,6 +122,7 @@ class Inputs:
                 columns[f"{index}.entry_of_who"],
                 PastUsage(*(columns[f"{index}.past.{name}"] for name in _PAST)),
                 settings,
+                columns[f"{index}.rate"],
             )
             for index, settings in enumerate(meta["settings"])
         ]
@@ -134,4 +141,4 @@ class Inputs:
 
 _JOBS = tuple(GivenJobs.__dataclass_fields__)
 _PAST = tuple(PastUsage.__dataclass_fields__)
-NO_PAST = PastUsage(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+NO_PAST = PastUsage(*(np.zeros(0, np.int64) for _ in range(3)), np.zeros(0))

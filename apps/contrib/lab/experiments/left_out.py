@@ -14,6 +14,7 @@ TEXTS: dict[str, str | Promise] = {
     "unmapped": gettext_lazy("Their accounts are unmapped."),
     "withdrawn": gettext_lazy("Their records were withdrawn."),
     "charges": gettext_lazy("They are charges without a job, such as reservations."),
+    "held": gettext_lazy("Two sources report their hours, and those of the other one count."),
     "no_cpus": gettext_lazy("They used no processors."),
     "no_run_time": gettext_lazy("They ended as they began."),
     "unknown_length": gettext_lazy("They wait, and their records have no requested time."),

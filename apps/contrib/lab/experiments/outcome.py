@@ -211,9 +211,10 @@ def _in_window(used: F8, inputs: Inputs, variant: VariantInputs, bounds_s: F8) -
     counted: F8 = weights @ used
     past = variant.past
     if len(past.entry):
-        hour_s = HOUR_S * (past.hour.astype(np.float64) + 0.5)
+        hours, at = np.unique(past.hour, return_inverse=True)
+        ages_s = HOUR_S * (hours.astype(np.float64) + 0.5)
         for row, end_s in enumerate(ends_s.tolist()):
-            weight = decay.weights(end_s - hour_s, window, end_s + inputs.origin_s)
+            weight = decay.weights(end_s - ages_s, window, end_s + inputs.origin_s)[at.reshape(-1)]
             counted[row] += np.bincount(past.entry, past.amount * weight, minlength=used.shape[1])
     return counted
 

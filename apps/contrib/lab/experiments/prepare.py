@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
 
 import numpy as np
+from django.utils.translation import gettext as _
 
-from apps.contrib.lab.experiments.inputs import NO_PAST, Inputs, PastUsage, VariantInputs
-from apps.contrib.lab.experiments.outcome import Outcome
-from apps.contrib.lab.experiments.records import LeftOut
+from apps.accounts.account_index import AccountIndex, load_account_index
+from apps.contrib.lab.experiments.estimate import no_submit_times
+from apps.contrib.lab.experiments.inputs import NO_PAST, NO_SUBMIT_TIME, Inputs, PastUsage, VariantInputs
+from apps.contrib.lab.experiments.past_usage import UsageBefore, load_usage_before, reach_days, summed
+from apps.contrib.lab.experiments.replay_records import (
+    ReplayedJobs,
+    load_recorded_jobs,
+    own_sources,
+    replayed_jobs,
+)
 from apps.contrib.lab.experiments.simulated_tree import I8, simulated_part
-from apps.contrib.lab.experiments.spec import ExperimentSpec, SyntheticWorkload
+from apps.contrib.lab.experiments.spec import ExperimentSpec, ReplayWorkload, Site, SyntheticWorkload
 from apps.contrib.lab.experiments.variant_trees import (
     VariantTree,
     chosen_leaves,
@@ -20,28 +31,34 @@ from apps.contrib.lab.experiments.variant_trees import (
     place_of,
     refuse_without_shares,
 )
+from apps.core.errors import FieldProblem, Invalid
+from apps.core.postgresql import consistent_read
+from apps.mapping.rules.placement import place_accounts
+from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.models import Policy
+from apps.series.daily_series import Day, days_of, site_zone
 
 MOST_USERS = 2_000  # leaves with jobs, of a workload that has all users
+Done = Callable[[], object]
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """history: of a replay, what happened in fact."""
+    """left_out: (number of jobs, core-hours) by reason, in the order in which it was decided."""
 
     inputs: Inputs
-    left_out: tuple[LeftOut, ...] = ()
-    history: Outcome | None = None
-    notes: dict[str, float] = field(default_factory=dict)
+    left_out: Mapping[str, tuple[int, float]]
 
 
-def prepare(policy: Policy, revision: int, spec: ExperimentSpec) -> Prepared:
-    """Raises Invalid and Conflict for what can't be simulated."""
+def prepare(policy: Policy, revision: int, spec: ExperimentSpec, *, done: Done = lambda: None) -> Prepared:
+    """Raises Invalid and Conflict for what can't be simulated. done: is called between two steps of a second or so."""
     trees = load_variant_trees(policy, revision, spec)
     workload = spec.workload
-    if not isinstance(workload, SyntheticWorkload):
-        raise NotImplementedError(workload.kind)
-    return Prepared(prepare_drawn(spec, workload, trees))
+    if isinstance(workload, SyntheticWorkload):
+        return Prepared(prepare_drawn(spec, workload, trees), {})
+    if isinstance(workload, ReplayWorkload):
+        return _prepare_replay(policy, spec, workload, trees, done=done)
+    raise NotImplementedError(workload.kind)
 
 
 def prepare_drawn(spec: ExperimentSpec, workload: SyntheticWorkload, trees: Sequence[VariantTree]) -> Inputs:
@@ -55,20 +72,130 @@ def prepare_drawn(spec: ExperimentSpec, workload: SyntheticWorkload, trees: Sequ
     for index, tree in enumerate(trees):
         entries = entries_of_uids(tree.columns, uids)
         refuse_without_shares(tree.whole, entries, place_of(index))
-        variants.append(variant_inputs(tree, entries, NO_PAST))
-    return Inputs(spec, workload.hours, workload.sites, variants, day_ends_s=day_ends(workload.hours))
+        variants.append(_variant_inputs(tree, entries, NO_PAST))
+    return Inputs(spec, workload.hours, workload.sites, variants, day_ends_s=_day_ends_s(workload.hours))
 
 
-def variant_inputs(tree: VariantTree, entry_of_who: I8, past: PastUsage) -> VariantInputs:
+def _variant_inputs(tree: VariantTree, entry_of_who: I8, past: PastUsage) -> VariantInputs:
     """The part of a tree that takes part. past: of entries of the whole tree."""
-    takes_part = np.zeros(len(tree.whole), dtype=np.bool_)
+    takes_part, has_usage = np.zeros(len(tree.whole), dtype=np.bool_), np.zeros(len(tree.whole), dtype=np.bool_)
     takes_part[entry_of_who[entry_of_who >= 0]] = True
-    usage = np.bincount(past.entry, past.amount, minlength=len(tree.whole))
-    part, place, _usage = simulated_part(tree.whole, takes_part, usage)
-    return VariantInputs(part, np.where(entry_of_who >= 0, place[entry_of_who], -1), NO_PAST, tree.settings)
+    has_usage[past.entry] = True
+    part, place, place_of_usage = simulated_part(tree.whole, takes_part, has_usage)
+    past = summed(place_of_usage[past.entry], past.site, past.hour, past.amount)
+    return VariantInputs(part, np.where(entry_of_who >= 0, place[entry_of_who], -1), past, tree.settings)
 
 
-def day_ends(hours: float) -> tuple[float, ...]:
+def _day_ends_s(hours: float) -> tuple[float, ...]:
     """Ends of days of 24 hours from the start, the last one shorter, in seconds."""
     whole = np.arange(24.0, hours, 24.0).tolist()
     return tuple(3600.0 * each for each in [*whole, hours])
+
+
+def days_of_replay(workload: ReplayWorkload) -> list[Day]:
+    if workload.until_on is None:
+        raise ValueError("The last day of a replay is set when it is made.")
+    zone = site_zone()
+    return days_of(workload.until_on - timedelta(days=workload.days - 1), workload.until_on, zone)
+
+
+def _prepare_replay(
+    policy: Policy,
+    spec: ExperimentSpec,
+    workload: ReplayWorkload,
+    trees: Sequence[VariantTree],
+    *,
+    done: Done,
+) -> Prepared:
+    """Records are read week by week, each as it is then: a job that is reported meanwhile may be in or out."""
+    days = days_of_replay(workload)
+    from_at, to_at = days[0].from_at, days[-1].to_at
+    with consistent_read() as is_settled:
+        accounts = load_account_index(use_cache=is_settled)
+        entries = [_entries(policy, tree, accounts) for tree in trees]
+    done()
+    recorded = load_recorded_jobs(from_at, to_at, done=done)
+    replayed = replayed_jobs(
+        recorded,
+        from_at,
+        to_at,
+        is_mapped=lambda ids: _of_accounts(accounts, entries[0], ids) >= 0,
+        cpus=workload.cpus,
+    )
+    _refuse_unsuitable(replayed)
+    rates = _Once(lambda metric: recorded.rates(json.loads(metric))[replayed.rows])
+    before = _Once(lambda metric: _usage_before(from_at, json.loads(metric), trees, replayed.sites, done))
+    variants = []
+    for index, (tree, entry) in enumerate(zip(trees, entries, strict=True)):
+        entry_of_who = _of_accounts(accounts, entry, replayed.account_ids)
+        refuse_without_shares(tree.whole, entry_of_who, place_of(index))
+        metric = json.dumps(tree.settings["metric"], sort_keys=True)
+        past = before(metric).of_entries(accounts.ids, entry)
+        variant = _variant_inputs(tree, entry_of_who, past)
+        is_own = tree.settings["metric"] != trees[0].settings["metric"]
+        variants.append(replace(variant, rate=rates(metric)) if is_own else variant)
+        done()
+    jobs = replace(replayed.jobs, rate=rates(json.dumps(trees[0].settings["metric"], sort_keys=True)))
+    inputs = Inputs(
+        spec,
+        (days[-1].to_s - days[0].from_s) / 3600.0,
+        replayed.sites,
+        variants,
+        jobs=jobs,
+        origin_s=float(days[0].from_s),
+        day_ends_s=tuple(float(day.to_s - days[0].from_s) for day in days),
+        first_day=days[0].on.isoformat(),
+    )
+    return Prepared(inputs, replayed.left_out)
+
+
+Value = TypeVar("Value")
+
+
+class _Once(Generic[Value]):
+    """Values by metric, each computed once: most variants have the metric of the base."""
+
+    def __init__(self, compute: Callable[[str], Value]) -> None:
+        self._compute, self._known = compute, dict[str, Value]()
+
+    def __call__(self, metric: str) -> Value:
+        if metric not in self._known:
+            self._known[metric] = self._compute(metric)
+        return self._known[metric]
+
+
+def _entries(policy: Policy, tree: VariantTree, accounts: AccountIndex) -> I8:
+    """The entry of each account in this tree, −1 for none."""
+    rule_set = load_rule_set(policy, tree.columns)
+    placed = place_accounts(tree.columns, rule_set.rules, rule_set.known, accounts.keys).of_usage
+    return placed.astype(np.int64)
+
+
+def _of_accounts(accounts: AccountIndex, entry: I8, ids: I8) -> I8:
+    """The entries of these accounts; −1 for one that was made after they were read."""
+    if not len(accounts.ids):
+        return np.full(len(ids), -1, dtype=np.int64)
+    at = np.minimum(np.searchsorted(accounts.ids, ids), len(accounts.ids) - 1)
+    return np.where(accounts.ids[at] == ids, entry[at], -1)
+
+
+def _usage_before(
+    from_at: datetime, metric: Mapping[str, object], trees: Sequence[VariantTree], sites: Sequence[Site], done: Done
+) -> UsageBefore:
+    return load_usage_before(
+        from_at,
+        n_days=reach_days([tree.settings["window"] for tree in trees]),
+        metric=metric,
+        sources=own_sources(),
+        sites=[site.name for site in sites],
+        done=done,
+    )
+
+
+def _refuse_unsuitable(replayed: ReplayedJobs) -> None:
+    jobs = replayed.jobs
+    if not len(jobs):
+        message = _("No job of these days has an entry in the policy.")
+        raise Invalid(message, code="no_jobs", fields=[FieldProblem("workload.days", message)])
+    if not (jobs.marks & NO_SUBMIT_TIME == 0).any():
+        raise no_submit_times()

@@ -110,6 +110,7 @@ class ModelError:
     day, in points: half the sum of the distances, its mean over days.
     """
 
+    wait_mean_s: float | None
     wait_median_s: float | None
     wait_p90_s: float | None
     core_hours_points: float | None

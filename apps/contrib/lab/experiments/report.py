@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import date, timedelta
 from math import isnan
-from typing import Any
 from uuid import UUID
 
 import numpy as np
 
 from apps.contrib.lab.experiments.headline import headline_json, headline_of, known
 from apps.contrib.lab.experiments.outcome import F8, I8, Outcome
-from apps.contrib.lab.experiments.records import Curve, EntryNumbers, ModelError, VariantReport
+from apps.contrib.lab.experiments.records import Curve, EntryNumbers, VariantReport
 
 MOST_MOVED = 20  # leaves of each list
 LEAST_CHANGE_S = 1.0  # of a mean wait: a smaller one is no gain and no loss
@@ -137,7 +135,3 @@ def _curve(outcome: Outcome, base: Outcome | None, column: int, was: int) -> Cur
 
 def _values(values: F8) -> tuple[float | None, ...]:
     return tuple(known(value) for value in values.tolist())
-
-
-def model_error_of(stored: Mapping[str, Any] | None) -> ModelError | None:
-    return ModelError(**stored) if stored else None

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from django.utils.translation import gettext as _
 
+from apps.contrib.lab.experiments.estimate import estimate_inputs
 from apps.contrib.lab.experiments.headline import headline_json
 from apps.contrib.lab.experiments.inputs import Inputs
+from apps.contrib.lab.experiments.model_error import model_error_json
+from apps.contrib.lab.experiments.outcome import Outcome
 from apps.contrib.lab.experiments.prepare import prepare
-from apps.contrib.lab.experiments.simulate_variant import simulate_variant
+from apps.contrib.lab.experiments.simulate_variant import history_of, simulate_variant
 from apps.contrib.lab.experiments.spec import read_spec
 from apps.contrib.lab.models import Experiment, ExperimentInputs, VariantResult
 from apps.core.blobs import CorruptBlob
@@ -80,17 +82,25 @@ def run_preparation(run: Run, lease: Lease) -> dict[str, Any]:
     policy = Policy.all_objects.get(pk=experiment.policy_id)
     lease.report(0, _PARTS)
     try:
-        prepared = prepare(policy, experiment.revision_number, read_spec(experiment.spec))
+        spec = read_spec(experiment.spec)
+        prepared = prepare(policy, experiment.revision_number, spec, done=_between_steps(lease))
+        inputs = prepared.inputs
+        estimate_inputs(inputs)  # of a replay its jobs are known only now
+        happened = history_of(inputs)
     except EngineError as error:
         raise Invalid(f"{error.message}.", code=error.code) from None
-    data, digest = prepared.inputs.pack()
-    history = (None, "") if prepared.history is None else prepared.history.pack()
+    data, digest = inputs.pack()
+    history = (None, "") if happened is None else happened.pack()
     summary = {
-        "left_out": [asdict(each) for each in prepared.left_out],
-        "hours": prepared.inputs.hours,
-        "sites": {site.name: site.cpus for site in prepared.inputs.sites},
-        "first_day": prepared.inputs.first_day,
-        "history": None if prepared.history is None else headline_json(prepared.history),
+        "left_out": [
+            {"reason": reason, "n_jobs": n_jobs, "core_hours": core_hours}
+            for reason, (n_jobs, core_hours) in prepared.left_out.items()
+        ],
+        "n_jobs": None if inputs.jobs is None else len(inputs.jobs),
+        "hours": inputs.hours,
+        "sites": {site.name: site.cpus for site in inputs.sites},
+        "first_day": inputs.first_day,
+        "history": None if happened is None else headline_json(happened),
     }
     with lease.fenced():
         locked = Experiment.objects.select_for_update(no_key=True).get(pk=experiment.pk)
@@ -123,6 +133,9 @@ def run_variant(run: Run, lease: Lease) -> dict[str, Any]:
         raise Conflict(_("The inputs of this experiment are gone: make it again."), code="no_inputs")
     try:
         inputs = Inputs.unpack(bytes(stored.data), stored.digest)
+        happened = None
+        if index == 0 and stored.history is not None:
+            happened = Outcome.unpack(bytes(stored.history), stored.history_digest)
     except CorruptBlob:
         raise Conflict(_("The stored inputs are damaged: make the experiment again."), code="damaged") from None
     del stored
@@ -131,9 +144,12 @@ def run_variant(run: Run, lease: Lease) -> dict[str, Any]:
     except EngineError as error:
         raise Invalid(_described(error), code=error.code) from None
     data, digest = outcome.pack()
+    summary: dict[str, Any] = {"headline": headline_json(outcome)}
+    if happened is not None:
+        summary["model_error"] = model_error_json(outcome, happened)
     with lease.fenced():
         VariantResult.objects.filter(experiment=experiment, index=index).update(
-            data=data, digest=digest, summary=headline_json(outcome), finished_at=lease.clock()
+            data=data, digest=digest, summary=summary, finished_at=lease.clock()
         )
         result = {"n_jobs": outcome.numbers["n_submitted"], "n_events": outcome.numbers["n_events"]}
         fault_point("lab.before_result")
@@ -151,6 +167,16 @@ def _experiment_of(run: Run) -> Experiment:
 
 def _described(error: EngineError) -> str:
     return f"{error.place or 'policy'}: {error.message}."
+
+
+def _between_steps(lease: Lease) -> Callable[[], None]:
+    """Between two steps of the preparation: note progress, and end where the run was cancelled or the worker stops."""
+
+    def done() -> None:
+        lease.stop_if_requested()
+        lease.report()
+
+    return done
 
 
 def _watch(lease: Lease) -> Callable[[float], None]:

@@ -12,6 +12,7 @@ from apps.contrib.lab.experiments.asked import ask
 from apps.contrib.lab.experiments.changed import changes_of, title_of
 from apps.contrib.lab.experiments.headline import headline_of
 from apps.contrib.lab.experiments.left_out import left_out_of
+from apps.contrib.lab.experiments.model_error import model_error_of
 from apps.contrib.lab.experiments.outcome import Outcome
 from apps.contrib.lab.experiments.permissions import may_manage, policy_to_manage, policy_to_read, sees_all_numbers
 from apps.contrib.lab.experiments.records import (
@@ -24,7 +25,7 @@ from apps.contrib.lab.experiments.records import (
     VariantRow,
     VariantState,
 )
-from apps.contrib.lab.experiments.report import model_error_of, report_of
+from apps.contrib.lab.experiments.report import report_of
 from apps.contrib.lab.experiments.spec import ExperimentSpec, read_spec
 from apps.contrib.lab.models import Experiment, ExperimentInputs, VariantResult
 from apps.core.blobs import CorruptBlob
@@ -72,6 +73,26 @@ def get_variant_report(
     """
     policy = policy_to_read(slug=policy_slug, at=at, actor=actor)
     return _report(_experiment(policy, experiment_id), index)
+
+
+def get_history_report(*, policy_slug: str, experiment_id: int, at: datetime, actor: Actor) -> VariantReport:
+    """The replay of the policy as published beside what happened: `_was` is what happened in fact.
+
+    Raises Conflict (`not_done`) until it has run, and NotFound for an experiment without a history.
+    """
+    policy = policy_to_read(slug=policy_slug, at=at, actor=actor)
+    experiment = _experiment(policy, experiment_id)
+    inputs = ExperimentInputs.objects.filter(experiment=experiment).defer("data").first()
+    if inputs is not None and inputs.history is None:
+        raise NotFound(
+            _("Experiment %(id)s is no replay: nothing happened to compare it with.") % {"id": experiment_id}
+        )
+    outcome = _outcome(experiment, 0)
+    if outcome is None or inputs is None or inputs.history is None:
+        raise Conflict(_("The policy as published has not been replayed, or not yet."), code="not_done")
+    happened = _unpacked(bytes(inputs.history), inputs.history_digest)
+    title = title_of(experiment.policy, read_spec(experiment.spec), 0)
+    return report_of(experiment.pk, 0, title, outcome, happened, first_day=_day_of(inputs))
 
 
 def list_evidence(*, change_set: ChangeSet, at: datetime, actor: Actor) -> list[ReplayEvidence]:
@@ -179,7 +200,7 @@ def _detail(experiment: Experiment, *, at: datetime, actor: Actor) -> Experiment
         left_out=left_out_of(summary.get("left_out", [])),
         variants=tuple(_variant_row(experiment, spec, variant) for variant in variants),
         history=headline_of(summary.get("history")),
-        model_error=model_error_of(summary.get("model_error")),
+        model_error=model_error_of(variants[0].summary.get("model_error") if variants else None),
         may_manage=may_manage(experiment.policy, at=at, actor=actor),
     )
 
@@ -196,7 +217,7 @@ def _variant_row(experiment: Experiment, spec: ExperimentSpec, variant: VariantR
         progress=_progress(variant, state),
         problem=run.error if run is not None and state == "failed" else "",
         run=None if run is None else run.pk,
-        headline=headline_of(variant.summary),
+        headline=headline_of(variant.summary.get("headline")),
         finished_at=variant.finished_at,
     )
 
@@ -208,24 +229,30 @@ def _report(experiment: Experiment, index: int) -> VariantReport:
         raise Conflict(_("This variant has no result, or not yet."), code="not_done")
     base = None if index == 0 else _outcome(experiment, 0)
     inputs = ExperimentInputs.objects.filter(experiment=experiment).defer("data", "history").first()
-    first_day = "" if inputs is None else inputs.summary.get("first_day", "")
     return report_of(
         experiment.pk,
         index,
         title_of(experiment.policy, spec, index),
         outcome,
         base,
-        first_day=date.fromisoformat(first_day) if first_day else None,
+        first_day=None if inputs is None else _day_of(inputs),
     )
+
+
+def _day_of(inputs: ExperimentInputs) -> date | None:
+    first_day = inputs.summary.get("first_day")
+    return date.fromisoformat(first_day) if first_day else None
 
 
 def _outcome(experiment: Experiment, index: int) -> Outcome | None:
     row = experiment.variants.filter(index=index).first() if 0 <= index < 2**15 else None
     if row is None:
         raise NotFound(_("This experiment has no variant %(index)s.") % {"index": index})
-    if row.data is None:
-        return None
+    return None if row.data is None else _unpacked(bytes(row.data), row.digest)
+
+
+def _unpacked(data: bytes, digest: str) -> Outcome:
     try:
-        return Outcome.unpack(bytes(row.data), row.digest)
+        return Outcome.unpack(data, digest)
     except CorruptBlob:
         raise Conflict(_("The stored result is damaged: make the experiment again."), code="damaged") from None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from apps.contrib.lab.experiments.inputs import Inputs
+from apps.contrib.lab.experiments.inputs import F8, I8, NO_SUBMIT_TIME, WAS_RUNNING, Inputs
 from apps.contrib.lab.experiments.outcome import Outcome, RanJobs, outcome_of
-from apps.contrib.lab.experiments.variant_scenario import scenario_of
+from apps.contrib.lab.experiments.spec import Changes
+from apps.contrib.lab.experiments.variant_scenario import given_rows, scenario_of
 from apps.contrib.lab.simulation.run import run_jobs
 from apps.contrib.lab.simulation.scenario import refuse_endless
-from apps.contrib.lab.simulation.workload import draw
+from apps.contrib.lab.simulation.streams import HOUR_S
+from apps.contrib.lab.simulation.workload import Workload, draw
 
 
 def simulate_variant(inputs: Inputs, index: int, progress: Callable[[float], None]) -> Outcome:
@@ -22,35 +25,71 @@ def simulate_variant(inputs: Inputs, index: int, progress: Callable[[float], Non
     scenario = scenario_of(inputs, index)
     refuse_endless(scenario)
     workload = draw(scenario)
-    jobs = workload.jobs
     ran = run_jobs(scenario, workload, progress)
-    has_started = ran.started_s >= 0
-    start_s = np.where(has_started, ran.started_s, np.nan)
-    at_s = np.empty(len(start_s))
+    variant, jobs = inputs.variants[index], _ran_jobs(inputs, index, workload, ran.started_s)
+    return outcome_of(inputs, variant, jobs, numbers_of(inputs, jobs, _sites(workload), ran.events))
+
+
+def _sites(workload: Workload) -> I8:
+    return workload.jobs.site_queue // max(len(workload.entries), 1)
+
+
+def _ran_jobs(inputs: Inputs, index: int, workload: Workload, started_s: F8) -> RanJobs:
+    jobs, n_queues = workload.jobs, max(len(workload.entries), 1)
+    at_s = np.empty(len(started_s))
     at_s[workload.arrivals.job] = workload.arrivals.at_s
-    site = jobs.site_queue // max(len(workload.entries), 1)
-    entry = workload.entries[jobs.site_queue % max(len(workload.entries), 1)] if len(site) else jobs.site_queue
     cpus = jobs.cpus.astype(np.float64)
-    run_s = np.minimum(jobs.run_s, scenario.end_s - ran.started_s)
-    busy_s = np.bincount(site[has_started], (cpus * run_s)[has_started], minlength=len(scenario.sites))
-    capacity = np.array([each.cpus for each in scenario.sites], dtype=np.float64)
-    has_finished = has_started & (ran.started_s + jobs.run_s <= scenario.end_s)
-    numbers = {
-        "n_submitted": len(start_s),
-        "n_started": int(has_started.sum()),
-        "n_finished": int(has_finished.sum()),
-        "n_events": ran.events,
-        "busy": busy_s / (capacity * scenario.end_s),
-        "busy_total": float(busy_s.sum() / (capacity.sum() * scenario.end_s)),
-    }
-    ran_jobs = RanJobs(
-        entry=entry,
+    before_s, rate, counts = np.zeros(len(at_s)), cpus, np.ones(len(at_s), dtype=np.bool_)
+    if inputs.jobs is not None:
+        given, variant = inputs.jobs, inputs.variants[index]
+        row = given_rows(inputs, variant, inputs.spec.setup(index))[workload.row]
+        before_s, rate = given.before_s[row], (variant.rate if len(variant.rate) else given.rate)[row]
+        counts = given.marks[row] & (WAS_RUNNING | NO_SUBMIT_TIME) == 0
+    return RanJobs(
+        entry=workload.entries[jobs.site_queue % n_queues] if len(at_s) else jobs.site_queue,
         at_s=at_s,
-        before_s=np.zeros(len(at_s)),
-        start_s=start_s,
+        before_s=before_s,
+        start_s=np.where(started_s >= 0, started_s, np.nan),
         run_s=jobs.run_s,
         cpus=cpus,
-        rate=cpus,
-        counts=np.ones(len(at_s), dtype=np.bool_),
+        rate=rate,
+        counts=counts,
     )
-    return outcome_of(inputs, inputs.variants[index], ran_jobs, numbers)
+
+
+def history_of(inputs: Inputs) -> Outcome | None:
+    """What the jobs of a replay did in fact, as an outcome of the base; None where jobs didn't run."""
+    given, variant = inputs.jobs, inputs.variants[0]
+    if given is None or not np.isfinite(given.waited_s).any():
+        return None
+    rows = given_rows(inputs, variant, Changes())
+    runs = given.marks[rows] & WAS_RUNNING != 0
+    start_s = np.where(runs, 0.0, given.at_s[rows] - given.before_s[rows] + given.waited_s[rows])
+    jobs = RanJobs(
+        entry=variant.entry_of_who[given.who[rows]],
+        at_s=given.at_s[rows],
+        before_s=given.before_s[rows],
+        start_s=start_s,
+        run_s=given.run_s[rows],
+        cpus=given.cpus[rows].astype(np.float64),
+        rate=given.rate[rows],
+        counts=given.marks[rows] & (WAS_RUNNING | NO_SUBMIT_TIME) == 0,
+    )
+    return outcome_of(inputs, variant, jobs, numbers_of(inputs, jobs, given.site[rows], 0))
+
+
+def numbers_of(inputs: Inputs, jobs: RanJobs, site: I8, n_events: int) -> dict[str, Any]:
+    """Totals of an outcome. site: of each job."""
+    end_s = inputs.hours * HOUR_S
+    has_started = np.isfinite(jobs.start_s)
+    ran_s = np.minimum(jobs.run_s, end_s - jobs.start_s)
+    busy_s = np.bincount(site[has_started], (jobs.cpus * ran_s)[has_started], minlength=len(inputs.sites))
+    capacity = np.array([each.cpus for each in inputs.sites], dtype=np.float64)
+    return {
+        "n_submitted": len(jobs.start_s),
+        "n_started": int(has_started.sum()),
+        "n_finished": int((has_started & (jobs.start_s + jobs.run_s <= end_s)).sum()),
+        "n_events": n_events,
+        "busy": busy_s / (capacity * end_s),
+        "busy_total": float(busy_s.sum() / (capacity.sum() * end_s)),
+    }

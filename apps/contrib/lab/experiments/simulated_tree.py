@@ -81,11 +81,11 @@ class SimulatedTree:
         return cls(name=columns[f"{prefix}name"], **{name: columns[f"{prefix}{name}"] for name in COLUMNS})
 
 
-def simulated_part(whole: SimulatedTree, takes_part: Mask, usage: F8) -> tuple[SimulatedTree, I8, F8]:
-    """(the part that is simulated, place there of each entry of the whole or −1, past usage there).
+def simulated_part(whole: SimulatedTree, takes_part: Mask, has_usage: Mask) -> tuple[SimulatedTree, I8, I8]:
+    """(the part that is simulated, place there of each entry of the whole or −1, place there of its usage).
 
-    takes_part: entries with jobs. usage: own past usage, (n,); that of entries without jobs belongs to the rest of
-    their group, or to the entry above where they inherit.
+    takes_part: entries with jobs. has_usage: those with usage before the start. Usage of entries that take no part
+    belongs to the rest of their group, or to the entry above where they inherit.
     """
     tree = whole.engine_tree
     active = takes_part.copy()
@@ -96,14 +96,16 @@ def simulated_part(whole: SimulatedTree, takes_part: Mask, usage: F8) -> tuple[S
     is_top = ~active & ~whole.inherits & active[np.maximum(above, 0)]
     goes_to = _where_usage_goes(whole, active, is_top)
     n = len(whole)
-    rest_shares = np.bincount(above[is_top], whole.shares[is_top], minlength=n)
-    idle = np.flatnonzero(~active & (usage > 0))
-    is_summed = is_top[goes_to[idle]]
-    group_of = np.where(is_summed, above[goes_to[idle]], goes_to[idle])
-    rest_usage = np.bincount(group_of[is_summed], usage[idle[is_summed]], minlength=n)
-    own_usage = np.where(active, usage, 0.0) + np.bincount(group_of[~is_summed], usage[idle[~is_summed]], minlength=n)
-    groups = np.flatnonzero((rest_shares > 0) | (rest_usage > 0))
-    return _joined(whole, active, groups, rest_shares[groups], own_usage, rest_usage[groups])
+    shares = np.bincount(above[is_top], whole.shares[is_top], minlength=n)
+    is_needed = shares > 0
+    used_tops = goes_to[has_usage & is_top[goes_to]]
+    is_needed[above[used_tops]] = True
+    groups = np.flatnonzero(is_needed)
+    part, place, place_of_rest = _joined(whole, active, groups, shares[groups])
+    rest_of_group = np.full(n, -1, dtype=np.int64)
+    rest_of_group[groups] = place_of_rest
+    own_top = np.where(is_top[goes_to], rest_of_group[np.maximum(above[goes_to], 0)], place[goes_to])
+    return part, place, own_top
 
 
 def _where_usage_goes(whole: SimulatedTree, active: Mask, is_top: Mask) -> I8:
@@ -116,9 +118,8 @@ def _where_usage_goes(whole: SimulatedTree, active: Mask, is_top: Mask) -> I8:
     return goes_to
 
 
-def _joined(
-    whole: SimulatedTree, active: Mask, groups: I8, rest_shares: F8, own_usage: F8, rest_usage: F8
-) -> tuple[SimulatedTree, I8, F8]:
+def _joined(whole: SimulatedTree, active: Mask, groups: I8, shares: F8) -> tuple[SimulatedTree, I8, I8]:
+    """(the active entries and a rest of each group, place of each entry of the whole or −1, place of each rest)."""
     kept = np.flatnonzero(active)
     n_kept, n_others = len(kept), len(groups)
     row_of = np.full(len(whole), -1, dtype=np.int64)
@@ -141,7 +142,7 @@ def _joined(
         uid=np.concatenate([whole.uid[kept], np.zeros((n_others, 16), np.uint8)])[order],
         parent=new_parent,
         name=[all_names[i] for i in order.tolist()],
-        shares=joined(whole.shares, rest_shares),
+        shares=joined(whole.shares, shares),
         inherits=joined(whole.inherits, no),
         is_group=joined(whole.is_group, no),
         is_reserve=joined(whole.is_reserve, no),
@@ -150,7 +151,7 @@ def _joined(
         is_rest=joined(whole.is_rest, one),
     )
     place_of = np.where(row_of >= 0, place[np.maximum(row_of, 0)], -1)
-    return part, place_of, joined(own_usage, rest_usage)
+    return part, place_of, place[n_kept:]
 
 
 def _breadth_first(parent: I8) -> I8:

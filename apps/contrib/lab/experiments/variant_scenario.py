@@ -8,10 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from apps.contrib.lab.experiments.inputs import Inputs, VariantInputs
+from apps.contrib.lab.experiments.inputs import WAS_RUNNING, GivenJobs, Inputs, VariantInputs
 from apps.contrib.lab.experiments.spec import AllUsers, Changes, Noise, Stream, SyntheticWorkload
 from apps.contrib.lab.simulation import scenario as simulated
-from apps.contrib.lab.simulation.scenario import APPROACHES, DEFAULT_PRIORITY_REFRESH_S, Scenario
+from apps.contrib.lab.simulation.log_jobs import Trace
+from apps.contrib.lab.simulation.scenario import (
+    AGING_STEP_S,
+    APPROACHES,
+    DEFAULT_PRIORITY_REFRESH_S,
+    PastUsage,
+    Scenario,
+)
 from apps.contrib.lab.simulation.streams import HOUR_S, Span
 from apps.contrib.lab.simulation.streams import Site as SimulatedSite
 from apps.contrib.lab.simulation.streams import Stream as SimulatedStream
@@ -20,6 +27,9 @@ from apps.engine.algorithms.inputs import prepare
 from apps.priorities.metering import window_of
 
 DEFAULT_REFRESH_S = 60.0
+# Of longer simulations, weights are renewed each hour: usage is in hours.
+LONG_H, LONG_AGING_STEP_S = 240.0, 3_600.0
+LONG_PRIORITY_REFRESH_S = 300.0
 
 
 def scenario_of(inputs: Inputs, index: int) -> Scenario:
@@ -28,6 +38,7 @@ def scenario_of(inputs: Inputs, index: int) -> Scenario:
     tree, settings = variant.tree, variant.settings
     algorithm = read_algorithm(settings["algorithm"])
     noise = setup.noise or Noise()
+    past = variant.past
     return Scenario(
         id=None,
         seed=inputs.spec.seed,
@@ -41,18 +52,22 @@ def scenario_of(inputs: Inputs, index: int) -> Scenario:
         global_refresh_s=DEFAULT_REFRESH_S if setup.refresh_s is None else setup.refresh_s,
         window=window_of(settings["window"]),
         noise=simulated.Noise(noise.usage_delay_s, noise.loss, noise.resolution),
-        priority_refresh_s=_priority_refresh_s(setup, algorithm),
+        priority_refresh_s=_priority_refresh_s(inputs, setup, algorithm),
         backfill=_backfills(inputs, setup),
         sam=None,
         streams=tuple(_streams(inputs, variant, setup)),
         report_h=(),
+        past=PastUsage(past.entry, past.site, past.hour, past.amount) if len(past.entry) else None,
+        origin_s=inputs.origin_s,
+        aging_step_s=AGING_STEP_S if inputs.hours <= LONG_H else LONG_AGING_STEP_S,
     )
 
 
-def _priority_refresh_s(setup: Changes, algorithm: dict[str, Any]) -> float:
+def _priority_refresh_s(inputs: Inputs, setup: Changes, algorithm: dict[str, Any]) -> float:
     is_incremental = simulated.is_incremental(algorithm)
     if setup.priority_refresh_s is None:
-        return 0.0 if is_incremental else DEFAULT_PRIORITY_REFRESH_S
+        usual_s = DEFAULT_PRIORITY_REFRESH_S if inputs.hours <= LONG_H else LONG_PRIORITY_REFRESH_S
+        return 0.0 if is_incremental else usual_s
     return setup.priority_refresh_s if is_incremental else max(1.0, setup.priority_refresh_s)
 
 
@@ -69,8 +84,10 @@ def _backfills(inputs: Inputs, setup: Changes) -> bool:
 
 
 def _streams(inputs: Inputs, variant: VariantInputs, setup: Changes) -> list[SimulatedStream]:
+    if inputs.jobs is not None:
+        return [_of_given_jobs(inputs, inputs.jobs, variant, setup)]
     workload = inputs.spec.workload
-    assert isinstance(workload, SyntheticWorkload)  # noqa: S101 - the caller has checked
+    assert isinstance(workload, SyntheticWorkload)  # noqa: S101 - the others have jobs
     lines = streams_of(workload, inputs.variants[0])
     times = jobs_times(variant, setup)
     spread: list[SimulatedStream] = []
@@ -81,6 +98,57 @@ def _streams(inputs: Inputs, variant: VariantInputs, setup: Changes) -> list[Sim
         spread.append(both[0])
         at_home += both[1:]
     return [*spread, *at_home]
+
+
+def _of_given_jobs(inputs: Inputs, jobs: GivenJobs, variant: VariantInputs, setup: Changes) -> SimulatedStream:
+    """All jobs that have an entry in this tree, as a log."""
+    rows = given_rows(inputs, variant, setup)
+    rate = variant.rate if len(variant.rate) else jobs.rate
+    site = jobs.site[rows]
+    return SimulatedStream(
+        place="workload",
+        entry=-1,
+        interval_s=inf,
+        is_random=False,
+        run_s=Span(HOUR_S, HOUR_S),
+        requested_factor=Span(1.0, 1.0),
+        cpus=1,
+        sites=tuple(range(len(inputs.sites))),
+        from_s=0.0,
+        until_s=inputs.hours * HOUR_S,
+        priority=None,
+        trace=Trace(
+            name="",
+            at_s=jobs.at_s[rows],
+            run_s=jobs.run_s[rows],
+            requested_s=jobs.requested_s[rows],
+            cpus=jobs.cpus[rows],
+            entry=variant.entry_of_who[jobs.who[rows]],
+            site=site if (site >= 0).any() else None,
+            rate=rate[rows],
+        ),
+    )
+
+
+def given_rows(inputs: Inputs, variant: VariantInputs, setup: Changes) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The given jobs that a variant has, ascending; a job is there several times, or not, where its entry has more or
+    fewer jobs. Jobs that ran before the start stay as they are.
+    """
+    jobs = inputs.jobs
+    if jobs is None:
+        raise ValueError("The jobs of this experiment are drawn.")
+    entry = variant.entry_of_who[jobs.who]
+    times = np.where(entry >= 0, jobs_times(variant, setup)[entry] * (setup.jobs_times or 1.0), 0.0)
+    times = np.where((entry >= 0) & (jobs.marks & WAS_RUNNING != 0), 1.0, times)
+    whole = np.floor(times)
+    part = times - whole
+    if part.any():
+        random = np.random.default_rng(np.random.SeedSequence(inputs.spec.seed, spawn_key=(_REPEATS,)))
+        whole += random.random(len(part)) < part
+    return np.repeat(np.arange(len(entry)), whole.astype(np.int64))
+
+
+_REPEATS = 2**31  # in place of a stream's number in the seed of random numbers
 
 
 def streams_of(workload: SyntheticWorkload, base: VariantInputs) -> list[Stream]:

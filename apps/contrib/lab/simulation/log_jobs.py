@@ -23,7 +23,8 @@ class Trace:
     """The usable jobs of a log; seconds since its first submission.
 
     requested_s: −1 if the log has none. unmapped: jobs without a matching rule. idle: jobs without run time or
-    processors.
+    processors. site: where each was submitted, −1 for any site that is wide enough; None: for all. rate: usage per
+    second; None: processors.
     """
 
     name: str
@@ -32,8 +33,10 @@ class Trace:
     requested_s: FloatArray
     cpus: IntArray
     entry: IntArray
-    unmapped: int
-    idle: int
+    unmapped: int = 0
+    idle: int = 0
+    site: IntArray | None = None
+    rate: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.at_s)

@@ -9,16 +9,17 @@ import numpy as np
 
 from apps.contrib.lab.simulation import loop
 from apps.contrib.lab.simulation.columns import N_EVENTS, Jobs, Model, State, execution_for
+from apps.contrib.lab.simulation.long_aging import LongAging, book_past
 from apps.contrib.lab.simulation.sam_queue import booked_shares, run_sam
 from apps.contrib.lab.simulation.scenario import Scenario, read_scenario
 from apps.contrib.lab.simulation.sites import (
-    AGING_STEP_S,
     Aging,
     Recompute,
     ages,
     empty_state,
     flat_nodes,
     flat_rule,
+    is_long,
     nodes_of,
     plan_of,
     rule_of,
@@ -133,6 +134,8 @@ def _has_targets(inherits: BoolArray, parent: IntArray) -> BoolArray:
 
 Progress = Callable[[float], None]
 _PROGRESS_STEPS = 50
+# Jobs that arrive between two reports, with machine code and without: less than a second's work.
+_MOST_UNREPORTED, _MOST_UNREPORTED_PLAIN = 20_000, 1_000
 
 
 def simulate(
@@ -215,7 +218,10 @@ def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: 
     view = (scenario, workload.entries, workload.jobs, paths, plan, state)
     steps: list[_Step] = []
     if ages(scenario.window):
-        steps.append(_Step(AGING_STEP_S, Aging(*view).step))
+        aging = LongAging(*view) if is_long(scenario, n_queues) else Aging(*view)
+        steps.append(_Step(scenario.aging_step_s, aging.step))
+    elif scenario.past is not None:
+        book_past(*view)
     if is_flat:
         recompute = Recompute(*view)
         steps.append(_Step(scenario.global_refresh_s, recompute.refresh))
@@ -227,13 +233,14 @@ def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: 
     def run_until(until_s: float) -> None:
         advance(until_s, arrivals, departures, model, state)
 
-    _step_through(scenario.end_s, steps, run_until, progress)
+    _step_through(scenario.end_s, steps, run_until, _reports(scenario, workload, execution.is_compiled, progress))
     return _ran(state)
 
 
 def _run_sam(scenario: Scenario, workload: Workload, progress: Progress | None) -> Ran:
     run_until, state, sam = run_sam(scenario, workload)
-    _step_through(scenario.end_s, [], run_until, progress)
+    is_compiled = execution_for(len(workload.jobs.site_queue)).is_compiled
+    _step_through(scenario.end_s, [], run_until, _reports(scenario, workload, is_compiled, progress))
     ran = _ran(state)
     return ran._replace(more={"booked_share": booked_shares(scenario, workload.entries, sam)})
 
@@ -242,20 +249,45 @@ def _ran(state: State) -> Ran:
     return Ran(np.array(state.machines.started_s, dtype=np.float64), int(state.counters[N_EVENTS]), {})
 
 
+class _Reports:
+    """Calls `progress` at these instants, ascending."""
+
+    def __init__(self, at_s: list[float], end_s: float, progress: Progress) -> None:
+        self.at_s, self.end_s, self.progress, self.n_done = at_s, end_s, progress, 0
+
+    @property
+    def next_s(self) -> float:
+        return self.at_s[self.n_done] if self.n_done < len(self.at_s) else self.end_s
+
+    def act(self, now_s: float) -> None:
+        if self.n_done < len(self.at_s) and now_s >= self.at_s[self.n_done]:
+            self.n_done += 1
+            self.progress(now_s / self.end_s)
+
+
+def _reports(scenario: Scenario, workload: Workload, is_compiled: bool, progress: Progress | None) -> _Reports | None:
+    """Reports at regular intervals, and each time a number of jobs has arrived."""
+    if progress is None:
+        return None
+    regular = np.arange(_PROGRESS_STEPS) * (scenario.end_s / _PROGRESS_STEPS)
+    by_jobs = workload.arrivals.at_s[:: _MOST_UNREPORTED if is_compiled else _MOST_UNREPORTED_PLAIN]
+    at_s = np.unique(np.concatenate([regular, by_jobs[by_jobs < scenario.end_s]]))
+    return _Reports(at_s.tolist(), scenario.end_s, progress)
+
+
 def _step_through(
-    end_s: float, steps: list[_Step], run_until: Callable[[float], None], progress: Progress | None
+    end_s: float, steps: list[_Step], run_until: Callable[[float], None], reports: _Reports | None
 ) -> None:
     """Run to the end, stopping at every step; simultaneous steps run in their order. Stops don't change the result."""
-    if progress is not None:
-        steps = [*steps, _Step(end_s / _PROGRESS_STEPS, lambda now_s: progress(now_s / end_s))]
+    stops: list[_Step | _Reports] = [*steps, *([] if reports is None else [reports])]
     now_s = 0.0
     while now_s < end_s:
-        for step in steps:
-            step.act(now_s)
-        now_s = min([end_s, *(step.next_s for step in steps)])
+        for stop in stops:
+            stop.act(now_s)
+        now_s = min([end_s, *(stop.next_s for stop in stops)])
         run_until(now_s)
-    if progress is not None:
-        progress(1.0)
+    if reports is not None:
+        reports.progress(1.0)
 
 
 def _traces(scenario: Scenario, workload: Workload) -> dict[str, Any]:

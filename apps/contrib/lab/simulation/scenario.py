@@ -11,7 +11,7 @@ import numpy as np
 from apps.contrib.lab.simulation.streams import HOUR_S, Site, Stream, read_streams
 from apps.engine.algorithms import read_algorithm
 from apps.engine.algorithms.aequus import puts_zero_shares_last
-from apps.engine.arrays import BoolArray
+from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.case_fields import read_flag, read_integer, read_number, read_table, refuse_unknown
 from apps.engine.case_text import RepeatedKeys, finite, read_id, shown
 from apps.engine.cases import Policy, read_policy
@@ -36,6 +36,7 @@ MOST_SAMPLES = 20_000_000  # entries × half hours
 INCREMENTAL = ("aequus", "gridwide")
 DEFAULT_PRIORITY_REFRESH_S = 60.0
 LONGEST_H = 1_000_000.0
+AGING_STEP_S = 300.0  # interval at which weights are recomputed; in between, new usage has weight 1
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,22 @@ class Sam:
 
 
 @dataclass(frozen=True, eq=False)
+class PastUsage:
+    """Hourly usage before the start, (m,). hour: of its beginning, from the start, negative. site: −1 for elsewhere."""
+
+    entry: IntArray
+    site: IntArray
+    hour: IntArray
+    amount: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class Scenario:
     """Everything a simulation needs. scope_is_global: (n,) whether an entry's children are compared by global usage.
 
     algorithm: complete settings, None under `sam`. priority_refresh_s: 0 if priorities are computed at every start.
+    past: None if nothing ran before. origin_s: the start in seconds since 1970. aging_step_s: between renewals of the
+    weights of usage by its age.
     """
 
     id: str | int | float | None
@@ -79,6 +92,9 @@ class Scenario:
     sam: Sam | None
     streams: tuple[Stream, ...]
     report_h: tuple[int | float, ...]
+    past: PastUsage | None = None
+    origin_s: float = 0.0
+    aging_step_s: float = AGING_STEP_S
 
 
 def read_scenario(case: object, *, seed: int | None, traces: Mapping[str, str]) -> Scenario:

@@ -237,15 +237,24 @@ def _zero_counts(n: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.zeros(n, dtype=np.int64)
 
 
-AGING_STEP_S = 300.0  # interval at which weights are recomputed; in between, new usage has weight 1
 MOST_BUCKETS = 20_000_000
 MOST_WEIGHINGS = 20_000_000_000  # buckets × steps
 _LAST = -1e15
 
 
+FEW_WEIGHINGS = 1_000_000_000  # of `Aging`; with more, only hours with usage are kept
+
+
 def ages(window: Window) -> bool:
     """Whether usage loses weight with its age."""
     return window.aging != "none" or window.length_s is not None
+
+
+def is_long(scenario: Scenario, n_queues: int) -> bool:
+    """Whether `LongAging` is for this scenario: there is usage before the start, or `Aging` would weigh too much."""
+    hours = int(np.ceil(scenario.end_s / BUCKET_S)) + 1
+    cells = (len(scenario.sites) + 1) * n_queues * hours
+    return scenario.past is not None or cells * scenario.end_s / scenario.aging_step_s > FEW_WEIGHINGS
 
 
 def put(column: Column, values: FloatArray) -> None:
@@ -259,7 +268,8 @@ class Views:
     def __init__(self, scenario: Scenario, entries: IntArray, jobs: Jobs, paths: Paths, plan: Plan, state: State):
         self.scenario, self.entries, self.jobs, self.plan, self.state = scenario, entries, jobs, plan, state
         self.approach = [plan.local_approach] * plan.sites + [plan.global_approach]
-        self.booked = _matrix(paths, plan)
+        self.slot = paths.booked
+        self.queue_of_slot = np.repeat(np.arange(plan.queues), np.diff(paths.booked_first))
 
     def seen_s(self, now_s: float) -> float:
         """The instant up to which usage data is known."""
@@ -278,6 +288,26 @@ class Views:
             lines.append(np.vstack([by_slot[:, self.plan.nodes :], np.asarray(pooled, dtype=np.float64)]))
         return lines[0], lines[1]
 
+    def by_slot(self, usage: FloatArray) -> FloatArray:
+        """Usage by queue, (sites, queues), summed up by slot of each site, (sites · width,)."""
+        width = self.plan.width
+        rows = [np.bincount(self.slot, values[self.queue_of_slot], minlength=width) for values in usage]
+        return np.concatenate(rows) if rows else np.zeros(0)
+
+    def _requested(self, seen_s: float) -> FloatArray:
+        """Requested time of running jobs, where the approach is predictive, (sites + 1, queues)."""
+        demand = np.zeros((self.plan.sites + 1, self.plan.queues))
+        if PREDICTIVE not in self.approach:
+            return demand
+        started_s = np.asarray(self.state.machines.started_s)
+        runs = np.flatnonzero((started_s >= 0) & (started_s <= seen_s) & (started_s + self.jobs.run_s > seen_s))
+        amount = self.jobs.counted[runs] * self.jobs.requested_s[runs]
+        by_site_queue = np.bincount(self.jobs.site_queue[runs], amount, minlength=self.plan.sites * self.plan.queues)
+        demand[:-1] = by_site_queue.reshape(self.plan.sites, self.plan.queues)
+        demand[-1] = demand[:-1].sum(axis=0)
+        demand[np.array(self.approach) != PREDICTIVE] = 0.0
+        return demand
+
 
 class Aging(Views):
     """Usage in hourly buckets by the time of booking, reweighted at every step.
@@ -289,7 +319,7 @@ class Aging(Views):
         super().__init__(scenario, entries, jobs, paths, plan, state)
         hours = int(np.ceil(scenario.end_s / BUCKET_S)) + 1
         size = (plan.sites + 1) * plan.queues * hours
-        weighings = size * scenario.end_s / AGING_STEP_S
+        weighings = size * scenario.end_s / scenario.aging_step_s
         if size > MOST_BUCKETS or weighings > MOST_WEIGHINGS:
             raise BadCase(
                 f"{plan.sites} sites, {plan.queues} entries and {hours} hours are {size:.3g} buckets, weighted "
@@ -307,11 +337,12 @@ class Aging(Views):
         base, rate = self._lines()
         requested = self._requested(seen_s)
         self._book(np.maximum(0.0, base + rate * seen_s - requested - self.aged), seen_s)
-        weight = bucket_weights(self.hour_start_s, seen_s, self.scenario.window)
+        origin_s = self.scenario.origin_s
+        weight = bucket_weights(self.hour_start_s + origin_s, seen_s + origin_s, self.scenario.window)
         self.aged = np.einsum("rqh,h->rq", self.buckets, weight)
         self.last_s = seen_s
         base = self.aged + requested - rate * seen_s
-        put(self.state.usage_sums.base, np.einsum("sq,qw->sw", base[:-1], self.booked).reshape(-1))
+        put(self.state.usage_sums.base, self.by_slot(base[:-1]))
         put(self.state.usage_sums.pooled_base, base[-1])
 
     def _book(self, amount: FloatArray, seen_s: float) -> None:
@@ -320,20 +351,6 @@ class Aging(Views):
         late = (seen_s - last * BUCKET_S) / (seen_s - self.last_s) if last > first else 0.0
         self.buckets[:, :, first] += amount * (1.0 - late)
         self.buckets[:, :, last] += amount * late
-
-    def _requested(self, seen_s: float) -> FloatArray:
-        """Requested time of running jobs, where the approach is predictive, (sites + 1, queues)."""
-        demand = np.zeros((self.plan.sites + 1, self.plan.queues))
-        if PREDICTIVE not in self.approach:
-            return demand
-        started_s = np.asarray(self.state.machines.started_s)
-        runs = np.flatnonzero((started_s >= 0) & (started_s <= seen_s) & (started_s + self.jobs.run_s > seen_s))
-        amount = self.jobs.counted[runs] * self.jobs.requested_s[runs]
-        by_site_queue = np.bincount(self.jobs.site_queue[runs], amount, minlength=self.plan.sites * self.plan.queues)
-        demand[:-1] = by_site_queue.reshape(self.plan.sites, self.plan.queues)
-        demand[-1] = demand[:-1].sum(axis=0)
-        demand[np.array(self.approach) != PREDICTIVE] = 0.0
-        return demand
 
 
 class Recompute(Views):
@@ -381,11 +398,3 @@ def coarse(tree: FairshareTree, own: FloatArray, resolution: int) -> FloatArray:
     share[0] = total[0]
     known = sweep.product_down(tree, share) * total[0]
     return np.where(tree.child_count > 0, 0.0, known)
-
-
-def _matrix(paths: Paths, plan: Plan) -> FloatArray:
-    """(queues, slots): 1 where usage of the queue is booked."""
-    matrix = np.zeros((plan.queues, plan.width))
-    for queue in range(plan.queues):
-        matrix[queue, paths.booked[paths.booked_first[queue] : paths.booked_first[queue + 1]]] = 1.0
-    return matrix

@@ -18,13 +18,17 @@ _DRAWN = ("arrivals", "run", "factor", "site", "loss")
 
 
 class Workload(NamedTuple):
-    """Drawn jobs. entries: tree index of each queue. too_wide: for each stream, jobs of its log that fit no site."""
+    """Drawn jobs. entries: tree index of each queue. too_wide: for each stream, jobs of its log that fit no site.
+
+    row: of each job, its row in its log; its number among those of its stream where it has none.
+    """
 
     jobs: Jobs
     arrivals: Arrivals
     departures: Departures
     entries: IntArray
     too_wide: tuple[int, ...]
+    row: IntArray
 
 
 class _Drawn(NamedTuple):
@@ -37,6 +41,8 @@ class _Drawn(NamedTuple):
     site: IntArray
     entry: IntArray
     is_lost: BoolArray
+    rate: FloatArray
+    row: IntArray
 
 
 def draw(scenario: Scenario) -> Workload:
@@ -61,17 +67,19 @@ def draw(scenario: Scenario) -> Workload:
         run_s=columns.run_s[by_queue],
         requested_s=columns.requested_s[by_queue],
         cpus=columns.cpus[by_queue],
-        counted=np.where(columns.is_lost, 0.0, columns.cpus)[by_queue],
+        counted=np.where(columns.is_lost, 0.0, columns.rate)[by_queue],
         stream=stream[by_queue],
     )
     arrivals = Arrivals(at_s=columns.at_s[in_time], site_queue=site_queue[in_time], job=job[in_time])
-    return Workload(jobs, arrivals, _departures(scenario, entries), entries, too_wide)
+    return Workload(jobs, arrivals, _departures(scenario, entries), entries, too_wide, columns.row[by_queue])
 
 
 _empty: tuple[Any, ...] = (
     *(np.zeros(0) for _ in range(3)),
     *(np.zeros(0, dtype=np.int64) for _ in range(3)),
     np.zeros(0, dtype=np.bool_),
+    np.zeros(0),
+    np.zeros(0, dtype=np.int64),
 )
 
 
@@ -103,6 +111,8 @@ def _of_rate(stream: Stream, random: dict[str, np.random.Generator]) -> _Drawn:
         site=sites[random["site"].integers(0, len(sites), n)],
         entry=np.full(n, stream.entry, dtype=np.int64),
         is_lost=np.zeros(n, dtype=np.bool_),
+        rate=np.full(n, float(stream.cpus)),
+        row=np.arange(n),
     )
 
 
@@ -129,7 +139,7 @@ def _arrivals(stream: Stream, random: np.random.Generator) -> FloatArray:
 
 
 def _of_trace(stream: Stream, random: dict[str, np.random.Generator], sites: tuple[Site, ...]) -> _Drawn:
-    """The log's jobs from `from_s` on, each at a random site among those with enough processors."""
+    """The log's jobs from `from_s` on, each at its site, or at a random one among those with enough processors."""
     trace = stream.trace
     assert trace is not None  # noqa: S101 - the caller has checked
     at_s = stream.from_s + trace.at_s
@@ -140,6 +150,10 @@ def _of_trace(stream: Stream, random: dict[str, np.random.Generator], sites: tup
     factor = _uniform(random["factor"], stream.requested_factor, len(trace))
     site = np.array(stream.sites, dtype=np.int64)[by_width[np.minimum(drawn, len(widths) - 1)]]
     kept = (n_wide_enough > 0) & (at_s < stream.until_s)
+    if trace.site is not None:
+        all_widths = np.array([each.cpus for each in sites], dtype=np.int64)
+        kept &= (trace.site < 0) | (all_widths[trace.site] >= trace.cpus)
+        site = np.where(trace.site < 0, site, trace.site)
     jobs = _Drawn(
         at_s=at_s,
         run_s=trace.run_s,
@@ -148,6 +162,8 @@ def _of_trace(stream: Stream, random: dict[str, np.random.Generator], sites: tup
         site=site,
         entry=trace.entry,
         is_lost=np.zeros(len(trace), dtype=np.bool_),
+        rate=trace.cpus.astype(np.float64) if trace.rate is None else trace.rate,
+        row=np.arange(len(trace)),
     )
     return _Drawn(*_rows(jobs, kept))
 
@@ -157,14 +173,21 @@ def _rows(jobs: _Drawn, kept: BoolArray) -> Iterator[Any]:
 
 
 def _count_too_wide(stream: Stream, sites: tuple[Site, ...]) -> int:
-    widest = max(sites[number].cpus for number in stream.sites)
-    return 0 if stream.trace is None else int((stream.trace.cpus > widest).sum())
+    trace = stream.trace
+    if trace is None:
+        return 0
+    widest = np.full(len(trace), max(sites[number].cpus for number in stream.sites))
+    if trace.site is not None:
+        all_widths = np.array([each.cpus for each in sites], dtype=np.int64)
+        widest = np.where(trace.site < 0, widest, all_widths[trace.site])
+    return int((trace.cpus > widest).sum())
 
 
 def _queues(scenario: Scenario, entry: IntArray) -> tuple[IntArray, IntArray]:
-    """(entry of each queue, queue of each job): one queue for each entry that a stream may submit jobs for."""
+    """(entry of each queue, queue of each job): one queue for each entry that may have jobs, or has past usage."""
     named = [stream.entry for stream in scenario.streams if stream.entry >= 0]
-    entries = np.unique(np.concatenate([entry, np.array(named, dtype=np.int64)]))
+    used = np.zeros(0, dtype=np.int64) if scenario.past is None else scenario.past.entry
+    entries = np.unique(np.concatenate([entry, np.array(named, dtype=np.int64), used]))
     return entries, np.searchsorted(entries, entry)
 
 

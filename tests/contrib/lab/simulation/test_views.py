@@ -9,8 +9,9 @@ import pytest
 
 from apps.contrib.lab.simulation import simulate
 from apps.contrib.lab.simulation.columns import execution_for
-from apps.contrib.lab.simulation.scenario import read_scenario
-from apps.contrib.lab.simulation.sites import AGING_STEP_S, Aging, coarse, empty_state, nodes_of, plan_of
+from apps.contrib.lab.simulation.long_aging import LongAging
+from apps.contrib.lab.simulation.scenario import AGING_STEP_S, read_scenario
+from apps.contrib.lab.simulation.sites import Aging, coarse, empty_state, nodes_of, plan_of
 from apps.contrib.lab.simulation.workload import draw
 from apps.engine import fast
 from apps.engine.decay import bucket_weights
@@ -49,9 +50,12 @@ def test_every_decay_function_applies_to_every_view(aging: str, approach: str, s
         assert simulate(small) == result
 
 
+@pytest.mark.parametrize("kind", [Aging, LongAging])
 @pytest.mark.parametrize("aging", sorted(DECAY_FUNCTIONS))
 @pytest.mark.parametrize("delay_s", [0, 1000])
-def test_aged_usage_is_the_weighted_sum_of_hours(aging: str, delay_s: float, small: dict[str, Any]) -> None:
+def test_aged_usage_is_the_weighted_sum_of_hours(
+    kind: type[Aging | LongAging], aging: str, delay_s: float, small: dict[str, Any]
+) -> None:
     """Queue 0 of site 0 uses three processors for three and a half hours, from step to step, and then nothing."""
     small |= {"usage": {"window": {"aging": aging} | WINDOWS[aging]}, "noise": {"usage_delay_s": delay_s}}
     scenario = read_scenario(small, seed=None, traces={})
@@ -59,7 +63,7 @@ def test_aged_usage_is_the_weighted_sum_of_hours(aging: str, delay_s: float, sma
     nodes, paths = nodes_of(scenario, workload.entries, books_queues=True)
     plan = plan_of(scenario, len(workload.entries), nodes, paths, is_flat=False, books_queues=True)
     state = execution_for(0).columns(empty_state(scenario, workload, plan))
-    view = Aging(scenario, workload.entries, workload.jobs, paths, plan, state)
+    view = kind(scenario, workload.entries, workload.jobs, paths, plan, state)
     usage_sums, slots = state.usage_sums, [*paths.booked[: paths.booked_first[1]].tolist()]
     from_s, until_s = 4800.0 - delay_s, 17400.0 - delay_s
     for step in range(int(12 * 3600 / AGING_STEP_S) + 1):
