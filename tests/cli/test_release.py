@@ -149,6 +149,40 @@ def test_a_release_is_installed_and_serves_the_sample(
     assert {path.name for path in empty.iterdir()} == {"var"}
 
 
+@pytest.mark.deep
+@pytest.mark.timeout(900)
+def test_a_release_is_installed_and_serves_without_a_network(release: Path, tmp_path: Path) -> None:
+    """By the commands of docs/install.md; what is isolated has a loopback interface of its own and nothing else."""
+    isolated = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "isolated"]
+    tried = subprocess.run([*isolated, "true"], capture_output=True, text=True, timeout=30, check=False)
+    if tried.returncode:
+        pytest.skip(f"no network namespace can be made here: {tried.stderr.strip()}")
+    text = (REPOSITORY / "docs/install.md").read_text(encoding="utf-8").partition("**Without a network**")[2]
+    collect, install = text.split("```")[1:4:2]
+    place = tmp_path / "place"
+    place.mkdir()
+    for file in (*release.glob("*.whl"), *release.glob("*.tar.gz")):
+        (place / file.name).symlink_to(file)
+    venv.create(tmp_path / "pip", with_pip=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRSHARE_", "DATABASE"))}
+    path = f"{tmp_path / 'pip/bin'}:{os.environ['PATH']}"
+    subprocess.run(["sh", "-ec", collect], cwd=place, env={**environment, "PATH": path}, check=True, timeout=600)
+    local = install.replace("/opt/fairshare", str(tmp_path / "opt"))
+    subprocess.run([*isolated, "sh", "-ec", local], cwd=place, env=environment, check=True, timeout=600)
+    ready = """
+        "$0" up --no-sample > up.log 2>&1 & up=$!
+        for _ in $(seq 240); do
+            if wget -q -O - http://127.0.0.1:8000/readyz; then kill -INT $up; wait $up; exit; fi
+            kill -0 $up && sleep 1
+        done
+        cat up.log; exit 1
+    """
+    program = str(tmp_path / "opt/bin/fairshare")
+    own = {**environment, "FAIRSHARE_VAR": str(tmp_path / "var"), "TMPDIR": "/tmp"}
+    served = subprocess.run([*isolated, "sh", "-c", ready, program], cwd=place, env=own, timeout=300, check=False)
+    assert served.returncode == 0, (place / "up.log").read_text(encoding="utf-8")
+
+
 def _answers(port: int, path: str) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
