@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import json
-from collections import defaultdict
-from collections.abc import Iterator
-from functools import cache
 from typing import TypedDict
 
 from apps.core.code_paths import REPOSITORY
 from docsite.fault_promises import PROMISES
 from docsite.markdown import code, table
+from docsite.marked_tests import function_of, marked_tests
 
 FIGURES = REPOSITORY / "docsite/fault_figures.json"
-_MARK = "pytest.mark.fault"
 
 
 class Figure(TypedDict):
@@ -35,37 +31,14 @@ def table_of_faults() -> str:
     return table(("fault", "what is done", "promise", "tests", "last figure"), rows)
 
 
-@cache
 def tests_by_fault() -> dict[str, list[str]]:
-    """Names of tests as `path::name`, by the fault that their marks name."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for path in sorted((REPOSITORY / "tests").rglob("test_*.py")):
-        text = path.read_text(encoding="utf-8")
-        if f"@{_MARK}(" in text:
-            for test, fault in _marks(ast.parse(text)):
-                found[fault].append(f"{path.relative_to(REPOSITORY)}::{test}")
-    return dict(found)
-
-
-def _marks(module: ast.Module) -> Iterator[tuple[str, str]]:
-    """Test and fault of each mark."""
-    for node in module.body:
-        if isinstance(node, ast.FunctionDef):
-            for mark in node.decorator_list:
-                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == _MARK:
-                    for fault in mark.args:
-                        yield node.name, str(ast.literal_eval(fault))
+    return marked_tests("fault")
 
 
 def figures() -> dict[str, list[Figure]]:
     """By test, with its parameters."""
     stored: dict[str, list[Figure]] = json.loads(FIGURES.read_text(encoding="utf-8"))
     return stored
-
-
-def function_of(test: str) -> str:
-    """The test without its parameters."""
-    return test.partition("[")[0]
 
 
 def _last_figure(tests: list[str] | tuple[()]) -> str:

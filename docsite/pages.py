@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from apps.core.code_paths import REPOSITORY
 from bench import sizing
 from docsite import algorithms, commands, curves, faults, person, scopes, settings, worked_tree
+from docsite.papers import page as papers
 
 DOCS = REPOSITORY / "docs"
 _END = "<!-- end -->"
@@ -25,6 +27,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "sizing": ("scale.md", sizing.table),
     "plan": ("scale.md", sizing.plan),
     "worked-tree": ("worked-tree.md", worked_tree.drawing),
+    "papers": ("papers.md", papers.sections),
     "faults": ("reliability.md", faults.table_of_faults),
     "worked-order": ("worked-tree.md", worked_tree.order),
 }
@@ -38,7 +41,7 @@ def files() -> Iterator[tuple[Path, str]]:
             if page == name:
                 text = _replaced(text, part, make())
         yield DOCS / name, text
-    for path, drawing in curves.drawings():
+    for path, drawing in chain(curves.drawings(), papers.drawings()):
         yield DOCS / "pictures" / path, drawing
 
 

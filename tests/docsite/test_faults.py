@@ -11,6 +11,7 @@ import pytest
 from apps.core.code_paths import REPOSITORY
 from docsite import faults
 from docsite.fault_promises import PROMISES
+from docsite.marked_tests import function_of
 
 
 def test_there_are_thirty_faults_and_each_has_tests() -> None:
@@ -30,7 +31,7 @@ def test_no_mark_is_overlooked() -> None:
 
 def test_each_figure_is_of_a_marked_test() -> None:
     marked = {test for tests in faults.tests_by_fault().values() for test in tests}
-    assert {faults.function_of(test) for test in faults.figures()} <= marked
+    assert {function_of(test) for test in faults.figures()} <= marked
     assert faults.FIGURES.read_text(encoding="utf-8") == faults.stored_text(faults.figures())
 
 

@@ -91,6 +91,7 @@ def close(got: float | None, exact: Any) -> bool:
 
 @examples(200)
 @given(case=cases(aequus))
+@pytest.mark.paper("V1")
 def test_aequus_equals_its_oracle(case: dict[str, Any]) -> None:
     result = solve(case)
     root, nodes, operator = oracles.read(case), result["nodes"], case["algorithm"]["operator"]
@@ -154,6 +155,7 @@ def assert_ranks(entries: list[oracles.Entry], nodes: dict[str, Any], ranks: dic
 
 @examples(50)
 @given(case=cases(aequus))
+@pytest.mark.paper("V6")
 def test_the_factor_from_the_key_is_the_padded_vector_as_a_fraction(case: dict[str, Any]) -> None:
     nodes = solve({**case, "algorithm": {**case["algorithm"], "factor_from": "key"}})["nodes"]
     r = case["algorithm"]["resolution"]
@@ -184,6 +186,7 @@ def test_multiplying_all_usage_changes_nothing(case: dict[str, Any], factor: flo
     assert solve({**case, "usage": scaled})["nodes"] == solve(case)["nodes"]
 
 
+@pytest.mark.paper("Z5")
 def test_other_groups_change_nothing_in_this_group() -> None:
     def case(moved: int) -> dict[str, Any]:
         group = [{"name": "x", "shares": 2}, {"name": "y", "shares": 1}]

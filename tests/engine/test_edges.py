@@ -39,6 +39,7 @@ def values_of(given: dict[str, Any], name: str) -> list[Any]:
     return [node[name] for node in solve(given)["nodes"].values()]
 
 
+@pytest.mark.paper("O11")
 def test_siblings_with_equal_quotients_share_component_and_rank() -> None:
     given = case(user("x", 1), user("y", 7), user("z", 2), usage={"/x": 5, "/y": 35, "/z": 9})
     assert values_of(given, "vector") == [[4900], [4900], [5408]]
@@ -48,6 +49,7 @@ def test_siblings_with_equal_quotients_share_component_and_rank() -> None:
 
 
 @pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.paper("O11")
 def test_equal_quotients_tie_at_every_resolution(name: str) -> None:
     for seed in range(12):
         draw = Random(seed)
@@ -81,6 +83,7 @@ def test_usage_exactly_on_target_is_the_balance_at_every_resolution() -> None:
 
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("over", [1e-9, 1e-6, 0.015, 0.5])
+@pytest.mark.paper("A9")
 def test_over_target_never_ties_with_on_target(name: str, over: float) -> None:
     """At an odd resolution the balance is the middle of a component, which the formula gives to both."""
     target = np.array([0.1, 0.25])
@@ -90,6 +93,7 @@ def test_over_target_never_ties_with_on_target(name: str, over: float) -> None:
         assert (codecs.scalar(priority, resolution) < resolution // 2).all()
 
 
+@pytest.mark.paper("A9")
 def test_an_exponent_beyond_double_precision_is_rejected_by_name() -> None:
     for name in (f"relative-{MOST_N + 1}", "sigmoid-999999999"):
         with pytest.raises(BadParameter, match=f"{name}.*integer from 2 to {MOST_N}"):
@@ -130,6 +134,7 @@ def zero_case(**more: Any) -> dict[str, Any]:
     return case(*entries, usage={"/over": 60, "/far": 900, "/under": 40}, **more)
 
 
+@pytest.mark.paper("O10", "Z1")
 def test_an_idle_entry_without_shares_is_on_target_unless_zero_shares_are_last() -> None:
     assert values_of(zero_case(), "rank") == [2, 3, 4, 1]
     assert values_of(zero_case(zero_shares="last"), "rank") == [4, 2, 3, 1]
@@ -138,6 +143,7 @@ def test_an_idle_entry_without_shares_is_on_target_unless_zero_shares_are_last()
 
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("resolution", [4, 5, 100, 10_000])
+@pytest.mark.paper("Z1")
 def test_zero_shares_last_ranks_them_after_every_sibling_with_shares(name: str, resolution: int) -> None:
     given = zero_case(operator=name, resolution=resolution, zero_shares="last")
     ranks = values_of(given, "rank")
@@ -232,6 +238,7 @@ def test_ten_thousand_equal_siblings_tie(name: str) -> None:
     assert time.process_time() - before < 5
 
 
+@pytest.mark.paper("Z10")
 def test_the_order_of_lsf_is_that_of_relative_and_the_order_of_maui_that_of_absolute() -> None:
     """LSF's manual divides shares by usage, Maui's subtracts usage from the target (docs/recipe-others.md)."""
     shares, usage = np.array([60.0, 10.0, 30.0]), np.array([54.0, 5.0, 41.0])

@@ -38,6 +38,7 @@ def value(name: str, t: float, s: float, k: float = 0.5) -> float:
     return float(operators.get_operator(name, k=k)(np.array([t]), np.array([s]))[0])
 
 
+@pytest.mark.paper("O2", "O3", "O4", "O5", "O6", "O7", "O8")
 def test_operators_equal_the_grid_of_the_paper(paper: dict[str, Any]) -> None:
     assert len(paper["grid"]["operators"]) == 13
     for listed in paper["grid"]["operators"]:
@@ -53,6 +54,7 @@ def test_declared_properties_equal_the_paper(paper: dict[str, Any]) -> None:
         assert declared.boundaries == (listed["boundary_t=0_is_-1"] and listed["boundary_s=0_is_1"])
 
 
+@pytest.mark.paper("O1")
 def test_definition_checks_hold_on_a_fine_grid(paper: dict[str, Any]) -> None:
     points = np.arange(0, 41) / 40
     t, s = (axis.ravel() for axis in np.meshgrid(points, points, indexing="ij"))
@@ -73,6 +75,7 @@ def test_definition_checks_hold_on_a_fine_grid(paper: dict[str, Any]) -> None:
         assert bool((table[1:, 0] == 1).all()) == listed["boundary_s=0_is_1"]
 
 
+@pytest.mark.paper("O9")
 def test_boundaries_equal_table_1(paper: dict[str, Any]) -> None:
     formulas: dict[str, Callable[[float], float]] = {
         "-s": lambda x: -x,
@@ -89,6 +92,7 @@ def test_boundaries_equal_table_1(paper: dict[str, Any]) -> None:
             assert value(name, x, 0.0) == pytest.approx(formulas[row["s=0"]](x), abs=TOLERANCE)
 
 
+@pytest.mark.paper("V2", "Z3")
 def test_scalars_and_effective_priorities_equal_the_examples(paper: dict[str, Any]) -> None:
     for example in paper["serialization"]["examples"]:
         got = codecs.scalar(np.array([example["priority"]]), example["resolution"])
@@ -113,12 +117,14 @@ def test_a_component_survives_the_rounding_of_its_effective_priority(r: int) -> 
     assert (codecs.scalar(codecs.effective_priority(scalars, r), r) == scalars).all()
 
 
+@pytest.mark.paper("V2")
 def test_keys_are_fixed_width_strings(paper: dict[str, Any]) -> None:
     for example in paper["strings"]:
         key = codecs.key_string(example["vector"], example["depth"], example["resolution"])
         assert key == example["string"]
 
 
+@pytest.mark.paper("V3")
 def test_low_resolution_inverts_the_order_of_figure_5(paper: dict[str, Any]) -> None:
     fig5 = paper["fig5"]
     for resolution, expected in fig5["by_resolution"].items():
@@ -129,6 +135,7 @@ def test_low_resolution_inverts_the_order_of_figure_5(paper: dict[str, Any]) -> 
     assert sorted(("u1", "u2"), key=lambda name: fig5[name], reverse=True) == fig5["true_order"]
 
 
+@pytest.mark.paper("V5")
 def test_vectors_compare_as_if_padded_with_the_balance(paper: dict[str, Any]) -> None:
     for example in paper["comparison"]["examples"]:
         a, b, r = example["a"], example["b"], example["resolution"]
@@ -146,6 +153,7 @@ def test_vectors_compare_as_if_padded_with_the_balance(paper: dict[str, Any]) ->
         for name in (operator.name for operator in operators.all_operators())
     ],
 )
+@pytest.mark.paper("A2")
 def test_unused_share_converges_as_declared_by_the_operator(paper: dict[str, Any], name: str) -> None:
     """Serve the entry ahead, one job at a time; usage settles at the virtual targets, or splits equally."""
     apply = operators.get_operator(name)
@@ -176,6 +184,7 @@ def test_absolute_and_combined_break_the_order_under_virtual_targets(paper: dict
         assert (real[0] > real[1]) != (found[0] > found[1])
 
 
+@pytest.mark.paper("A6")
 def test_equivalent_operators_give_the_same_order(paper: dict[str, Any]) -> None:
     for example in paper["equivalence"]["orders"]:
         t, s = np.array(list(example["users"].values())).T

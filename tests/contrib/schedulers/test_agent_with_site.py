@@ -23,6 +23,7 @@ from tests.worlds import fresh_process  # noqa: F401 - fixture
 JOBS = {"alice": "physics", "bob": "physics", "carol": "biology", "stranger": "nowhere"}
 
 
+@pytest.mark.paper("Z11")
 def test_factors_of_a_site_arrive_in_the_scheduler(
     computed_site: Site, live_server: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_targets_and_actuals_sum_to_one_or_zero_in_every_group(drawn: tuple[Fair
 
 
 @given(drawn=trees(), resolution=st.sampled_from([2, 7, 10000, 2**31]))
+@pytest.mark.paper("V4")
 def test_rank_is_one_plus_the_leaves_strictly_ahead(drawn: tuple[FairshareTree, FloatArray], resolution: int) -> None:
     tree, usage = drawn
     result = compute(tree, usage, algorithm={"name": "aequus", "resolution": resolution})
@@ -244,6 +245,7 @@ def test_a_factor_is_never_zero_for_a_leaf_and_best_is_one() -> None:
         assert factor.tolist() == [1 - ahead / n for ahead in range(n)]
 
 
+@pytest.mark.paper("A10")
 def test_combined_with_k_zero_is_relative_2() -> None:
     combined, relative_2 = operators.get_operator("combined", k=0), operators.get_operator("relative-2")
     steps = np.linspace(0.0, 1.0, 41)

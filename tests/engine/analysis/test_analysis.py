@@ -47,6 +47,7 @@ def without_inverse() -> operators.Operator:
     )
 
 
+@pytest.mark.paper("O1")
 def test_the_definition_holds_where_the_paper_says(paper: dict[str, Any]) -> None:
     for listed in paper["conditions"]:
         found = properties.check_definition(operators.get_operator(listed["operator"]))
@@ -60,11 +61,13 @@ def test_the_definition_holds_where_the_paper_says(paper: dict[str, Any]) -> Non
         assert found.has_boundaries == operators.get_operator(listed["operator"]).properties.boundaries
 
 
+@pytest.mark.paper("D5")
 def test_all_but_slurm_are_odd_functions_so_combined_is_symmetric_unlike_the_text_of_figure_8() -> None:
     odd = {name for name in ALL if properties.check_definition(operators.get_operator(name)).is_odd}
     assert odd == set(ALL) - {"slurm"}
 
 
+@pytest.mark.paper("A1")
 def test_the_check_rejects_invalid_operators() -> None:
     broken = operators.Operator(
         name="broken",
@@ -79,6 +82,7 @@ def test_the_check_rejects_invalid_operators() -> None:
     assert found.broken
 
 
+@pytest.mark.paper("O9")
 def test_boundary_values_equal_table_1() -> None:
     s = np.array([0.25, 1.0])
     assert properties.without_target(operators.get_operator("combined"), s).tolist() == [-0.625, -1.0]
@@ -87,6 +91,7 @@ def test_boundary_values_equal_table_1() -> None:
     assert properties.without_usage(operators.get_operator("slurm"), s).tolist() == [1.0, 1.0]
 
 
+@pytest.mark.paper("A6")
 def test_operators_order_like_relative_as_in_the_paper(paper: dict[str, Any]) -> None:
     relative = operators.get_operator("relative")
     for listed in paper["conditions"]:
@@ -176,6 +181,7 @@ def test_the_state_of_equal_priority_is_equation_16() -> None:
     np.testing.assert_allclose(absolute, other - t + s, atol=1e-15)
 
 
+@pytest.mark.paper("A2")
 def test_virtual_targets_equal_the_paper(paper: dict[str, Any]) -> None:
     for section, key, settle in (
         ("proportional", "virtual_targets", properties.virtual_targets),
@@ -191,6 +197,7 @@ def test_virtual_targets_equal_the_paper(paper: dict[str, Any]) -> None:
     assert properties.equal_split_targets([0.5, 0.5], [False, False]).tolist() == [0.0, 0.0]
 
 
+@pytest.mark.paper("D1")
 def test_input_densities_equal_the_paper(paper: dict[str, Any]) -> None:
     listed = paper["input_density_r8"]
     assert density.effective_priorities(8).tolist() == listed["columns"]
@@ -234,6 +241,7 @@ def test_densities_sum_to_one(name: str, r: int, t: float) -> None:
         assert (found >= -1e-12).all()
 
 
+@pytest.mark.paper("D2")
 def test_local_densities_equal_the_paper(paper: dict[str, Any]) -> None:
     for t, listed in paper["local_density_r8"]["targets"].items():
         for name, expected in listed.items():
@@ -241,6 +249,7 @@ def test_local_densities_equal_the_paper(paper: dict[str, Any]) -> None:
             np.testing.assert_allclose(found, expected, atol=1e-9, err_msg=f"{name} at {t}")
 
 
+@pytest.mark.paper("D3", "D4")
 def test_statements_of_the_text_about_densities_hold() -> None:
     found = {name: density.input_density(operators.get_operator(name), 8) for name in ALL}
     seven = ("absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined")
@@ -261,6 +270,7 @@ def test_an_operator_without_inverse_is_measured(without_inverse: operators.Oper
 
 
 @pytest.mark.parametrize("k", [0.0, 0.2, 1.0])
+@pytest.mark.paper("O7")
 def test_the_inverse_of_combined_holds_for_every_k(k: float) -> None:
     apply = operators.get_operator("combined", k=k)
     assert apply.inverse is not None

@@ -37,6 +37,7 @@ def by_region(table: dict[str, dict[str, int | None]]) -> dict[str, list[int | N
     return {name: [row[column] for column in ("balance", "over", "under", "overall")] for name, row in table.items()}
 
 
+@pytest.mark.paper("J1")
 def test_job_sizes_equal_the_examples(figure: dict[str, Any]) -> None:
     for listed in figure["job_hours_examples"]:
         apply = operators.get_operator(listed["operator"])
@@ -54,6 +55,7 @@ def test_job_sizes_equal_the_examples(figure: dict[str, Any]) -> None:
 
 @examples(200)
 @given(own=st.integers(0, 10**6), others=st.integers(1, 10**6), job=st.integers(1, 10**6))
+@pytest.mark.paper("J1")
 def test_the_corrected_equation_recovers_the_job(own: int, others: int, job: int) -> None:
     before = Fraction(own, own + others)
     after = oracles_analysis.state_after(Fraction(own), Fraction(others), Fraction(job))
@@ -87,6 +89,7 @@ def test_every_reading_of_figure_17_gives_its_bits_and_orders(
         assert job_size.best_first(OPERATORS, region, reading) == expected
 
 
+@pytest.mark.paper("J2")
 def test_only_the_typical_reading_is_within_one_bit_of_the_paper(figure: dict[str, Any]) -> None:
     typical = by_region(job_size.bits_table(OPERATORS, job_size.TYPICAL))
     for name, expected in figure["paper"].items():
@@ -97,6 +100,7 @@ def test_only_the_typical_reading_is_within_one_bit_of_the_paper(figure: dict[st
         assert sum(same) == equal
 
 
+@pytest.mark.paper("J4")
 def test_only_the_published_order_under_target_holds(figure: dict[str, Any]) -> None:
     published = figure["paper_orderings_best_first"]
     found = {region: job_size.best_first(OPERATORS, region, job_size.TYPICAL) for region in published}
@@ -117,6 +121,7 @@ def test_only_the_published_order_under_target_holds(figure: dict[str, Any]) -> 
 @given(
     name=st.sampled_from(SEVEN), t=st.floats(0.02, 0.98), s=st.floats(0.0, 0.95), r=st.sampled_from([8, 100, 1 << 14])
 )
+@pytest.mark.paper("Z4")
 def test_the_significant_job_is_the_smallest_visible_one(name: str, t: float, s: float, r: int) -> None:
     apply, pool = operators.get_operator(name), 1000.0
 
@@ -159,6 +164,7 @@ def office(seed: int, resolution: int = 10000, operator: str = "relative") -> Pr
 
 
 @pytest.mark.parametrize("name", SEVEN)
+@pytest.mark.paper("A13")
 def test_current_bits_are_the_fewest_at_which_a_recompute_shows_the_job(name: str) -> None:
     result, job = office(4, operator=name), 30.0
     found = bits.bits_now(result, operators.get_operator(name), job)

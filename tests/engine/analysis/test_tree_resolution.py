@@ -37,6 +37,7 @@ def twin(result: PriorityResult, resolution: int, operator: str) -> dict[str, in
 
 @examples(40)
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(sorted(oracles_analysis.EXACT)), r=st.sampled_from(RESOLUTIONS))
+@pytest.mark.paper("A7")
 def test_counts_of_leaves_and_pairs_equal_exact_fractions(seed: int, name: str, r: int) -> None:
     result = office(seed, operator=name)
     found = collisions(result, r)
@@ -81,6 +82,7 @@ def test_zero_shares_last_reserves_the_lowest_component() -> None:
 
 @pytest.mark.parametrize("resolution", [8, 100, 10_000])
 @pytest.mark.parametrize("name", ["absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined"])
+@pytest.mark.paper("Z4")
 def test_the_smallest_visible_job_changes_the_component(name: str, resolution: int) -> None:
     result = office(4, resolution=resolution, operator=name)
     found, tree = smallest_jobs(result), result.tree
@@ -117,6 +119,7 @@ def test_in_a_group_without_usage_any_job_is_visible() -> None:
 
 @examples(30)
 @given(seed=st.integers(0, 10**6))
+@pytest.mark.paper("A13")
 def test_safe_bits_are_the_fewest_without_loss_or_misplacement(seed: int) -> None:
     result = office(seed)
     found = safe_bits(result)

@@ -349,6 +349,7 @@ def test_compare_asks_for_resolution_and_k_only_where_they_apply(admin: Client) 
     assert page.each('input[name="k"]', "type") == ["", "hidden", "hidden", "hidden"]
 
 
+@pytest.mark.paper("A7", "A8")
 def test_rank_changes_by_operator_and_by_rounding_are_counted_separately(admin: Client) -> None:
     keys = ("aequus:sigmoid-2", "aequus:slurm", "aequus:relative-7", "aequus:absolute")
     for key in keys:

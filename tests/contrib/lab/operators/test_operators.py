@@ -23,6 +23,7 @@ def figure(name: str, actor: Actor = COMMAND, **query: Any) -> Any:
     return get_figure(policy_slug=SLUG, figure=name, query=FigureQuery(**query), actor=actor)
 
 
+@pytest.mark.paper("A12")
 def test_every_figure_has_rows_of_its_record_and_a_sentence(open_grid: Grid) -> None:
     for name, made in FIGURES.items():
         found = figure(name)
@@ -38,6 +39,7 @@ def test_every_figure_has_rows_of_its_record_and_a_sentence(open_grid: Grid) -> 
 
 
 @pytest.mark.parametrize("target", [0.1, 0.5])
+@pytest.mark.paper("D2")
 def test_figures_10_to_13_show_the_numbers_of_the_analysis(open_grid: Grid, target: float) -> None:
     for name in SEVEN:
         operator = get_operator(name)
@@ -48,6 +50,7 @@ def test_figures_10_to_13_show_the_numbers_of_the_analysis(open_grid: Grid, targ
         assert [row.priority for row in curve] == operator(np.full_like(actual, target), actual).tolist()
 
 
+@pytest.mark.paper("D1")
 def test_figure_8_shows_the_numbers_of_the_analysis(open_grid: Grid) -> None:
     rows = figure("input-density").rows
     for name in SEVEN:
@@ -59,6 +62,7 @@ def test_figure_8_shows_the_numbers_of_the_analysis(open_grid: Grid) -> None:
     "reading",
     [pytest.param(each.name, marks=pytest.mark.deep if each.name != "typical" else ()) for each in job_size.READINGS],
 )
+@pytest.mark.paper("J2")
 def test_figure_17_shows_the_cells_of_the_analysis(open_grid: Grid, reading: str) -> None:
     named = next(each for each in job_size.READINGS if each.name == reading)
     expected = {(cell.operator, cell.column): (cell.bits, cell.published) for cell in job_size.cells(named.reading)}
@@ -66,6 +70,7 @@ def test_figure_17_shows_the_cells_of_the_analysis(open_grid: Grid, reading: str
     assert {(row.operator, row.region): (row.bits, row.published) for row in rows} == expected
 
 
+@pytest.mark.paper("J3")
 def test_figures_14_to_16_order_the_operators_as_the_analysis_does(open_grid: Grid) -> None:
     rows = figure("job-size").rows
     for region in job_size.REGIONS:
@@ -88,6 +93,7 @@ def test_figure_17_follows_the_nodes_the_window_and_the_job(open_grid: Grid) -> 
     assert all((a.bits or 99) <= (b.bits or 99) for a, b in zip(few, paper, strict=True))
 
 
+@pytest.mark.paper("D2")
 def test_figure_6_and_9_are_components_and_densities(open_grid: Grid) -> None:
     for row in figure("steps").rows:
         assert (

@@ -135,12 +135,14 @@ def test_the_first_level_is_independent_of_global_usage(results: Results) -> Non
 
 
 @pytest.mark.parametrize("name", ["idle-U-B12", "idle-U-B12-absolute"])
+@pytest.mark.paper("A4")
 def test_deviations_redistribute_idle_share_in_equal_points(name: str, results: Results) -> None:
     for result in results(name):
         assert_shares(result, 72, {"U-B11": 50 + 15, "U-B13": 20 + 15}, 1.0)
         assert_shares(result, 72, {"P-B1": 60, "P-B2": 40, "VO-A": 30, "VO-B": 70}, 0.4)
 
 
+@pytest.mark.paper("A4")
 def test_the_relative_operator_redistributes_idle_share_proportionally(results: Results) -> None:
     for result in results("idle-U-B12-relative"):
         assert_shares(result, 72, {"U-B11": 50 + 21.4, "U-B13": 20 + 8.6}, 1.0)
@@ -160,6 +162,7 @@ def test_predictive_is_accurate_with_data_five_minutes_old(results: Results) -> 
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.paper("A3")
 def test_every_operator_converges_to_the_targets(operator: str, shipped: Callable[..., dict[str, Any]]) -> None:
     result = simulate(shipped(f"operator-{operator}"))
     assert_shares(result, 72, TARGETS, 0.5)

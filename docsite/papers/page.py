@@ -1,0 +1,84 @@
+"""The generated parts of docs/papers.md, and its drawings: from claims, marks of tests, and the last records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from docsite.markdown import code, table
+from docsite.marked_tests import function_of, marked_tests
+from docsite.papers import operator_figures, records
+from docsite.papers.claims import CLAIMS, PAPERS, Claim
+from docsite.papers.figure import Figure
+from docsite.papers.records import Records, Value
+
+MARK = "paper"
+_HEAD = ("claim", "place", "what the paper says", "where", "test", "ours (published)", "deviation")
+
+
+def drawings() -> Iterator[tuple[str, str]]:
+    """Path below docs/pictures and SVG of each figure that is a plot."""
+    for figure in _figures():
+        if figure.drawing:
+            yield figure.path, figure.drawing
+
+
+def sections() -> str:
+    """Of each paper: its claims with their tests, what has no test and why, and its figures."""
+    stored = records.load()
+    parts = []
+    for paper in PAPERS:
+        tested = {name: claim for name, claim in paper.claims.items() if not claim.untested}
+        rows = [_row(name, claim, stored) for name, claim in tested.items()]
+        parts += [f"## {paper.title}", table(_HEAD, rows)]
+        untested = [(name, one.place, one.text, one.untested) for name, one in paper.claims.items() if one.untested]
+        if untested:
+            parts.append(table(("claim", "place", "what the paper says", "why it has no test"), untested))
+        parts += [_section(figure) for figure in _figures() if figure.paper == paper.name]
+    return "\n\n".join(parts)
+
+
+@cache
+def _figures() -> tuple[Figure, ...]:
+    return tuple(operator_figures.figures())
+
+
+def _row(name: str, claim: Claim, stored: Records) -> tuple[str, ...]:
+    values = [
+        value
+        for test, measured in sorted(stored["tests"]["values"].items())
+        if function_of(test) in _tests(name)
+        for value in measured
+        if value["claim"] == name
+    ]
+    tests = "<br>".join(code(test.removeprefix("tests/")) for test in _tests(name))
+    ours = "<br>".join(map(_ours, values)) or "as stated"
+    return name, claim.place, claim.text, claim.where, tests, ours, claim.deviation or _deviation(values)
+
+
+def _tests(name: str) -> list[str]:
+    return marked_tests(MARK).get(name, [])
+
+
+def _ours(value: Value) -> str:
+    text = f"{value['name']}: {value['ours']:,.6g} {value['unit']}".rstrip()
+    return text if value["published"] is None else f"{text} ({value['published']:,.6g})"
+
+
+def _deviation(values: list[Value]) -> str:
+    """The largest of those that the paper prints; its tests pass, so that without a printed number it is none."""
+    gaps = [round(abs(value["ours"] - value["published"]), 9) for value in values if value["published"] is not None]
+    return f"{max(gaps):,.3g}" if gaps and max(gaps) > 0 else "none"
+
+
+def _section(figure: Figure) -> str:
+    picture = f"![{figure.title}](pictures/{figure.path})\n\n" if figure.drawing else ""
+    return (
+        f"### Figure {figure.number}: {figure.title}\n\n{picture}"
+        f"- Paper: {figure.said}\n- Here ({figure.where}): {figure.ours}"
+    )
+
+
+def unknown_marks() -> set[str]:
+    """Names in marks that are no claim."""
+    return set(marked_tests(MARK)) - set(CLAIMS)

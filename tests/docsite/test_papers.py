@@ -1,0 +1,80 @@
+"""docs/papers.md: each claim has marked tests that passed in the last run, or a reason; each mark is of a claim."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from apps.core.code_paths import REPOSITORY
+from docsite.marked_tests import function_of, marked_tests
+from docsite.papers import page, records
+from docsite.papers.claims import CLAIMS
+
+ME = Path(__file__)
+
+
+def test_each_claim_has_tests_or_a_reason_and_each_mark_is_of_a_claim() -> None:
+    tested = {name for name, claim in CLAIMS.items() if not claim.untested}
+    assert set(marked_tests(page.MARK)) == tested
+
+
+def test_no_mark_is_overlooked() -> None:
+    """Marks stand at functions: at modules, classes and parameters the page doesn't look for them."""
+    n_marks = sum(
+        path.read_text(encoding="utf-8").count("mark.paper(")
+        for path in (REPOSITORY / "tests").rglob("test_*.py")
+        if path != ME
+    )
+    assert n_marks == len({test for tests in marked_tests(page.MARK).values() for test in tests})
+
+
+def test_each_marked_test_passed_in_the_stored_run_and_no_other_is_stored() -> None:
+    stored = records.load()["tests"]
+    marked = {test for tests in marked_tests(page.MARK).values() for test in tests}
+    assert set(stored["passed"]) == marked, "run `make papers`"
+    for test, values in stored["values"].items():
+        assert all(function_of(test) in marked_tests(page.MARK)[value["claim"]] for value in values)
+    assert records.PATH.read_text(encoding="utf-8") == records.text_of(records.load())
+
+
+def test_every_claim_and_every_figure_is_on_the_page_once() -> None:
+    text = (REPOSITORY / "docs/papers.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\w.]+) \| ", text, re.MULTILINE)
+    for name in CLAIMS:
+        assert rows.count(name) == 1, name
+    for path, drawing in page.drawings():
+        assert text.count(f"(pictures/{path})") == 1
+        assert len(drawing) < 60_000
+        assert "<script" not in drawing
+
+
+def test_a_report_has_the_values_of_passed_tests_only(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.paper("O1")
+        @pytest.mark.parametrize("number", [1, 2])
+        def test_first(number, paper_value):
+            paper_value("O1", "cells", number / 3, 14)
+
+        @pytest.mark.paper("O2")
+        @pytest.mark.parametrize("number", [1, 2])
+        def test_partly_failing(number, paper_value):
+            assert number == 1
+
+        @pytest.mark.paper("O3")
+        def test_of_another_claim(paper_value):
+            paper_value("O4", "cells", 1)
+    """)
+    options = ("-p", "tests.papers_by_claim", "-p", "no:django", "-o", "markers=paper", "--paper-report", "report.json")
+    pytester.runpytest_inprocess(*options).assert_outcomes(passed=3, failed=2)
+    report = json.loads((pytester.path / "report.json").read_text())
+    assert [test.rpartition("::")[2] for test in report["passed"]] == ["test_first"]
+    values = {test.rpartition("::")[2]: value for test, [value] in report["values"].items()}
+    assert values == {
+        f"test_first[{number}]": {"claim": "O1", "name": "cells", "ours": ours, "published": 14, "unit": ""}
+        for number, ours in ((1, 0.333333), (2, 0.666667))
+    }
