@@ -64,6 +64,7 @@ ABOUT = {
     r"(GET|POST) policies/{policy}/mappings/versions/{version}(/restore)?": "policy",
     r"GET policies/{policy}/allocations/table": "policy",
     r"POST policies/{policy}/changesets/{change_set}/back-test": "policy",  # it ranks all users
+    r"\w+ policies/{policy}/advice": "policy",  # it measures all of it
     r"\w+ policies/{policy}/experiments(/.+)?": "policy",  # they simulate all of it
     r"POST schedulers": "policy",
     r"POST notices/rules|\w+ notices/rules/{rule}": "policy",

@@ -7,7 +7,7 @@ latter are the stored daily series; days before it are those of *Compare with th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from apps.core import blobs
 from apps.engine import sweep
+from apps.engine.algorithms import PriorityResult
 from apps.engine.convergence import actual_share as share_of
 from apps.engine.convergence import is_inside, mean_deviation
 from apps.policies.models import Policy
@@ -114,6 +115,16 @@ def back_test(
             sums.add(was[at], _DayShares.of(built))
         done(first + len(chunk))
     return sums.result(days)
+
+
+def past_priorities(policy: Policy, state: PolicyState, days: Sequence[Day]) -> Iterator[PriorityResult]:
+    """Priorities at the end of each of these consecutive days, oldest first, with one state's tree and settings.
+
+    Raises BadTree, BadParameter and Invalid as `RevisionContext.priorities`.
+    """
+    for built in Builder(policy, days, state=state, with_priorities=True).build(days):
+        if built.priorities is not None:
+            yield built.priorities
 
 
 @dataclass(frozen=True, eq=False, slots=True)

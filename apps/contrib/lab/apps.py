@@ -9,18 +9,23 @@ from apps.core.plugins import Addition, PageLink, PluginConfig, Words
 
 
 class LabConfig(PluginConfig):
-    """Simulations, experiments, and the analysis of operators and resolutions."""
+    """Simulations, experiments, advice, and the analysis of operators and resolutions."""
 
     name = "apps.contrib.lab"
     label = "lab"
 
     def ready(self) -> None:
+        from apps.contrib.lab.advisor.runs import KIND, run_advice
         from apps.contrib.lab.experiments import runs
         from apps.runs.kinds import register
         from apps.runs.queues import SERIES
 
         register(runs.PREPARE, runs.run_preparation, queue=SERIES, most_of_key=runs.MOST_AT_ONCE)
         register(runs.VARIANT, runs.run_variant, queue=SERIES, most_of_key=runs.MOST_AT_ONCE)
+        register(KIND, run_advice, queue=SERIES)
+
+    def schedule(self) -> Mapping[str, tuple[str, float]]:
+        return {"renew-advice": ("apps.contrib.lab.tasks.renew_advice", 6 * 3600.0)}
 
     def nav_items(self) -> Mapping[str, Addition[Any]]:
         from apps.web.shell.places import POLICY_NAMES, Tab

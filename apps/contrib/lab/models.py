@@ -1,4 +1,4 @@
-"""Tables of experiments: what was asked, what the simulations read, and what each of them gave.
+"""Tables of experiments (what was asked, what the simulations read, what each of them gave) and of advice.
 
 Nothing here is read by the computation of priorities, and no row refers to usage.
 """
@@ -111,3 +111,23 @@ class UploadedTrace(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class PolicyAdvice(models.Model):
+    """What was measured of a policy, from which its advice follows (`advisor.advise`).
+
+    evidence: `advisor.records.Evidence` as JSON, with its digest. recommended: by subject; before_change: what was
+    recommended until changed_at, which is when the recommendation last became another one: empty since the first.
+    """
+
+    policy = models.OneToOneField(Policy, models.CASCADE, primary_key=True, related_name="+")
+    head_number = models.PositiveIntegerField()
+    computed_at = models.DateTimeField()
+    evidence = models.JSONField()
+    digest = models.CharField(max_length=64)
+    recommended = models.JSONField(default=dict)
+    before_change = models.JSONField(default=dict)
+    changed_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"advice for policy {self.policy_id}"

@@ -6,6 +6,7 @@ from django.urls import URLPattern, path
 
 from apps.contrib.lab import experiments_api as experiments
 from apps.contrib.lab import views
+from apps.contrib.lab.advisor.api import AdviceView
 from apps.contrib.lab.api import OperatorsView
 
 urlpatterns: list[URLPattern] = [
@@ -14,6 +15,7 @@ urlpatterns: list[URLPattern] = [
     path("policy/<slug:policy>/operators/figures/<slug:figure>.<str:form>", views.figure),
 ]
 rest: list[URLPattern] = [
+    path("policies/<slug:policy>/advice", AdviceView.as_view(), name="policy-advice"),
     path("policies/<slug:policy>/operators", OperatorsView.as_view(), name="policy-operators"),
     path("policies/<slug:policy>/experiments", experiments.ExperimentListView.as_view(), name="experiments"),
     path(

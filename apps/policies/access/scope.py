@@ -246,6 +246,11 @@ class Visibility:
     # Entries below which the actor may see every entry, and therefore each name.
     names_below: Mask = field(repr=False)
 
+    @property
+    def shows_all_numbers(self) -> bool:
+        """Whether the actor sees the numbers of every entry of the policy."""
+        return bool((self.outright | ~self.mask).all()) and self.all_visible
+
     def may_see(self, i: int) -> bool:
         return bool(self.mask[i])
 

@@ -48,6 +48,9 @@ ROWS = [
         "401 403 403 403 403 200 403 403 403 401 401", word="/physics/bob", readers="admin"),
     Row(EXPERIMENT + "/history", AT_EXPERIMENT + "/history", "401 403 403 403 403 404 403 403 403 401 401"),
     Row(EXPERIMENT, AT_EXPERIMENT, "401 403 403 403 403 204 403 403 403 401 401", "delete", remakes="experiment"),
+    # Advice: measured on all entries, for those who see all numbers
+    Row(POLICY + "/advice", "/api/v1/policies/grid/advice", "401 403 403 403 403 200 403 403 403 401 401"),
+    Row(POLICY + "/advice", "/api/v1/policies/grid/advice", "401 403 403 403 403 202 403 403 403 401 401", "post"),
     # Operators and resolution (alice sees herself and the way there)
     Row(POLICY + "/operators", "/api/v1/policies/grid/operators", "401 200 200 200 200 200 403 200 200 401 401"),
     Row("policy/<slug:policy>/operators/", "/policy/grid/operators/", "302 200 200 200 200 200 302 302 302 302 302",

@@ -33,8 +33,7 @@ def sees_all_numbers(policy: Policy, *, at: datetime, actor: Actor) -> bool:
     """Whether the actor sees the numbers of every entry of the policy."""
     if manages(policy, actor, at):
         return True
-    visibility = visible_entries(policy=policy, tree=load_tree(policy), actor=actor, at=at)
-    return visibility.all_visible and bool(visibility.outright.all())
+    return visible_entries(policy=policy, tree=load_tree(policy), actor=actor, at=at).shows_all_numbers
 
 
 def policy_to_manage(*, slug: str, at: datetime, actor: Actor) -> Policy:

@@ -4,7 +4,7 @@ tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -200,7 +200,7 @@ def effects(query: OperatorQuery) -> Iterator[ResolutionEffect]:
     operators: Sequence[Operator] = query.operators if is_small else [query.operator]
     resolutions = sorted({*(CANDIDATES if is_small else FEW_CANDIDATES), int(query.settings["resolution"])})
     for operator in operators:
-        settings = query.settings if operator is query.operator else _settings_with(query, operator)
+        settings = query.settings if operator is query.operator else settings_with(query.settings, operator)
         checked = query.checked(settings)
         for effect in [] if checked is None else checked.at(resolutions):
             yield ResolutionEffect(
@@ -214,9 +214,9 @@ def effects(query: OperatorQuery) -> Iterator[ResolutionEffect]:
             )
 
 
-def _settings_with(query: OperatorQuery, operator: Operator) -> dict[str, object]:
-    """Return the queried settings with another operator."""
-    settings = {key: value for key, value in query.settings.items() if key != "k"} | {"operator": operator.name}
+def settings_with(own: Mapping[str, object], operator: Operator) -> dict[str, object]:
+    """Return settings of `aequus` with another operator."""
+    settings = {key: value for key, value in own.items() if key != "k"} | {"operator": operator.name}
     if operator.name == "combined":
         settings["k"] = operator.parameters["k"]
     return read_algorithm(settings)

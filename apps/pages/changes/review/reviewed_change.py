@@ -289,8 +289,7 @@ class ReviewPage:
     @cached_property
     def sees_all_numbers(self) -> bool:
         """Whether the reader sees the numbers of every entry of the policy."""
-        visibility = self._visibility_before
-        return bool((visibility.outright | ~visibility.mask).all()) and visibility.all_visible
+        return self._visibility_before.shows_all_numbers
 
     def _ranks_visible(self, projection: Projection) -> Mask:
         """Mask of leaves of the projection whose ranks are visible. A leaf added by the change has no usage."""
