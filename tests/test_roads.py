@@ -44,6 +44,7 @@ class Road:
 # What a plug-in adds is in modules of its own, behind slots, and what slices share is in `web`: files, not calls.
 # Of each: a file, two calls and a level for forms that are refused in place, a file and a call for compressed answers.
 # Frame: a fifth of its calls are components of the help page itself.
+# Whether a tab is shown takes a call where it has a condition, also that of the lab.
 # set_shares draws the siblings in their rows, and the entry in the panel, too. 130 calls check the edit. Its page has
 # three views, whose contexts are beside each other.
 # A record: a column takes two calls to cross to the database, and three as an array: 37 columns. 16 queries, as index
@@ -53,8 +54,8 @@ BUDGETS = {
     "my priority": Road(86, 1316, 30, 9),  # whom to ask about the share of a group over its target
     "tree": Road(71, 1313, 24, 13),
     # Files of schedulers and of the mapping say whether one is connected and anything maps accounts: a query each.
-    "overview": Road(92, 1210, 27, 23),
-    "convergence": Road(65, 710, 26, 11),  # 80 calls draw what scripts drew before, in places that fit every width
+    "overview": Road(92, 1211, 27, 23),
+    "convergence": Road(65, 711, 26, 11),  # 80 calls draw what scripts drew before, in places that fit every width
     "set_shares": Road(60, 803, 27, 13),
     # The rules of a group are found once for all of its users. The writer makes numbers of the key, and checks values
     # and references, which each row would pay for as constraints.

@@ -28,10 +28,9 @@ class LabConfig(PluginConfig):
         return {"renew-advice": ("apps.contrib.lab.tasks.renew_advice", 6 * 3600.0)}
 
     def nav_items(self) -> Mapping[str, Addition[Any]]:
-        from apps.web.shell.places import POLICY_NAMES, Tab
+        from apps.contrib.lab.pages.tabs import TABS
 
-        own = Tab(place="settings", label=_("Operators"), names=POLICY_NAMES, below="algorithm")
-        return {"operators": Addition(own, after="algorithm")}
+        return TABS
 
     def audit_sentences(self) -> Mapping[str, Words]:
         from apps.contrib.lab.audit_text import SENTENCES

@@ -15,4 +15,23 @@ GUIDES: dict[str, Addition[Guide]] = {
         ),
         after="Algorithm, Compare",
     ),
+    "Lab": Addition(
+        Guide(
+            "Lab",
+            "lab lab-ask experiment experiment-figure experiment-cancel experiment-repeat experiment-attach "
+            "experiment-draft experiment-remove",
+            (("questions", "lab.md#questions"), ("results", "lab.md#results"), ("simulator", "simulator.md")),
+            (
+                "GET policies/{policy}/experiments",
+                "POST policies/{policy}/experiments",
+                "POST policies/{policy}/experiments/estimate",
+                "GET policies/{policy}/experiments/{experiment}",
+                "DELETE policies/{policy}/experiments/{experiment}",
+                "POST policies/{policy}/experiments/{experiment}/cancel",
+                "POST policies/{policy}/experiments/{experiment}/evidence",
+                "GET policies/{policy}/experiments/{experiment}/variants/{variant}",
+            ),
+        ),
+        after="Operators",
+    ),
 }

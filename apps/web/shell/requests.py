@@ -17,7 +17,7 @@ from apps.accounts.models import User
 from apps.core.errors import NotFound, Unavailable
 from apps.core.tables import escape_formula
 from apps.federation.grid.peers import may_federate
-from apps.policies.access.managers import manages_any
+from apps.policies.access.managers import manages, manages_any
 from apps.policies.access.scope import Rights, Verb, holds_a_role
 from apps.policies.models import Policy
 from apps.policies.requests.group_division import manages_any_group
@@ -92,6 +92,13 @@ class Visitor:
             return False
         rights = Rights(self.policy, self.actor, self.at)
         return self.actor.administers or bool(rights.at(Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE))
+
+    @cached_property
+    def manages_policy(self) -> bool:
+        """Whether they manage the whole shown policy."""
+        if self.policy is None or not self.edits:
+            return False
+        return self.actor.administers or manages(self.policy, self.actor, self.at)
 
     @cached_property
     def reads_whole(self) -> bool:

@@ -7,10 +7,15 @@ from apps.contrib.lab.experiments.runs import PREPARE, VARIANT
 from apps.contrib.lab.experiments.services import create_experiment
 from apps.runs.services import work_due_runs
 from tests.instants import AT
-from tests.rights_world import POLICY, Row, World
+from tests.rights_world import HTMX, POLICY, Row, World
 
 EXPERIMENTS = POLICY + "/experiments"
 EXPERIMENT = EXPERIMENTS + "/<int:experiment>"
+LAB = "policy/<slug:policy>/lab/"
+PAGE = LAB + "<int:experiment>/"
+AT_PAGE = "/policy/grid/lab/{experiment}/"
+ONLY_ADMIN = "302 403 403 403 403 200 302 302 302 302 302"
+ACTS = "302 403 403 403 403 303 302 302 302 302 302"
 AT_EXPERIMENT = "/api/v1/policies/grid/experiments/{experiment}"
 SPEC = {
     "workload": {
@@ -51,6 +56,23 @@ ROWS = [
     # Advice: measured on all entries, for those who see all numbers
     Row(POLICY + "/advice", "/api/v1/policies/grid/advice", "401 403 403 403 403 200 403 403 403 401 401"),
     Row(POLICY + "/advice", "/api/v1/policies/grid/advice", "401 403 403 403 403 202 403 403 403 401 401", "post"),
+    # Pages of experiments
+    Row(LAB, "/policy/grid/lab/", ONLY_ADMIN, word="two hours of bob", readers="admin"),
+    Row(LAB + "_rows", "/policy/grid/lab/_rows", ONLY_ADMIN, word="two hours of bob", readers="admin", headers=HTMX),
+    Row(LAB + "_question/<slug:question>", "/policy/grid/lab/_question/half-life", ONLY_ADMIN, headers=HTMX),
+    Row(LAB + "ask/<slug:question>/", "/policy/grid/lab/ask/half-life/",
+        "302 403 403 403 403 303 302 302 302 302 302", "post"),
+    Row(PAGE, AT_PAGE, ONLY_ADMIN, word="two hours of bob", readers="admin"),
+    Row(PAGE + "_now", AT_PAGE + "_now", ONLY_ADMIN, headers=HTMX),
+    Row(PAGE + "figures/<slug:figure>", AT_PAGE + "figures/waits", ONLY_ADMIN, word="physics", readers="admin"),
+    Row(PAGE + "figures/<slug:figure>.<str:form>", AT_PAGE + "figures/waits.csv", ONLY_ADMIN,
+        word="physics", readers="admin"),
+    Row(PAGE + "cancel/", AT_PAGE + "cancel/", ACTS, "post"),
+    Row(PAGE + "repeat/", AT_PAGE + "repeat/", ACTS, "post"),
+    Row(PAGE + "attach/", AT_PAGE + "attach/", ACTS, "post", {"change_set": ""}),
+    Row(PAGE + "draft/<int:variant>/", AT_PAGE + "draft/1/", ACTS, "post"),
+    Row(PAGE + "attach/", AT_PAGE + "attach/", ACTS, "post", {"change_set": ""}),
+    Row(PAGE + "remove/", AT_PAGE + "remove/", ACTS, "post", remakes="experiment"),
     # Operators and resolution (alice sees herself and the way there)
     Row(POLICY + "/operators", "/api/v1/policies/grid/operators", "401 200 200 200 200 200 403 200 200 401 401"),
     Row("policy/<slug:policy>/operators/", "/policy/grid/operators/", "302 200 200 200 200 200 302 302 302 302 302",

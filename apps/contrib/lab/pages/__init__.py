@@ -1,0 +1,1 @@
+"""Pages of experiments: the list with its questions, the builder, one experiment, and evidence on a review."""
