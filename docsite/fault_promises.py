@@ -94,7 +94,7 @@ PROMISES: dict[str, tuple[str, str]] = {
         "it goes on where it was; no record is lost; older code refuses by name",
     ),
     "F27": (
-        "a backup is restored on an empty machine, and killed while it is",
+        "a backup is restored on an empty machine, and killed while it is; a database is recovered to a point in time",
         "the same priorities byte for byte; the audit log is unbroken; peers accept later versions",
     ),
     "F28": (

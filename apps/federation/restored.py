@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from uuid import uuid4
 
 from django.db import transaction
 from django.db.models import Max
 
+from apps.accounts.actor import Actor
+from apps.accounts.audit_log import record
 from apps.federation.models import FeedMark, Publication, UsageFeed
 
 #: More than a site publishes between a backup and its restore.
@@ -27,3 +30,10 @@ def skip_published_numbers() -> None:
         feed.number += GAP
         feed.save(update_fields=["number"])
         FeedMark.objects.create(feed=feed, number=feed.number, mark=uuid4())
+
+
+@transaction.atomic
+def continue_restored(*, reason: str, at: datetime, actor: Actor) -> None:
+    """The operator's part after a restore of the database by other means than `manage.py restore`."""
+    skip_published_numbers()
+    record(actor=actor, verb="federation.numbers_skipped", at=at, reason=reason)

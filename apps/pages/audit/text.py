@@ -143,6 +143,7 @@ SENTENCES = {
     "federation.out_of_scope_dropped": gettext_lazy("dropped usage of %(what)s for entries outside its scope"),
     "federation.capacity_agreed": gettext_lazy("approved the capacity of %(what)s"),
     "federation.key_rotated": gettext_lazy("replaced the signing key %(what)s"),
+    "federation.numbers_skipped": gettext_lazy("skipped numbers of publications and feeds after a restore"),
 }
 _NAMED_IN_SUBJECT = ("changeset", "mapping")
 # Recorded as failed, so that they are found, although the action itself succeeded.

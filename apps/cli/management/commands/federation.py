@@ -20,6 +20,7 @@ from apps.federation.fetch_schedule import BAD_OUTCOMES, request_fetch
 from apps.federation.models import Mount, Publication, Subscription, UsageFeed
 from apps.federation.mounts.services import clean_fingerprint, list_mounts, make_mount, preview
 from apps.federation.publishing import make_publication, write_documents
+from apps.federation.restored import GAP, continue_restored
 from apps.federation.usage_feeds import feeds
 from apps.federation.usage_feeds.subscriptions import list_subscriptions, preview_feed, subscribe
 from apps.mapping.moves import DAYS, UnmappedUsage
@@ -37,6 +38,10 @@ class Command(OperatorCommand):
         actions.add_parser("keys", help="print the fingerprints of the signing keys, the newest last")
         rotate = actions.add_parser("rotate-key", help="make a new signing key, signed by the current one")
         rotate.add_argument("--reason", required=True, help="reason for the audit log")
+        skip = actions.add_parser(
+            "skip-numbers", help="after the database was restored by other means: go on with numbers that no peer knows"
+        )
+        skip.add_argument("--reason", required=True, help="reason for the audit log")
 
     def _add_publishing(self, actions: Any) -> None:
         publish = actions.add_parser("publish", help="write all open publications as files for any web server")
@@ -169,6 +174,10 @@ class Command(OperatorCommand):
             self.stdout.write(
                 f"{feed.name}  {feed.policy.slug}  number {feed.number}  {feed.capacity_cores:g} cores  {whom}"
             )
+
+    def _skip_numbers(self, options: dict[str, Any]) -> None:
+        continue_restored(reason=options["reason"], at=now(), actor=COMMAND)
+        self.stdout.write(f"The next version and number of each publication and feed is {GAP:,} higher.")
 
     def _status(self, options: dict[str, Any]) -> None:
         at = now()
