@@ -66,6 +66,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "FAIRSHARE_OUTBOUND_ALLOW": "`host:port` of targets that may have a private address or plain http, "
         "comma-separated. As `FAIRSHARE_OUTBOUND_ALLOW_FILE`, one a line, the list is read again when the file changes",
         "FAIRSHARE_OUTBOUND_CA_FILE": "certificates of your own authority for outgoing TLS. Default: the system's",
+        "FAIRSHARE_OUTBOUND_PROXY": "proxy for all outgoing connections but those to targets in "
+        "`FAIRSHARE_OUTBOUND_ALLOW`: `http://proxy.example.org:3128`, or `https://user:password@…` "
+        "([rules](sources.md#connections))",
     },
     "Mail": {
         "FAIRSHARE_EMAIL": "how mail about notices is sent: `off`, `console` (into the log) or `smtp`",

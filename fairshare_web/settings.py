@@ -74,6 +74,7 @@ FAIRSHARE_BACKUP_RECIPIENT = env_str("FAIRSHARE_BACKUP_RECIPIENT", default="")
 FAIRSHARE_OUTBOUND_ALLOW = env_list("FAIRSHARE_OUTBOUND_ALLOW")  # host:port; also private, also plain http
 FAIRSHARE_OUTBOUND_ALLOW_FILE = env_file("FAIRSHARE_OUTBOUND_ALLOW")  # the same list, read again when it changes
 FAIRSHARE_OUTBOUND_CA_FILE = env_str("FAIRSHARE_OUTBOUND_CA_FILE", default="")
+FAIRSHARE_OUTBOUND_PROXY = env_str("FAIRSHARE_OUTBOUND_PROXY", default="").strip()  # may hold a password
 FAIRSHARE_COLLECT_COMMANDS = env_list("FAIRSHARE_COLLECT_COMMANDS")  # whole paths of programs that sources may run
 FAIRSHARE_COLLECT_FOLDERS = env_list("FAIRSHARE_COLLECT_FOLDERS")  # below these sources may watch folders
 FAIRSHARE_SECRETS_DIR = env_str("FAIRSHARE_SECRETS_DIR", default="") or str(VAR / "secrets")

@@ -21,7 +21,7 @@ from django.conf import settings
 from apps.cli.stack.paths import read_or_make_secret, socket_dir, write_once
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 from apps.core.private_dirs import private_dir
-from tests.core.outbound_servers import certified, connects, serve  # noqa: F401 - fixtures
+from tests.core.outbound_servers import certified, connects, serve, squid, trusted  # noqa: F401 - fixtures
 from tests.databases import Databases, World, copied
 from tests.examples import register_profiles
 from tests.frames import call_with_room

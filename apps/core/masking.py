@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 
 from django.conf import settings
 
+from apps.core.outbound_proxy import proxy_secrets
 from apps.core.site_keys import site_keys
 
 MASK = "***"
@@ -50,6 +51,7 @@ def _known_values() -> tuple[str, ...]:
     values = [value for group in site_keys().values() for value in group]
     values += [getattr(settings, name) for name in PASSWORDS]
     values += _passwords(settings.DATABASES.values(), settings.CELERY_BROKER_URL)
+    values += proxy_secrets()
     return tuple(values)
 
 

@@ -3,6 +3,9 @@
 A name is resolved once, all its addresses are checked, and the connection goes to one of those, under the name (Host
 header, TLS and its certificate). Bytes, time and redirects are bounded. `http.client` over an own socket does exactly
 this: without proxies from the environment, connection pool or second name resolution.
+
+Through the site's proxy (FAIRSHARE_OUTBOUND_PROXY) it opens a tunnel to the name, which the proxy resolves. An address
+that is closed, and a name that has one here, are refused before the proxy is asked.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import http.client
 import io
 import ipaddress
+import re
 import socket
 import ssl
 import threading
@@ -25,6 +29,7 @@ from django.conf import settings
 
 from apps.core.addresses import Address, Refused, Target, is_allowed, literal_of, refuse_closed, target_of
 from apps.core.errors import TooLarge, Unavailable
+from apps.core.outbound_proxy import Proxy, proxy_for
 
 Resolve = Callable[[str, int], Sequence[str]]
 
@@ -34,6 +39,8 @@ MOST_EXPANSION = 100
 FREE_EXPANSION_BYTES = 1024 * 1024
 _READ = 64 * 1024
 _PIECE = 16 * 1024  # a record of TLS
+_MOST_TUNNEL_BYTES = 16 * 1024  # of a proxy's answer to CONNECT
+_OWN_LOOK_UP_S = 3.0  # behind a proxy: many such networks have no name server for names outside
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -215,13 +222,16 @@ def _send_request(
     resolve: Resolve,
     tls: ssl.SSLContext | None,
 ) -> _Exchange:
-    sock = _connected(target, checked_addresses(target, deadline, resolve), deadline)
+    proxy = proxy_for(target)
+    if proxy is None:
+        sock = _connected(target, checked_addresses(target, deadline, resolve), deadline)
+    else:
+        _refuse_closed_name(target, deadline, resolve)
+        sock = _tunnel(proxy, target, deadline)
     try:
         if target.scheme == "https":
-            context = tls or ssl.create_default_context(cafile=settings.FAIRSHARE_OUTBOUND_CA_FILE or None)
             with _describe_error(target):
-                sock.settimeout(deadline.left_s())
-                sock = context.wrap_socket(sock, server_hostname=target.host)
+                sock = _encrypted(sock, tls or _trusting(), target.host, deadline)
         wire = _Wire(sock, deadline, limits.n_bytes + MOST_HEAD_BYTES)
         connection = http.client.HTTPConnection(target.host, target.port)
         connection.sock = cast(Any, wire)
@@ -231,6 +241,108 @@ def _send_request(
         sock.close()
         raise
     return exchange
+
+
+def _trusting() -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=settings.FAIRSHARE_OUTBOUND_CA_FILE or None)
+
+
+def _encrypted(sock: socket.socket, context: ssl.SSLContext, host: str, deadline: Deadline) -> socket.socket:
+    sock.settimeout(deadline.left_s())
+    if isinstance(sock, ssl.SSLSocket):  # of a proxy: `wrap_socket` would speak past its encryption
+        from urllib3.util.ssltransport import SSLTransport  # few sites need it
+
+        return cast(socket.socket, SSLTransport(cast(Any, _Timed(sock, deadline)), context, host))
+    return context.wrap_socket(sock, server_hostname=host)
+
+
+class _Timed:
+    """The part of a proxy's socket that `SSLTransport` uses; each call is within the deadline, also of a handshake."""
+
+    def __init__(self, sock: ssl.SSLSocket, deadline: Deadline) -> None:
+        self._sock, self._deadline = sock, deadline
+        self.settimeout, self.close = sock.settimeout, sock.close
+
+    def recv(self, n_bytes: int) -> bytes:
+        self._sock.settimeout(self._deadline.left_s())
+        return self._sock.recv(n_bytes)
+
+    def sendall(self, data: bytes) -> None:
+        self._sock.settimeout(self._deadline.left_s())
+        self._sock.sendall(data)
+
+
+def _refuse_closed_name(target: Target, deadline: Deadline, resolve: Resolve) -> None:
+    """Refuse a target with a closed address; a name that is unknown on this host is checked by the proxy alone.
+
+    Raises:
+        Refused: an address of it isn't allowed.
+    """
+    try:
+        checked_addresses(target, Deadline(min(_OWN_LOOK_UP_S, deadline.left_s())), resolve)
+    except Unreachable:
+        deadline.left_s()
+
+
+def _tunnel(proxy: Proxy, target: Target, deadline: Deadline) -> socket.socket:
+    """A connection to the target through the proxy (CONNECT, RFC 9110 9.3.6).
+
+    Raises:
+        Unreachable: the proxy doesn't answer, refuses, or speaks something else; with its address, without its text.
+    """
+    name = f"The proxy {proxy.place} (FAIRSHARE_OUTBOUND_PROXY)"
+    sock: socket.socket | None = None
+    try:
+        hop = Target(proxy.scheme, proxy.host, proxy.port, "/")
+        addresses = [ipaddress.ip_address(text) for text in _resolved(hop, deadline, look_up)]
+        sock = _connected_to_any(addresses, hop, deadline)
+        if proxy.scheme == "https":
+            sock = _encrypted(sock, _trusting(), proxy.host, deadline)
+        lines = [f"CONNECT {target.place} HTTP/1.1", f"Host: {target.place}"]
+        lines += [f"{field}: {value}" for field, value in proxy.headers.items()]
+        sock.settimeout(deadline.left_s())
+        sock.sendall("".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii"))
+        status = _tunnel_status(sock, deadline)
+    except ssl.SSLCertVerificationError as error:
+        problem = Unreachable(f"{name} has a certificate that isn't valid for it.", code="proxy_certificate")
+        raise problem from error
+    except (OSError, ValueError, Unreachable) as error:
+        if isinstance(error, TimeoutError) or getattr(error, "code", "") == "too_slow":
+            raise Unreachable(f"{name} gave no answer within {deadline.total_s:g} s.", code="proxy_too_slow") from error
+        if isinstance(error, ValueError | ssl.SSLError):
+            raise Unreachable(f"{name} doesn't answer as a proxy.", code="proxy_bad_answer") from error
+        raise Unreachable(f"{name} can't be reached.", code="proxy_down") from error
+    else:
+        if 200 <= status <= 299:
+            tunnel, sock = sock, None
+            return tunnel
+    finally:
+        if sock is not None:
+            sock.close()
+    if status == 407:
+        raise Unreachable(f"{name} demands other credentials (407).", code="proxy_credentials")
+    if status in (502, 503, 504):
+        raise Unreachable(f"{name} can't reach {target.place} ({status}).", code="proxy_unreachable")
+    raise Unreachable(f"{name} refuses to connect to {target.place} ({status}).", code="proxy_refused")
+
+
+def _tunnel_status(sock: socket.socket, deadline: Deadline) -> int:
+    """The status of the answer to CONNECT. Until the client speaks again, nothing may follow a tunnel's head.
+
+    Raises:
+        ValueError: it is no answer of HTTP, or is too long.
+    """
+    data = b""
+    while b"\r\n\r\n" not in data:
+        sock.settimeout(deadline.left_s())
+        more = sock.recv(4096)
+        data += more
+        if not more or len(data) > _MOST_TUNNEL_BYTES:
+            raise ValueError("no head of an answer")
+    line = re.match(rb"HTTP/1\.[01] ([1-5][0-9][0-9])[ \r]", data)
+    if line is None or (line[1].startswith(b"2") and not data.endswith(b"\r\n\r\n")):
+        raise ValueError("no answer of HTTP")
+    return int(line[1])
 
 
 def checked_addresses(target: Target, deadline: Deadline, resolve: Resolve) -> list[Address]:
@@ -271,10 +383,16 @@ def _resolved(target: Target, deadline: Deadline, resolve: Resolve) -> list[str]
 
 
 def _connected(target: Target, addresses: Sequence[Address], deadline: Deadline) -> socket.socket:
-    """Connect to the first checked address that responds; each gets a fraction of the time."""
+    """Connect to the first checked address that responds."""
+    for address in addresses:
+        refuse_closed(address, target)
+    return _connected_to_any(addresses, target, deadline)
+
+
+def _connected_to_any(addresses: Sequence[Address], target: Target, deadline: Deadline) -> socket.socket:
+    """Connect to the first address that responds; each gets a fraction of the time."""
     problem: OSError | None = None
     for n_tried, address in enumerate(addresses):
-        refuse_closed(address, target)
         family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:

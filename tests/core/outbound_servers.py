@@ -95,6 +95,40 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext,
     return ours, theirs
 
 
+@pytest.fixture
+def trusted(certified: tuple[ssl.SSLContext, ssl.SSLContext], settings: Any, tmp_path: Path) -> ssl.SSLContext:
+    """Theirs, whose authority this site trusts by its setting."""
+    ours, theirs = certified
+    file = tmp_path / "ca.pem"
+    file.write_text("".join(map(ssl.DER_cert_to_PEM_cert, ours.get_ca_certs(binary_form=True)[-1:])))
+    settings.FAIRSHARE_OUTBOUND_CA_FILE = str(file)
+    return theirs
+
+
+@pytest.fixture
+def squid(serve: Serve, trusted: ssl.SSLContext, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A site behind a proxy that demands credentials; no name of outside is known on this host.
+
+    `squid.lead(port)` makes a server without TLS on this machine reachable as https://slurm.example.org.
+    """
+    from tests.core.connect_proxy import ConnectProxy, leading_to, running
+
+    class Squid(ConnectProxy):
+        def lead(self, port: int) -> str:
+            self.leads["slurm.example.org:443"] = serve(leading_to(port), context=trusted, allowed=False)
+            return "https://slurm.example.org"
+
+    def look_up(host: str, port: int) -> list[str]:
+        if host != "127.0.0.1":
+            raise socket.gaierror(host)
+        return [host]
+
+    monkeypatch.setattr("apps.core.outbound.look_up", look_up)
+    with running(Squid(demands_credentials=True)) as proxy:
+        settings.FAIRSHARE_OUTBOUND_PROXY = proxy.url
+        yield proxy
+
+
 def make_certificate(folder: Path, host: str) -> tuple[Path, Path]:
     """Files of a certificate for the host and 127.0.0.1, which is its own authority, and of its key."""
     key = ec.generate_private_key(ec.SECP256R1())

@@ -363,14 +363,8 @@ def test_the_certificate_is_checked_against_the_name_not_the_address(
     theirs.sni_callback = None
 
 
-def test_a_configured_certificate_authority_is_trusted(
-    serve: Serve, certified: tuple[ssl.SSLContext, ssl.SSLContext], settings: Any, tmp_path: Path
-) -> None:
-    ours, theirs = certified
-    port = serve(answering(OK), context=theirs)
-    file = tmp_path / "ca.pem"
-    file.write_text("".join(map(ssl.DER_cert_to_PEM_cert, ours.get_ca_certs(binary_form=True)[-1:])))
-    settings.FAIRSHARE_OUTBOUND_CA_FILE = str(file)
+def test_a_configured_certificate_authority_is_trusted(serve: Serve, trusted: ssl.SSLContext) -> None:
+    port = serve(answering(OK), context=trusted)
     assert fetch(f"https://127.0.0.1:{port}/").body == b"hello"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import ssl
 from typing import Any, NoReturn
 from urllib.parse import urlencode
 
@@ -19,14 +20,17 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from requests import RequestException
+from requests import PreparedRequest, RequestException, Response, Session
+from requests.adapters import HTTPAdapter
+from requests.exceptions import InvalidProxyURL
 
 from apps.accounts.models import Identity
 from apps.accounts.people import Person, update_or_create_user
 from apps.accounts.sign_in.id_token import InvalidToken, verify_id_token
 from apps.core import clock
-from apps.core.addresses import split_address
+from apps.core.addresses import Target, split_address
 from apps.core.errors import DomainError, Invalid, Unavailable
+from apps.core.outbound_proxy import Proxy, proxy_for
 from apps.pages.sign_in.session import sign_in, url_after_sign_in
 from apps.web.shell.errors import Refusal, refusal_of, refuse
 from apps.web.shell.requests import SeeOther
@@ -111,6 +115,42 @@ def _is_web_address(value: Any) -> bool:
     return isinstance(value, str) and split_address(value).scheme in ("https", "http")
 
 
+class _SiteRoad(HTTPAdapter):
+    """Requests through the site's proxy, if there is one, never through one of the environment.
+
+    The site's own authority is trusted beside those that `requests` trusts: the issuer may be certified by either.
+    """
+
+    _proxy: Proxy | None = None
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs, ssl_context=_own_authority())
+
+    def proxy_headers(self, proxy: str) -> dict[str, str]:
+        """Credentials in UTF-8, and never within an address, which errors would quote."""
+        return self._proxy.headers if self._proxy else {}
+
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+        trusted = {"ssl_context": _own_authority(), "proxy_ssl_context": _own_authority()}
+        return super().proxy_manager_for(proxy, **kwargs, **trusted)
+
+    def send(self, request: PreparedRequest, *args: Any, **kwargs: Any) -> Response:
+        parts = split_address(request.url or "")
+        port = parts.port or {"https": 443}.get(parts.scheme, 80)
+        try:
+            proxy = proxy_for(Target(parts.scheme, parts.hostname or "", port, "/"))
+        except Unavailable as error:  # as any other fault of the way to the issuer
+            raise InvalidProxyURL(str(error)) from error
+        self._proxy = proxy
+        kwargs["proxies"] = {} if proxy is None else {"http": proxy.url, "https": proxy.url}
+        return super().send(request, *args, **kwargs)
+
+
+def _own_authority() -> ssl.SSLContext | None:
+    file = settings.FAIRSHARE_OUTBOUND_CA_FILE
+    return ssl.create_default_context(cafile=file) if file else None
+
+
 class SiteProvider(OpenIDConnectProvider):  # type: ignore[misc]
     oauth2_adapter_class = CheckedAdapter
 
@@ -141,6 +181,12 @@ class SiteAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             "scope": settings.FAIRSHARE_OIDC_SCOPES,
         }
         return [app]
+
+    def get_requests_session(self) -> Session:
+        session: Session = super().get_requests_session()
+        for scheme in ("https://", "http://"):
+            session.mount(scheme, _SiteRoad())
+        return session
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> NoReturn:
         """Sign in the user whom the claims identify; always ends the request with a response."""

@@ -16,6 +16,7 @@ from django.core.checks import CheckMessage, Error, register
 
 from apps.core.addresses import allowed_targets
 from apps.core.errors import Invalid
+from apps.core.outbound_proxy import EXAMPLE, parse_proxy
 from apps.usage.models import Source
 from apps.usage.parsers.base import Reading
 from apps.usage.parsers.registry import AUTO, format_of, parse_checked
@@ -140,6 +141,11 @@ def _targets() -> Iterator[CheckMessage]:
     file = settings.FAIRSHARE_OUTBOUND_CA_FILE
     if file and not os.access(file, os.R_OK):
         yield Error(f"FAIRSHARE_OUTBOUND_CA_FILE={file} can't be read.", id="usage.E002")
+    if settings.FAIRSHARE_OUTBOUND_PROXY:
+        try:
+            parse_proxy(settings.FAIRSHARE_OUTBOUND_PROXY)
+        except ValueError as error:
+            yield Error(f"FAIRSHARE_OUTBOUND_PROXY {error}.", hint=f"Example: {EXAMPLE}", id="usage.E005")
 
 
 def _programs() -> Iterator[CheckMessage]:

@@ -363,3 +363,13 @@ def test_the_secret_is_encrypted_and_readable_with_older_keys(
     with pytest.raises(Unavailable):
         unseal("something else", seal(webhooks.PURPOSE, "x"))
     assert webhook_calls.JITTER == (0.5, 1.5)
+
+
+def test_a_webhook_is_called_through_the_proxy(computed: Site, receiver: Receiver, squid: Any, settings: Any) -> None:
+    settings.FAIRSHARE_OUTBOUND_ALLOW = []
+    make(computed, squid.lead(receiver.server.server_port) + "/in")
+    late()
+    evaluate(at=AT + HOUR)
+    assert deliver(AT + HOUR) == 1
+    assert receiver.notified()["event"] == "notice.opened"
+    assert squid.asked == ["CONNECT slurm.example.org:443 HTTP/1.1"]

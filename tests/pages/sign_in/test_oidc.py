@@ -14,6 +14,7 @@ import requests
 from django.test import Client
 
 from apps.accounts.models import Identity, Token, User
+from tests.core.connect_proxy import PASSWORD, QUOTED
 from tests.pages.page import read
 from tests.pages.sign_in.issuer_process import CLIENT_ID, CLIENT_SECRET, EVA, run_issuer, write_person
 
@@ -357,3 +358,46 @@ def test_signing_out_works_while_the_issuer_is_down_and_names_it(site: Site, set
     page = read(site.client.post("/sign-out/"))
     assert "SWAMID" in page.text('[data-testid="sign-out-elsewhere"]')
     assert site.client.get("/me/priority/").status_code == 302
+
+
+def test_an_issuer_is_reached_through_the_proxy(site: Site, squid: Any, settings: Any) -> None:
+    outside = squid.lead(urlsplit(site.address).port)
+    names = {"issuer": "", "token_endpoint": "/token", "userinfo_endpoint": "/userinfo", "jwks_uri": "/keys"}
+    site.issue(config={name: outside + path for name, path in names.items()}, token={"iss": outside})
+    settings.FAIRSHARE_OIDC_ISSUER = outside
+    assert site.sign_in().status_code == 303
+    assert User.objects.filter(username="eva").exists()
+    assert set(squid.asked) == {"CONNECT slurm.example.org:443 HTTP/1.1"}
+
+
+def test_an_issuer_without_tls_is_asked_by_the_proxy_unless_it_is_listed(site: Site, squid: Any, settings: Any) -> None:
+    place = urlsplit(site.address).netloc
+    squid.leads[place] = urlsplit(site.address).port
+    assert site.sign_in().status_code == 303
+    assert f"GET {site.address}/.well-known/openid-configuration HTTP/1.1" in squid.asked
+    squid.asked.clear()
+    settings.FAIRSHARE_OUTBOUND_ALLOW = [place]
+    site.client = Client()
+    assert site.sign_in().status_code == 303
+    assert squid.asked == []
+
+
+def test_proxies_of_the_environment_are_not_used_for_the_issuer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    site.start()
+
+
+@pytest.mark.parametrize("fault", ["credentials", "away", "setting"])
+def test_a_fault_of_the_proxy_at_sign_in_is_logged_without_its_password(
+    site: Site, squid: Any, settings: Any, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    settings.FAIRSHARE_OUTBOUND_PROXY = {
+        "credentials": squid.url.replace("fairshare:", "another:"),
+        "away": squid.url.rpartition(":")[0] + ":9",
+        "setting": squid.url + "/path",
+    }[fault]
+    answer = site.client.post("/sign-in/oidc/")
+    assert answer.status_code == 503
+    assert "proxy" in caplog.text.lower()
+    assert not any(secret in caplog.text + answer.content.decode() for secret in (QUOTED, PASSWORD))
