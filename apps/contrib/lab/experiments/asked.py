@@ -39,7 +39,7 @@ def ask(policy: Policy, spec: object, *, at: datetime) -> Asked:
         load_variant_trees(policy, policy.head_number, read)
         days = days_of_replay(read.workload)
         return Asked(read, estimate_replay(read, days[0].from_at, days[-1].to_at, len(tree)))
-    return Asked(read, estimate_inputs(prepare(policy, policy.head_number, read).inputs))
+    return Asked(read, estimate_inputs(prepare(policy, policy.head_number, read, is_strict=True).inputs))
 
 
 def _with_last_day(workload: ReplayWorkload, at: datetime) -> ReplayWorkload:

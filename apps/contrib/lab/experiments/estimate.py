@@ -53,14 +53,15 @@ class _Load:
 
 def estimate_inputs(inputs: Inputs) -> Estimate:
     """The estimate of complete inputs. Raises Invalid for what is too large, or the simulator refuses."""
-    scenarios = []
-    for index in range(len(inputs.variants)):
+    scenarios = {}
+    for index, variant in enumerate(inputs.variants):
         try:
-            scenarios.append(scenario_of(inputs, index))
+            if variant is not None:
+                scenarios[index] = scenario_of(inputs, index)
         except EngineError as error:
             raise _refusal(error, index) from None
-    estimate = _estimate([_load_of(scenario) for scenario in scenarios], len(inputs.sites))
-    for index, scenario in enumerate(scenarios):
+    estimate = _estimate([_load_of(scenario) for scenario in scenarios.values()], len(inputs.sites))
+    for index, scenario in scenarios.items():
         try:
             refuse_endless(scenario)
         except EngineError as error:

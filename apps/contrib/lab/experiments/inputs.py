@@ -76,7 +76,8 @@ class VariantInputs:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """jobs: None where they are drawn. origin_s: the start, in seconds since 1970; 0 where it is no instant.
+    """variants: None for one that can't be simulated. jobs: None where they are drawn. origin_s: the start, in seconds
+    since 1970; 0 where it is no instant.
 
     days: ends of the days whose core-hours are summed up, in seconds from the start.
     """
@@ -84,17 +85,25 @@ class Inputs:
     spec: ExperimentSpec
     hours: float
     sites: tuple[Site, ...]
-    variants: Sequence[VariantInputs]
+    variants: Sequence[VariantInputs | None]
     jobs: GivenJobs | None = None
     origin_s: float = 0.0
     day_ends_s: tuple[float, ...] = ()
     first_day: str = ""
+
+    def variant(self, index: int) -> VariantInputs:
+        variant = self.variants[index]
+        if variant is None:
+            raise LookupError(f"Variant {index} can't be simulated.")
+        return variant
 
     def pack(self) -> tuple[bytes, str]:
         columns: dict[str, Any] = {}
         if self.jobs is not None:
             columns |= {f"jobs.{name}": getattr(self.jobs, name) for name in _JOBS}
         for index, variant in enumerate(self.variants):
+            if variant is None:
+                continue
             prefix = f"{index}."
             columns |= variant.tree.columns(f"{prefix}tree.")
             columns[f"{prefix}entry_of_who"] = variant.entry_of_who
@@ -104,7 +113,7 @@ class Inputs:
             "spec": self.spec.to_json(),
             "hours": self.hours,
             "sites": [asdict(site) for site in self.sites],
-            "settings": [dict(variant.settings) for variant in self.variants],
+            "settings": [None if variant is None else dict(variant.settings) for variant in self.variants],
             "has_jobs": self.jobs is not None,
             "origin_s": self.origin_s,
             "day_ends_s": list(self.day_ends_s),
@@ -117,7 +126,9 @@ class Inputs:
         """Raises CorruptBlob as `blobs.unpack`."""
         columns, meta = blobs.unpack(data, digest)
         variants = [
-            VariantInputs(
+            None
+            if settings is None
+            else VariantInputs(
                 SimulatedTree.of_columns(columns, f"{index}.tree."),
                 columns[f"{index}.entry_of_who"],
                 PastUsage(*(columns[f"{index}.past.{name}"] for name in _PAST)),

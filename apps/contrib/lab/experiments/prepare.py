@@ -24,8 +24,10 @@ from apps.contrib.lab.experiments.replay_records import (
 from apps.contrib.lab.experiments.simulated_tree import I8, simulated_part
 from apps.contrib.lab.experiments.spec import ExperimentSpec, ReplayWorkload, Site, SyntheticWorkload
 from apps.contrib.lab.experiments.variant_trees import (
+    Problems,
     VariantTree,
     chosen_leaves,
+    collected,
     entries_of_uids,
     load_variant_trees,
     place_of,
@@ -44,36 +46,69 @@ Done = Callable[[], object]
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """left_out: (number of jobs, core-hours) by reason, in the order in which it was decided."""
+    """left_out: (number of jobs, core-hours) by reason, in the order in which it was decided. problems: why a variant
+    isn't in the inputs, by its index.
+    """
 
     inputs: Inputs
     left_out: Mapping[str, tuple[int, float]]
+    problems: Problems
 
 
-def prepare(policy: Policy, revision: int, spec: ExperimentSpec, *, done: Done = lambda: None) -> Prepared:
-    """Raises Invalid and Conflict for what can't be simulated. done: is called between two steps of a second or so."""
-    trees = load_variant_trees(policy, revision, spec)
+def prepare(
+    policy: Policy, revision: int, spec: ExperimentSpec, *, is_strict: bool = False, done: Done = lambda: None
+) -> Prepared:
+    """Raises Invalid and Conflict for what can't be simulated; of a variant only if `is_strict`, else it is left out.
+
+    done: is called between two steps of a second or so.
+    """
+    problems: Problems | None = None if is_strict else {}
+    trees = load_variant_trees(policy, revision, spec, problems)
     workload = spec.workload
     if isinstance(workload, SyntheticWorkload):
-        return Prepared(prepare_drawn(spec, workload, trees), {})
+        return Prepared(_prepare_drawn(spec, workload, trees, problems), {}, problems or {})
     if isinstance(workload, ReplayWorkload):
-        return _prepare_replay(policy, spec, workload, trees, done=done)
+        return _prepare_replay(policy, spec, workload, trees, problems, done=done)
     raise NotImplementedError(workload.kind)
 
 
-def prepare_drawn(spec: ExperimentSpec, workload: SyntheticWorkload, trees: Sequence[VariantTree]) -> Inputs:
+Trees = Sequence[VariantTree | None]
+
+
+def _base_of(trees: Trees) -> VariantTree:
+    if trees[0] is None:
+        raise ValueError("The base is never left out.")
+    return trees[0]
+
+
+def _prepare_drawn(
+    spec: ExperimentSpec, workload: SyntheticWorkload, trees: Trees, problems: Problems | None
+) -> Inputs:
     """The inputs of drawn jobs."""
-    base = trees[0]
+    base = _base_of(trees)
     if workload.all_users is None:
         uids = [stream.entry for stream in workload.streams]
     else:
         uids = [str(base.columns.uuid(i)) for i in chosen_leaves(base.whole, MOST_USERS).tolist()]
-    variants = []
-    for index, tree in enumerate(trees):
+
+    def of(index: int, tree: VariantTree) -> VariantInputs:
         entries = entries_of_uids(tree.columns, uids)
         refuse_without_shares(tree.whole, entries, place_of(index))
-        variants.append(_variant_inputs(tree, entries, NO_PAST))
+        return _variant_inputs(tree, entries, NO_PAST)
+
+    variants = _each(trees, problems, of)
     return Inputs(spec, workload.hours, workload.sites, variants, day_ends_s=_day_ends_s(workload.hours))
+
+
+def _each(
+    trees: Trees, problems: Problems | None, make: Callable[[int, VariantTree], VariantInputs]
+) -> list[VariantInputs | None]:
+    """The inputs of each variant that has a tree, and isn't refused."""
+
+    def of(index: int, tree: VariantTree | None) -> VariantInputs | None:
+        return None if tree is None else collected(problems, index, lambda: make(index, tree))
+
+    return [of(index, tree) for index, tree in enumerate(trees)]
 
 
 def _variant_inputs(tree: VariantTree, entry_of_who: I8, past: PastUsage) -> VariantInputs:
@@ -103,7 +138,8 @@ def _prepare_replay(
     policy: Policy,
     spec: ExperimentSpec,
     workload: ReplayWorkload,
-    trees: Sequence[VariantTree],
+    trees: Trees,
+    problems: Problems | None,
     *,
     done: Done,
 ) -> Prepared:
@@ -112,41 +148,46 @@ def _prepare_replay(
     from_at, to_at = days[0].from_at, days[-1].to_at
     with consistent_read() as is_settled:
         accounts = load_account_index(use_cache=is_settled)
-        entries = [_entries(policy, tree, accounts) for tree in trees]
+        entries = [None if tree is None else _entries(policy, tree, accounts) for tree in trees]
+    base, base_entry = _base_of(trees), entries[0]
+    if base_entry is None:
+        raise ValueError("The base is never left out.")
     done()
     recorded = load_recorded_jobs(from_at, to_at, done=done)
     replayed = replayed_jobs(
         recorded,
         from_at,
         to_at,
-        is_mapped=lambda ids: _of_accounts(accounts, entries[0], ids) >= 0,
+        is_mapped=lambda ids: _of_accounts(accounts, base_entry, ids) >= 0,
         cpus=workload.cpus,
     )
     _refuse_unsuitable(replayed)
     rates = _Once(lambda metric: recorded.rates(json.loads(metric))[replayed.rows])
     before = _Once(lambda metric: _usage_before(from_at, json.loads(metric), trees, replayed.sites, done))
-    variants = []
-    for index, (tree, entry) in enumerate(zip(trees, entries, strict=True)):
+
+    def of(index: int, tree: VariantTree) -> VariantInputs:
+        entry = entries[index]
+        if entry is None:
+            raise ValueError("A variant with a tree has entries.")
         entry_of_who = _of_accounts(accounts, entry, replayed.account_ids)
         refuse_without_shares(tree.whole, entry_of_who, place_of(index))
         metric = json.dumps(tree.settings["metric"], sort_keys=True)
-        past = before(metric).of_entries(accounts.ids, entry)
-        variant = _variant_inputs(tree, entry_of_who, past)
-        is_own = tree.settings["metric"] != trees[0].settings["metric"]
-        variants.append(replace(variant, rate=rates(metric)) if is_own else variant)
+        variant = _variant_inputs(tree, entry_of_who, before(metric).of_entries(accounts.ids, entry))
         done()
-    jobs = replace(replayed.jobs, rate=rates(json.dumps(trees[0].settings["metric"], sort_keys=True)))
+        return replace(variant, rate=rates(metric)) if tree.settings["metric"] != base.settings["metric"] else variant
+
+    jobs = replace(replayed.jobs, rate=rates(json.dumps(base.settings["metric"], sort_keys=True)))
     inputs = Inputs(
         spec,
         (days[-1].to_s - days[0].from_s) / 3600.0,
         replayed.sites,
-        variants,
+        _each(trees, problems, of),
         jobs=jobs,
         origin_s=float(days[0].from_s),
         day_ends_s=tuple(float(day.to_s - days[0].from_s) for day in days),
         first_day=days[0].on.isoformat(),
     )
-    return Prepared(inputs, replayed.left_out)
+    return Prepared(inputs, replayed.left_out, problems or {})
 
 
 Value = TypeVar("Value")
@@ -180,11 +221,11 @@ def _of_accounts(accounts: AccountIndex, entry: I8, ids: I8) -> I8:
 
 
 def _usage_before(
-    from_at: datetime, metric: Mapping[str, object], trees: Sequence[VariantTree], sites: Sequence[Site], done: Done
+    from_at: datetime, metric: Mapping[str, object], trees: Trees, sites: Sequence[Site], done: Done
 ) -> UsageBefore:
     return load_usage_before(
         from_at,
-        n_days=reach_days([tree.settings["window"] for tree in trees]),
+        n_days=reach_days([tree.settings["window"] for tree in trees if tree is not None]),
         metric=metric,
         sources=own_sources(),
         sites=[site.name for site in sites],

@@ -7,7 +7,7 @@ transaction with the end of its run.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -54,8 +54,13 @@ def enqueue_preparation(experiment: Experiment, *, at: datetime) -> Run:
     return run
 
 
-def _enqueue_variants(experiment: Experiment, *, at: datetime) -> None:
+def _enqueue_variants(experiment: Experiment, problems: Mapping[int, str], *, at: datetime) -> None:
+    """A run for each variant that can be simulated; of the others, why not."""
     for variant in experiment.variants.order_by("index"):
+        if variant.index in problems:
+            variant.summary = {"problem": problems[variant.index]}
+            variant.save(update_fields=["summary"])
+            continue
         variant.run = enqueue_run(
             kind=VARIANT,
             subject=f"experiment:{experiment.pk}.{variant.index}",
@@ -115,7 +120,7 @@ def run_preparation(run: Run, lease: Lease) -> dict[str, Any]:
             },
         )
         if locked.cancelled_at is None:
-            _enqueue_variants(locked, at=lease.clock())
+            _enqueue_variants(locked, prepared.problems, at=lease.clock())
         result = {"n_bytes": len(data)}
         fault_point("lab.before_inputs")
         lease.finish(result, lease.clock())

@@ -156,6 +156,8 @@ def _row(experiment: Experiment, variants: list[VariantResult]) -> ExperimentRow
 def _variant_state(experiment: Experiment, variant: VariantResult) -> VariantState:
     if variant.finished_at is not None:
         return "done"
+    if variant.summary.get("problem"):
+        return "failed"
     if variant.run is not None:
         return _RUN_STATES.get(variant.run.state, "failed")
     preparing = experiment.preparing
@@ -215,7 +217,7 @@ def _variant_row(experiment: Experiment, spec: ExperimentSpec, variant: VariantR
         change_set=spec.setup(variant.index).change_set,
         state=state,
         progress=_progress(variant, state),
-        problem=run.error if run is not None and state == "failed" else "",
+        problem=variant.summary.get("problem") or (run.error if run is not None and state == "failed" else ""),
         run=None if run is None else run.pk,
         headline=headline_of(variant.summary.get("headline")),
         finished_at=variant.finished_at,

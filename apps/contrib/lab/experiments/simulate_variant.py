@@ -26,7 +26,7 @@ def simulate_variant(inputs: Inputs, index: int, progress: Callable[[float], Non
     refuse_endless(scenario)
     workload = draw(scenario)
     ran = run_jobs(scenario, workload, progress)
-    variant, jobs = inputs.variants[index], _ran_jobs(inputs, index, workload, ran.started_s)
+    variant, jobs = inputs.variant(index), _ran_jobs(inputs, index, workload, ran.started_s)
     return outcome_of(inputs, variant, jobs, numbers_of(inputs, jobs, _sites(workload), ran.events))
 
 
@@ -41,7 +41,7 @@ def _ran_jobs(inputs: Inputs, index: int, workload: Workload, started_s: F8) -> 
     cpus = jobs.cpus.astype(np.float64)
     before_s, rate, counts = np.zeros(len(at_s)), cpus, np.ones(len(at_s), dtype=np.bool_)
     if inputs.jobs is not None:
-        given, variant = inputs.jobs, inputs.variants[index]
+        given, variant = inputs.jobs, inputs.variant(index)
         row = given_rows(inputs, variant, inputs.spec.setup(index))[workload.row]
         before_s, rate = given.before_s[row], (variant.rate if len(variant.rate) else given.rate)[row]
         counts = given.marks[row] & (WAS_RUNNING | NO_SUBMIT_TIME) == 0
@@ -59,7 +59,7 @@ def _ran_jobs(inputs: Inputs, index: int, workload: Workload, started_s: F8) -> 
 
 def history_of(inputs: Inputs) -> Outcome | None:
     """What the jobs of a replay did in fact, as an outcome of the base; None where jobs didn't run."""
-    given, variant = inputs.jobs, inputs.variants[0]
+    given, variant = inputs.jobs, inputs.variant(0)
     if given is None or not np.isfinite(given.waited_s).any():
         return None
     rows = given_rows(inputs, variant, Changes())

@@ -30,11 +30,12 @@ DEFAULT_REFRESH_S = 60.0
 # Of longer simulations, weights are renewed each hour: usage is in hours.
 LONG_H, LONG_AGING_STEP_S = 240.0, 3_600.0
 LONG_PRIORITY_REFRESH_S = 300.0
+MOST_TRIED = 100  # pending jobs that one backfill looks at, in order of priority: Slurm's bf_max_job_test
 
 
 def scenario_of(inputs: Inputs, index: int) -> Scenario:
     """Raises BadCase, BadParameter or BadTree where the simulator refuses it."""
-    variant, setup = inputs.variants[index], inputs.spec.setup(index)
+    variant, setup = inputs.variant(index), inputs.spec.setup(index)
     tree, settings = variant.tree, variant.settings
     algorithm = read_algorithm(settings["algorithm"])
     noise = setup.noise or Noise()
@@ -59,6 +60,7 @@ def scenario_of(inputs: Inputs, index: int) -> Scenario:
         report_h=(),
         past=PastUsage(past.entry, past.site, past.hour, past.amount) if len(past.entry) else None,
         origin_s=inputs.origin_s,
+        most_tried=MOST_TRIED,
         aging_step_s=AGING_STEP_S if inputs.hours <= LONG_H else LONG_AGING_STEP_S,
     )
 
@@ -88,7 +90,7 @@ def _streams(inputs: Inputs, variant: VariantInputs, setup: Changes) -> list[Sim
         return [_of_given_jobs(inputs, inputs.jobs, variant, setup)]
     workload = inputs.spec.workload
     assert isinstance(workload, SyntheticWorkload)  # noqa: S101 - the others have jobs
-    lines = streams_of(workload, inputs.variants[0])
+    lines = streams_of(workload, inputs.variant(0))
     times = jobs_times(variant, setup)
     spread: list[SimulatedStream] = []
     at_home: list[SimulatedStream] = []  # last, so that the random numbers of the others don't depend on them

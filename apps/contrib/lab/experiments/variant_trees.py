@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -12,15 +12,16 @@ from django.utils.translation import gettext as _
 
 from apps.contrib.lab.experiments.simulated_tree import I8, SimulatedTree
 from apps.contrib.lab.experiments.spec import Changes, ExperimentSpec, ReplayWorkload
-from apps.core.errors import Conflict, FieldProblem, Invalid
+from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.policies.tree.columns import TreeColumns
 from apps.series.back_test_runs import draft_state, is_decided
 from apps.series.inputs import PolicyState
 
+Made = TypeVar("Made")
 _SETTINGS = ("algorithm", "window", "approach", "metric", "tolerance")
 
 
@@ -33,14 +34,33 @@ class VariantTree:
     settings: Mapping[str, Any]
 
 
-def load_variant_trees(policy: Policy, revision: int, spec: ExperimentSpec) -> list[VariantTree]:
-    """Those of the base and of all variants.
+Problems = dict[int, str]  # why a variant can't be simulated, by its index
+
+
+def load_variant_trees(
+    policy: Policy, revision: int, spec: ExperimentSpec, problems: Problems | None = None
+) -> list[VariantTree | None]:
+    """Those of the base and of all variants. problems: takes what is wrong with a variant, which is None then.
 
     Raises Invalid with the field, Conflict (`decided`) for a draft that is published or withdrawn, and as `draft_state`
-    for one that can't be applied.
+    for one that can't be applied; of variants only without `problems`.
     """
     published = PolicyState.of_revision(policy, revision, settings_of(policy, revision))
-    return [_of_variant(policy, published, spec, index) for index in range(spec.n_runs)]
+    return [
+        collected(problems, index, lambda index=index: _of_variant(policy, published, spec, index))  # type: ignore[misc]
+        for index in range(spec.n_runs)
+    ]
+
+
+def collected(problems: Problems | None, index: int, make: Callable[[], Made]) -> Made | None:
+    """What is made for a variant; None where it is refused and `problems` takes why. The base is never left out."""
+    try:
+        return make()
+    except DomainError as error:
+        if problems is None or index == 0:
+            raise
+        problems[index] = error.message
+        return None
 
 
 def place_of(index: int) -> str:
@@ -53,6 +73,7 @@ def _of_variant(policy: Policy, published: PolicyState, spec: ExperimentSpec, in
     if setup.change_set is not None:
         state = _of_draft(policy, setup.change_set, place_of(index))
     settings = _settings(state.settings, setup, place_of(index))
+    _refuse_unsuitable(state.tree, settings, place_of(index))
     scope = setup.scope or ("global" if isinstance(spec.workload, ReplayWorkload) else "policy")
     return VariantTree(
         columns=state.tree,
@@ -78,6 +99,14 @@ def _settings(settings: PolicySettings, setup: Changes, place: str) -> PolicySet
     except Invalid as error:
         problems = [FieldProblem(f"{place}.{each.where}", each.message) for each in error.fields]
         raise Invalid(f"{place}.{error.message}", code=error.code, fields=problems) from None
+
+
+def _refuse_unsuitable(tree: TreeColumns, settings: PolicySettings, place: str) -> None:
+    try:
+        refuse_unsuitable_tree(tree, settings.algorithm)
+    except Invalid as error:
+        where = f"{place}.settings.algorithm"
+        raise Invalid(error.message, code=error.code, fields=[FieldProblem(where, error.message)]) from None
 
 
 def _whole_tree(tree: TreeColumns, setup: Changes, scope: str, place: str) -> SimulatedTree:

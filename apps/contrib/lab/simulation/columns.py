@@ -103,7 +103,10 @@ class Rule(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Sizes and switches. width: slots of a site in `base` and `rate`. stride: slots of a site in `component`."""
+    """Sizes and switches. width: slots of a site in `base` and `rate`. stride: slots of a site in `component`.
+
+    most_tried: pending jobs of all entries that one backfill tries.
+    """
 
     sites: int
     queues: int
@@ -115,6 +118,7 @@ class Plan(NamedTuple):
     refresh_s: float
     delay_s: float
     backfills: bool
+    most_tried: int
 
 
 class Model(NamedTuple):

@@ -176,13 +176,16 @@ def backfill(
     machines, queues = state.machines, state.queues
     at_s, n_spare = reservation(now_s, site, jobs.cpus[blocked], jobs, machines, state.busy)
     n_hidden = 0
-    while machines.free[site] > 0 and queues.n_waiting[site * plan.nodes] > 0:
+    n_left = plan.most_tried
+    while machines.free[site] > 0 and queues.n_waiting[site * plan.nodes] > 0 and n_left > 0:
         queue = choose(now_s, site, model, state)
         site_queue = site * plan.queues + queue
         n_tried = 0
         job = queues.head[site_queue]
-        while job < queues.tail[site_queue] and n_tried < BACKFILL_DEPTH:
-            n_tried += 1 if machines.started_s[job] == PENDING else 0
+        while job < queues.tail[site_queue] and n_tried < BACKFILL_DEPTH and n_left > 0:
+            is_pending = 1 if machines.started_s[job] == PENDING else 0
+            n_tried += is_pending
+            n_left -= is_pending
             if job != blocked and may_backfill(now_s, site, job, at_s, n_spare, jobs, machines):
                 if now_s + jobs.requested_s[job] > at_s:
                     n_spare -= jobs.cpus[job]

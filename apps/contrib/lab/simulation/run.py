@@ -135,7 +135,7 @@ def _has_targets(inherits: BoolArray, parent: IntArray) -> BoolArray:
 Progress = Callable[[float], None]
 _PROGRESS_STEPS = 50
 # Jobs that arrive between two reports, with machine code and without: less than a second's work.
-_MOST_UNREPORTED, _MOST_UNREPORTED_PLAIN = 20_000, 1_000
+_MOST_UNREPORTED, _MOST_UNREPORTED_PLAIN = 10_000, 1_000
 
 
 def simulate(

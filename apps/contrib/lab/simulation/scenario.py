@@ -36,6 +36,7 @@ MOST_SAMPLES = 20_000_000  # entries × half hours
 INCREMENTAL = ("aequus", "gridwide")
 DEFAULT_PRIORITY_REFRESH_S = 60.0
 LONGEST_H = 1_000_000.0
+ALL_TRIED = 2**62
 AGING_STEP_S = 300.0  # interval at which weights are recomputed; in between, new usage has weight 1
 
 
@@ -72,7 +73,7 @@ class Scenario:
 
     algorithm: complete settings, None under `sam`. priority_refresh_s: 0 if priorities are computed at every start.
     past: None if nothing ran before. origin_s: the start in seconds since 1970. aging_step_s: between renewals of the
-    weights of usage by its age.
+    weights of usage by its age. most_tried: pending jobs of all entries that one backfill looks at.
     """
 
     id: str | int | float | None
@@ -95,6 +96,7 @@ class Scenario:
     past: PastUsage | None = None
     origin_s: float = 0.0
     aging_step_s: float = AGING_STEP_S
+    most_tried: int = ALL_TRIED
 
 
 def read_scenario(case: object, *, seed: int | None, traces: Mapping[str, str]) -> Scenario:

@@ -194,6 +194,7 @@ def plan_of(
         refresh_s=scenario.global_refresh_s if refreshes else 0.0,
         delay_s=scenario.noise.delay_s,
         backfills=scenario.backfill,
+        most_tried=scenario.most_tried,
     )
 
 
