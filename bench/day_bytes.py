@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench.own_copy import fresh_database
+from bench.own_copy import fresh_database, without_autovacuum
 from bench.recompute import N_ENTRIES, build, change_usage
 from bench.report import BenchLine
 
@@ -56,7 +56,7 @@ def measure_of(n_entries: int) -> Iterator[BenchLine]:
     from apps.core.clock import now
 
     at = now().replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
-    with fresh_database():
+    with fresh_database(), without_autovacuum():
         kinds = measure_kinds(build(n_entries, at), at)
     for name, n_computed in (("never", HOURS), ("each hour", 2 * HOURS), ("each minute", TICKS)):
         day = kinds.day(n_computed)

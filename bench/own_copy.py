@@ -31,11 +31,23 @@ def fresh_database() -> Iterator[None]:
         yield
     finally:
         _move_to(before)
-        _execute(f"DROP DATABASE {name} WITH (FORCE)")
+        execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def without_autovacuum() -> Iterator[None]:
+    """Within the block, the server writes only what it is asked for."""
+    execute("ALTER SYSTEM SET autovacuum = off")
+    execute("SELECT pg_reload_conf()")
+    try:
+        yield
+    finally:
+        execute("ALTER SYSTEM RESET autovacuum")
+        execute("SELECT pg_reload_conf()")
 
 
 def _create(name: str, *, template: str) -> None:
-    _execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    execute(f"CREATE DATABASE {name} TEMPLATE {template}")
 
 
 def _move_to(name: str) -> None:
@@ -52,7 +64,7 @@ def _move_to(name: str) -> None:
     store.forget()
 
 
-def _execute(statement: str) -> None:
+def execute(statement: str) -> None:
     import psycopg
     from django.db import connection
 
