@@ -17,6 +17,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from apps.cli.stack import paths
+from apps.web.rest.body_limits import FORM_ROOM
 from fairshare_web import settings as settings_module
 from tests.material import REPOSITORY
 
@@ -159,3 +160,16 @@ def test_serve_becomes_the_process_of_its_role(role: str, monkeypatch: pytest.Mo
 def test_the_proxy_compresses_nothing_that_comes_uncompressed() -> None:
     """Such answers may hold a secret beside a visitor's text: see Compression in docs/security.md."""
     assert "encode" not in (DOCKER / "Caddyfile").read_text(encoding="utf-8")
+
+
+def test_compose_has_the_documented_caddy() -> None:
+    documented = (REPOSITORY / "docs/examples/proxy/Caddyfile").read_text(encoding="utf-8")
+    expected = documented.replace("fairshare.example.org", "{$FAIRSHARE_HOST}").replace("127.0.0.1", "web")
+    assert (DOCKER / "Caddyfile").read_text(encoding="utf-8") == expected
+
+
+def test_the_documented_nginx_lets_the_largest_upload_through() -> None:
+    text = (REPOSITORY / "docs/examples/proxy/nginx.conf").read_text(encoding="utf-8")
+    limit = re.search(r"client_max_body_size (\d+)m;", text)
+    assert limit
+    assert int(limit[1]) * 1024**2 >= settings_module.FAIRSHARE_UPLOAD_BYTES + FORM_ROOM

@@ -21,7 +21,7 @@ from apps.usage.services import MOST_BODY_BYTES, MOST_BODY_VALUES
 KB = 1024
 MB = 1024 * KB
 MOST_ACCOUNTS = 10_000  # of one look-up
-_FORM_ROOM = 1_000_000  # bytes of the fields and boundaries around a file
+FORM_ROOM = 1_000_000  # bytes of the fields and boundaries around a file
 _MOST_KEPT = 256  # characters of a path whose route is kept
 _UPLOAD = -1  # FAIRSHARE_UPLOAD_BYTES, which a test or a site may change
 
@@ -101,4 +101,4 @@ def limit_of(path: str) -> Limit:
     if name is None:
         return UNKNOWN
     limit = limits_by_route().get(name, UNKNOWN if name == "api:unmatched" else DEFAULT)
-    return Limit(int(settings.FAIRSHARE_UPLOAD_BYTES) + _FORM_ROOM) if limit.n_bytes == _UPLOAD else limit
+    return Limit(int(settings.FAIRSHARE_UPLOAD_BYTES) + FORM_ROOM) if limit.n_bytes == _UPLOAD else limit
