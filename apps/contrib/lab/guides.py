@@ -18,8 +18,8 @@ GUIDES: dict[str, Addition[Guide]] = {
     "Lab": Addition(
         Guide(
             "Lab",
-            "lab lab-ask experiment experiment-figure experiment-cancel experiment-repeat experiment-attach "
-            "experiment-draft experiment-remove",
+            "lab lab-ask lab-new lab-tree experiment experiment-figure experiment-cancel experiment-repeat "
+            "experiment-attach experiment-draft experiment-remove",
             (("questions", "lab.md#questions"), ("results", "lab.md#results"), ("simulator", "simulator.md")),
             (
                 "GET policies/{policy}/experiments",

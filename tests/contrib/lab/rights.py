@@ -14,6 +14,7 @@ EXPERIMENT = EXPERIMENTS + "/<int:experiment>"
 LAB = "policy/<slug:policy>/lab/"
 PAGE = LAB + "<int:experiment>/"
 AT_PAGE = "/policy/grid/lab/{experiment}/"
+TYPED = {"kind": "synthetic", "hours": "1", "sites": "R1 2", "load": "1", "n_variants": "0"}
 ONLY_ADMIN = "302 403 403 403 403 200 302 302 302 302 302"
 ACTS = "302 403 403 403 403 303 302 302 302 302 302"
 AT_EXPERIMENT = "/api/v1/policies/grid/experiments/{experiment}"
@@ -62,6 +63,13 @@ ROWS = [
     Row(LAB + "_question/<slug:question>", "/policy/grid/lab/_question/half-life", ONLY_ADMIN, headers=HTMX),
     Row(LAB + "ask/<slug:question>/", "/policy/grid/lab/ask/half-life/",
         "302 403 403 403 403 303 302 302 302 302 302", "post"),
+    Row(LAB + "new/", "/policy/grid/lab/new/", ONLY_ADMIN),
+    Row(LAB + "new/", "/policy/grid/lab/new/?from={experiment}", ONLY_ADMIN, word="two hours of bob", readers="admin"),
+    Row(LAB + "new/", "/policy/grid/lab/new/", ACTS, "post", {"name": "made by hand", **TYPED}),
+    Row(LAB + "new/_estimate", "/policy/grid/lab/new/_estimate", ONLY_ADMIN, "post", TYPED, headers=HTMX),
+    Row(LAB + "new/figures/tree", "/policy/grid/lab/new/figures/tree", ONLY_ADMIN, word="alice", readers="admin"),
+    Row(LAB + "new/figures/tree.<str:form>", "/policy/grid/lab/new/figures/tree.csv", ONLY_ADMIN,
+        word="alice", readers="admin"),
     Row(PAGE, AT_PAGE, ONLY_ADMIN, word="two hours of bob", readers="admin"),
     Row(PAGE + "_now", AT_PAGE + "_now", ONLY_ADMIN, headers=HTMX),
     Row(PAGE + "figures/<slug:figure>", AT_PAGE + "figures/waits", ONLY_ADMIN, word="physics", readers="admin"),

@@ -16,7 +16,7 @@ from apps.contrib.lab.experiments.list_headlines import list_headlines
 from apps.contrib.lab.experiments.permissions import may_manage, policy_to_manage, policy_to_read
 from apps.contrib.lab.pages import presenters
 from apps.contrib.lab.pages.numbers import estimate_text
-from apps.contrib.lab.pages.questions import QUESTIONS, Question, entry_choices
+from apps.contrib.lab.pages.questions import QUESTIONS, Question, entry_choices, usual_workload
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound, status_of
 from apps.policies.models import Policy
@@ -78,7 +78,8 @@ def ask(request: HttpRequest, policy: str, question: str) -> HttpResponse:
     viewed = policy_to_manage(slug=policy, at=at, actor=actor)
     asked = _named(question)
     try:
-        spec = asked.spec(viewed, request.POST.get("entry", ""))
+        workload = usual_workload(viewed, at=at, actor=actor)
+        spec = asked.spec(viewed, request.POST.get("entry", ""), workload)
         name = asked.experiment_name(viewed, request.POST.get("entry", ""))
         made = services.create_experiment(policy_slug=policy, name=name, spec=spec, at=at, actor=actor)
     except (Invalid, Conflict) as error:
@@ -118,11 +119,10 @@ def _question_context(request: HttpRequest, policy: Policy, asked: Question, *, 
         entry = entry or (choices[0].uid if choices else "")
         context["entry"] = entry
     try:
-        spec = asked.spec(policy, entry)
+        actor, at = actor_of(request), clock.now()
+        spec = asked.spec(policy, entry, usual_workload(policy, at=at, actor=actor))
         context["spec_sentence"] = asked.sentence(policy, spec)
-        estimate = selectors.estimate_experiment(
-            policy_slug=policy.slug, spec=spec, at=clock.now(), actor=actor_of(request)
-        )
+        estimate = selectors.estimate_experiment(policy_slug=policy.slug, spec=spec, at=at, actor=actor)
     except (Invalid, Conflict) as error:
         return context | {"problem": error.message, "code": error.code}
     return context | {"estimate": estimate_text(estimate)}

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from django.db.models import Min
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from apps.contrib.lab.experiments.spec import MOST_VARIANTS
+from apps.accounts.actor import Actor
+from apps.contrib.lab.experiments.replay_records import own_sources
+from apps.contrib.lab.experiments.selectors import estimate_experiment
+from apps.contrib.lab.experiments.spec import MOST_VARIANTS, REPLAY
 from apps.contrib.lab.experiments.variant_trees import entry_named
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.operators import all_operators
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
+from apps.series.daily_series import last_complete_day, site_zone
+from apps.usage.models import SiteDay
 
 Json = dict[str, Any]
 _DAY_S = 86_400
@@ -41,9 +48,9 @@ class Question:
     variants: Callable[[Policy, str], list[Json]]
     has_entry: bool = False
 
-    def spec(self, policy: Policy, entry: str) -> Json:
-        """JSON of the experiment. Raises Invalid for a wrong entry, or where nothing is left to compare."""
-        return {"workload": workload_of(policy), "base": {}, "variants": self.variants(policy, entry), "seed": 1}
+    def spec(self, policy: Policy, entry: str, workload: Json) -> Json:
+        """JSON of the experiment. Raises Invalid for a wrong entry."""
+        return {"workload": workload, "base": {}, "variants": self.variants(policy, entry), "seed": 1}
 
     def experiment_name(self, policy: Policy, entry: str) -> str:
         if not self.has_entry:
@@ -53,7 +60,10 @@ class Question:
     def sentence(self, policy: Policy, spec: Mapping[str, Any]) -> str:
         """What would be simulated."""
         names = ", ".join(variant["name"] for variant in spec["variants"])
-        return _("Beside the policy as published: %(names)s.") % {"names": names}
+        if spec["workload"]["kind"] == REPLAY:
+            values = {"n": spec["workload"]["days"], "names": names}
+            return _("The site’s own jobs of %(n)s days, with the policy as published and with: %(names)s.") % values
+        return _("Drawn jobs, with the policy as published and with: %(names)s.") % {"names": names}
 
 
 def drawn_workload() -> Json:
@@ -66,8 +76,20 @@ def drawn_workload() -> Json:
     }
 
 
-def workload_of(policy: Policy) -> Json:
-    return drawn_workload()
+def usual_workload(policy: Policy, *, at: datetime, actor: Actor) -> Json:
+    """The site's own jobs of a quarter, or since its first day; drawn jobs where none can be replayed."""
+    first_on = SiteDay.objects.filter(source__in=own_sources()).aggregate(first=Min("day"))["first"]
+    if first_on is None:
+        return drawn_workload()
+    last_on = last_complete_day(at, site_zone())
+    replay: Json = {"kind": REPLAY, "days": max(1, min(QUARTER_DAYS, (last_on - first_on).days + 1))}
+    try:
+        estimate_experiment(policy_slug=policy.slug, spec={"workload": replay}, at=at, actor=actor)
+    except Invalid as error:
+        if error.code not in ("no_jobs", "no_submit_times"):
+            return replay  # what is wrong is said where it is asked for
+        return drawn_workload()
+    return replay
 
 
 def entry_choices(policy: Policy) -> list[EntryChoice]:

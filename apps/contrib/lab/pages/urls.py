@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.contrib.lab.pages import list_views, views
+from apps.contrib.lab.pages import builder_views, list_views, views
 
 _LAB = "policy/<slug:policy>/lab"
 _EXPERIMENT = f"{_LAB}/<int:experiment>"
@@ -14,6 +14,10 @@ urlpatterns: list[URLPattern] = [
     path(f"{_LAB}/_rows", list_views.rows, name="lab-rows"),
     path(f"{_LAB}/_question/<slug:question>", list_views.question, name="lab-question"),
     path(f"{_LAB}/ask/<slug:question>/", list_views.ask, name="lab-ask"),
+    path(f"{_LAB}/new/", builder_views.build, name="lab-new"),
+    path(f"{_LAB}/new/_estimate", builder_views.estimate, name="lab-new-estimate"),
+    path(f"{_LAB}/new/figures/tree", builder_views.tree, name="lab-tree"),
+    path(f"{_LAB}/new/figures/tree.<str:form>", builder_views.tree),
     path(f"{_EXPERIMENT}/", views.experiment, name="experiment"),
     path(f"{_EXPERIMENT}/_now", views.now, name="experiment-now"),
     path(f"{_EXPERIMENT}/figures/<slug:figure>", views.figure, name="experiment-figure"),
