@@ -60,6 +60,19 @@ class EntryCard:
     link: Words
 
 
+@dataclass(frozen=True, slots=True)
+class ReviewCard:
+    """A card below the tabs of a change set's review. Its content is a fragment that follows the page.
+
+    link: to it, without scripts. is_shown: whether a review has it, from its `ReviewPage`.
+    """
+
+    anchor: str
+    title: Words
+    link: Words
+    is_shown: Callable[[Any], bool]
+
+
 class PluginConfig(AppConfig):
     """The app of a plug-in. Its `urls` hold `urlpatterns` (pages and fragments) and `rest` (below /api/v1).
 
@@ -138,6 +151,12 @@ class PluginConfig(AppConfig):
 
     def entry_cards(self) -> Mapping[str, EntryCard]:
         """Cards on the page of an entry, by the route name of the fragment. Read by `web.templatetags.plugin_parts`."""
+        return {}
+
+    def review_cards(self) -> Mapping[str, ReviewCard]:
+        """Cards on the review of a change set, by the route name of the fragment. Read by
+        `web.templatetags.plugin_parts`.
+        """
         return {}
 
     def my_priority_cards(self) -> Iterable[Any]:
@@ -237,6 +256,7 @@ KEYED_SLOTS = (
     "personal_data",
     "page_links",
     "entry_cards",
+    "review_cards",
     "my_figures",
     "notice_kinds",
     "nav_items",

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
-from apps.core.plugins import Addition, PageLink, PluginConfig, Words
+from apps.core.plugins import Addition, PageLink, PluginConfig, ReviewCard, Words
 
 
 class LabConfig(PluginConfig):
@@ -48,6 +48,13 @@ class LabConfig(PluginConfig):
                 section("logs that they uploaded for experiments", "policy__slug name digest created_at"),
                 after="lab.experiment",
             ),
+        }
+
+    def review_cards(self) -> Mapping[str, ReviewCard]:
+        from apps.contrib.lab.pages.evidence import is_shown
+
+        return {
+            "change-experiments": ReviewCard("experiments", _("Tried in the lab"), _("Experiments"), is_shown),
         }
 
     def page_links(self) -> Mapping[str, Addition[PageLink]]:

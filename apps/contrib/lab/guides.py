@@ -19,7 +19,7 @@ GUIDES: dict[str, Addition[Guide]] = {
         Guide(
             "Lab",
             "lab lab-ask lab-new lab-tree experiment experiment-figure experiment-cancel experiment-repeat "
-            "experiment-attach experiment-draft experiment-remove",
+            "experiment-attach experiment-draft experiment-remove change-experiments",
             (("questions", "lab.md#questions"), ("results", "lab.md#results"), ("simulator", "simulator.md")),
             (
                 "GET policies/{policy}/experiments",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from django import template
 from django.urls import reverse
 
-from apps.core.plugins import EntryCard, PageLink, keyed, with_additions
+from apps.core.plugins import EntryCard, PageLink, ReviewCard, keyed, with_additions
 
 register = template.Library()
 
@@ -20,6 +20,11 @@ class ShownLink(NamedTuple):
 class ShownCard(NamedTuple):
     url: str
     card: EntryCard
+
+
+class ShownReviewCard(NamedTuple):
+    url: str
+    card: ReviewCard
 
 
 @register.simple_tag
@@ -41,4 +46,15 @@ def entry_cards(**names: Any) -> list[ShownCard]:
     """{% entry_cards policy=policy uid=uid as cards %}: cards of plug-ins on the page of an entry."""
     return [
         ShownCard(reverse(f"dashboard:{route}", kwargs=names), card) for route, card in keyed("entry_cards").items()
+    ]
+
+
+@register.simple_tag
+def review_cards(page: Any) -> list[ShownReviewCard]:
+    """{% review_cards page as cards %}: cards of plug-ins on a review, of which `page` is the record."""
+    names = {"change_set": page.review.change_set.pk}
+    return [
+        ShownReviewCard(reverse(f"dashboard:{route}", kwargs=names), card)
+        for route, card in keyed("review_cards").items()
+        if card.is_shown(page)
     ]

@@ -81,6 +81,11 @@ ROWS = [
     Row(PAGE + "draft/<int:variant>/", AT_PAGE + "draft/1/", ACTS, "post"),
     Row(PAGE + "attach/", AT_PAGE + "attach/", ACTS, "post", {"change_set": ""}),
     Row(PAGE + "remove/", AT_PAGE + "remove/", ACTS, "post", remakes="experiment"),
+    # Evidence of a review: for those who see the change set, and all numbers
+    Row("changes/<int:change_set>/experiments/", "/changes/{change_set}/experiments/",
+        "302 404 404 403 404 200 302 302 302 302 302"),
+    Row("changes/<int:change_set>/experiments/", "/changes/{change_set}/experiments/",
+        "302 404 404 403 404 200 302 302 302 302 302", headers=HTMX),
     # Operators and resolution (alice sees herself and the way there)
     Row(POLICY + "/operators", "/api/v1/policies/grid/operators", "401 200 200 200 200 200 403 200 200 401 401"),
     Row("policy/<slug:policy>/operators/", "/policy/grid/operators/", "302 200 200 200 200 200 302 302 302 302 302",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.contrib.lab.pages import builder_views, list_views, views
+from apps.contrib.lab.pages import builder_views, evidence, list_views, views
 
 _LAB = "policy/<slug:policy>/lab"
 _EXPERIMENT = f"{_LAB}/<int:experiment>"
@@ -27,4 +27,5 @@ urlpatterns: list[URLPattern] = [
     path(f"{_EXPERIMENT}/attach/", views.attach, name="experiment-attach"),
     path(f"{_EXPERIMENT}/draft/<int:variant>/", views.make_draft, name="experiment-draft"),
     path(f"{_EXPERIMENT}/remove/", views.remove, name="experiment-remove"),
+    path("changes/<int:change_set>/experiments/", evidence.experiments, name="change-experiments"),
 ]
