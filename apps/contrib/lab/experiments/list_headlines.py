@@ -32,7 +32,7 @@ def list_headlines(
     done: dict[int, dict[int, Headline]] = {}
     rows = VariantResult.objects.filter(experiment__in=experiment_ids, experiment__policy=policy)
     for experiment_id, index, summary in rows.values_list("experiment", "index", "summary"):
-        headline = headline_of(summary)
+        headline = headline_of(summary.get("headline"))
         if headline is not None:
             done.setdefault(experiment_id, {})[index] = headline
     chosen = {pk: _furthest(headlines) for pk, headlines in done.items() if 0 in headlines and len(headlines) > 1}

@@ -226,7 +226,7 @@ class BuilderForm:
     # --- problems of the JSON
 
     def add_refusal(self, error: DomainError) -> None:
-        """Each problem at its field; what has none stands above the form."""
+        """Each problem at its field; what has none is shown above the form."""
         placed = False
         for each in error.fields:
             if name := self.field_of(each.where):

@@ -124,6 +124,8 @@ def test_a_result_has_the_numbers_of_rest_and_both_figures(manager: Client, comp
     actor = Actor(user=computed.admin, via="page")
     detail = get_experiment(policy_slug="grid", experiment_id=experiment.pk, at=clock.now(), actor=actor)
     assert len(shown.items("variant")) == len(detail.variants) == 4
+    listed = read(manager.get(LAB))
+    assert "median wait" in listed.text(f"[data-testid=experiment][data-key='{experiment.pk}'] td.wrap")
     for row in detail.variants:
         assert row.title in shown.text(f"[data-testid=variant][data-key='{row.index}'] th")
     for name in ("share", "waits"):
