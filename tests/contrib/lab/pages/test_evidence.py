@@ -120,7 +120,8 @@ def test_an_experiment_without_a_result_says_its_state(manager: Client, computed
 
 
 def test_evidence_is_for_those_who_see_all_numbers(computed: Site, client: Client) -> None:
-    draft = draft_of(computed)
+    new = NewChangeSet(operations=[{"op": "set_shares", "entry": "/physics/bob", "shares": 3}], reason="More for bob")
+    draft = make_change_set(policy_slug="grid", new=new, at=clock.now(), actor=actor_of(computed))
     experiment_of(computed, change_set=draft)
     propose_change_set(id=draft.pk, version=draft.version, at=clock.now(), actor=actor_of(computed))
     sign_in(client, computed.pia)
