@@ -1,11 +1,13 @@
 """Claims of an OpenID Connect ID token, once its signature, issuer, audience, times and nonce are verified.
 
-Source: OpenID Connect Core 1.0, 3.1.3.7 (validation) and 10.1 (keys); RFC 7517 (key sets), where `kid`, `use` and `alg`
-of a key are optional.
+Source: OpenID Connect Core 1.0, 3.1.3.7 and 3.1.3.8 (validation), and 10.1 (keys); RFC 7517 (key sets), where
+`kid`, `use` and `alg` of a key are optional.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -34,11 +36,14 @@ class InvalidToken(Exception):
     """The ID token doesn't prove who signs in; the message names the reason for the operator's log."""
 
 
-def verify_id_token(id_token: Any, *, key_set: Any, issuer: str, client_id: str, nonce: str) -> dict[str, Any]:
+def verify_id_token(
+    id_token: Any, *, key_set: Any, issuer: str, client_id: str, nonce: str, access_token: str
+) -> dict[str, Any]:
     """Claims of the ID token. The issuer's clock may differ from ours by `SKEW`.
 
     Raises:
-        InvalidToken: signature, issuer, audience, times, nonce or subject aren't what they have to be.
+        InvalidToken: signature, issuer, audience, times, nonce, subject or the access token's hash aren't what they
+            have to be.
     """
     if not isinstance(id_token, str):
         raise InvalidToken("the issuer sent no ID token")
@@ -53,12 +58,22 @@ def verify_id_token(id_token: Any, *, key_set: Any, issuer: str, client_id: str,
     if not claims["sub"].isprintable() or not claims["sub"].strip():
         raise InvalidToken("the subject of the ID token is empty or has control characters")
     authorised = claims.get("azp")
+    if authorised is None and isinstance(claims["aud"], list) and len(claims["aud"]) > 1:
+        raise InvalidToken("the ID token has several audiences, and names no client (azp)")
     if authorised is not None and authorised != client_id:
         raise InvalidToken(f"the ID token is for the client {authorised!r}")
     sent = claims.get("nonce")
     if not isinstance(sent, str) or not secrets.compare_digest(sent.encode(errors="surrogatepass"), nonce.encode()):
         raise InvalidToken("the nonce of the ID token is that of another sign-in")
+    if "at_hash" in claims and claims["at_hash"] != _access_token_hash(access_token, algorithm):
+        raise InvalidToken("at_hash of the ID token is that of another access token")
     return claims
+
+
+def _access_token_hash(access_token: str, algorithm: str) -> str:
+    """The left half of its hash, by the algorithm that signs; Ed25519 has SHA-512."""
+    digest = hashlib.new(f"sha{algorithm[2:] if algorithm != 'EdDSA' else 512}", access_token.encode()).digest()
+    return base64.urlsafe_b64encode(digest[: len(digest) // 2]).rstrip(b"=").decode()
 
 
 def _fitting_keys(header: Mapping[str, Any], key_set: Any) -> list[dict[str, Any]]:

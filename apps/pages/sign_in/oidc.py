@@ -6,7 +6,7 @@ import logging
 import secrets
 import ssl
 from typing import Any, NoReturn
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core.exceptions import ImmediateHttpResponse
@@ -56,14 +56,26 @@ class CheckedAdapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
             self._openid_config = _checked_config(super().openid_config)
         return self._openid_config
 
-    def get_access_token_data(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    @property
+    def basic_auth(self) -> bool:
+        """Whether the client's secret is sent by Basic, as to an issuer that names no method (Discovery 1.0, 3)."""
+        methods = self.openid_config.get("token_endpoint_auth_methods_supported")
+        if not isinstance(methods, list):
+            methods = ["client_secret_basic"]
+        return "client_secret_post" not in methods and "client_secret_basic" in methods
+
+    def get_access_token_data(
+        self, request: HttpRequest, app: SocialApp, client: Any, *args: Any, **kwargs: Any
+    ) -> dict[str, Any]:
         """The answer of the token endpoint.
 
         Raises:
             OAuth2Error: it is no answer of OAuth 2.0.
         """
+        if self.basic_auth:  # both are encoded as a form's values first (RFC 6749, 2.3.1)
+            client.consumer_key, client.consumer_secret = map(quote_plus, (client.consumer_key, client.consumer_secret))
         try:
-            data = super().get_access_token_data(*args, **kwargs)
+            data = super().get_access_token_data(request, app, client, *args, **kwargs)
         except KeyError as error:  # allauth reads its Content-Type without asking
             raise OAuth2Error("the token endpoint names no Content-Type") from error
         if not isinstance(data, dict):
@@ -82,7 +94,7 @@ class CheckedAdapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
         Raises:
             OAuth2Error: userinfo is unusable. `pre_social_login`, which knows the nonce, verifies the ID token.
         """
-        data = {"id_token": response.get("id_token")}
+        data = {"id_token": response.get("id_token"), "access_token": token.token}
         if "userinfo_endpoint" in self.openid_config:
             data["userinfo"] = self._fetch_user_info(token.token)
             if not isinstance(data["userinfo"], dict):
@@ -90,7 +102,7 @@ class CheckedAdapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
         return SocialLogin(account=SocialAccount(provider=PROVIDER_ID, extra_data=data))
 
     def key_set(self) -> Any:
-        """The issuer's public keys as published now."""
+        """The issuer's public keys as published now, as it may rotate them: one request a code."""
         with SiteAdapter(self.request).get_requests_session() as session:
             answer = session.get(self.openid_config["jwks_uri"])
             answer.raise_for_status()
@@ -199,6 +211,7 @@ class SiteAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
                 issuer=adapter.openid_config["issuer"],
                 client_id=settings.FAIRSHARE_OIDC_CLIENT_ID,
                 nonce=str(state.get("nonce", "")),
+                access_token=data["access_token"],
             )
             claims = {**token, **data.get("userinfo", {})}
             if claims["sub"] != token["sub"]:

@@ -3,7 +3,9 @@
 Run: python issuer.py FOLDER CLIENT_ID CLIENT_SECRET. It writes its address to FOLDER/address and reads who signs in
 from FOLDER/person.json: claims, under "wrong" how to misbehave (signature, nonce, audience, issuer, expired, sub), and
 what to change in its documents (null removes a field): `config`, `token`, `header`, `key`; `userinfo` and `answer` (of
-the token endpoint) replace a whole document, `more_keys` come before its own, `algorithm` signs (RS256, ES256, HS256).
+the token endpoint) replace a whole document, `more_keys` come before its own, `algorithm` signs (RS256, ES256, ES384,
+EdDSA, HS256). `generation` (1, 2, …) is the key that signs, `published` the generations in its key set (those of the
+signing one and before it, if it says nothing). FOLDER/asked has the path of each request, a line each.
 """
 
 from __future__ import annotations
@@ -14,25 +16,37 @@ import json
 import secrets
 import sys
 import time
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
 
 import jwt
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 FOLDER, CLIENT_ID, CLIENT_SECRET = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-CURVE_KEY = ec.generate_private_key(ec.SECP256R1())
+CURVE_KEYS: dict[str, Any] = {
+    "ES256": ec.generate_private_key(ec.SECP256R1()),
+    "ES384": ec.generate_private_key(ec.SECP384R1()),
+    "EdDSA": ed25519.Ed25519PrivateKey.generate(),
+}
+_JWK = {"ES256": jwt.algorithms.ECAlgorithm, "ES384": jwt.algorithms.ECAlgorithm, "EdDSA": jwt.algorithms.OKPAlgorithm}
+_HASHES = {"ES384": hashlib.sha384, "EdDSA": hashlib.sha512}
 OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CODES: dict[str, dict[str, str]] = {}
 TOKENS: dict[str, dict[str, Any]] = {}
 
 
+@lru_cache
+def rsa_key(generation: int) -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
 class Issuer(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         address = urlsplit(self.path)
+        self.note(address.path)
         asked = {name: values[0] for name, values in parse_qs(address.query).items()}
         if address.path == "/.well-known/openid-configuration":
             base = self.base()
@@ -44,16 +58,25 @@ class Issuer(BaseHTTPRequestHandler):
                 "jwks_uri": f"{base}/keys",
                 "end_session_endpoint": f"{base}/end",
                 "token_endpoint_auth_methods_supported": ["client_secret_post"],
+                "response_types_supported": ["code"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": ["RS256", "ES256", "ES384", "EdDSA"],
+                "scopes_supported": ["openid", "profile", "email"],
+                "claims_supported": ["sub", "preferred_username", "given_name", "family_name", "email", "groups"],
+                "code_challenge_methods_supported": ["S256"],
             }
             self.answer(self.changed(config, "config"))
         elif address.path == "/keys":
             person = self.person()
-            if person.get("algorithm") == "ES256":
-                public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(CURVE_KEY.public_key()))
-            else:
-                public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key()))
-            key = {**public, "kid": "1", "alg": person.get("algorithm", "RS256"), "use": "sig"}
-            self.answer({"keys": [*person.get("more_keys", []), self.changed(key, "key")]})
+            algorithm, generation = person.get("algorithm", "RS256"), person.get("generation", 1)
+            keys = []
+            for number in person.get("published", range(1, generation + 1)):
+                if algorithm in CURVE_KEYS:
+                    public = _JWK[algorithm].to_jwk(CURVE_KEYS[algorithm].public_key(), as_dict=True)
+                else:
+                    public = jwt.algorithms.RSAAlgorithm.to_jwk(rsa_key(number).public_key(), as_dict=True)
+                keys.append(self.changed({**public, "kid": str(number), "alg": algorithm, "use": "sig"}, "key"))
+            self.answer({"keys": [*person.get("more_keys", []), *keys]})
         elif address.path == "/authorize":
             self.authorize(asked)
         elif address.path == "/userinfo":
@@ -65,11 +88,12 @@ class Issuer(BaseHTTPRequestHandler):
             self.answer({}, 404)
 
     def do_POST(self) -> None:
+        self.note(urlsplit(self.path).path)
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         asked = {name: values[0] for name, values in parse_qs(body).items()}
         found = CODES.pop(asked.get("code", ""), None)
         verifier = base64.urlsafe_b64encode(hashlib.sha256(asked.get("code_verifier", "").encode()).digest())
-        is_client = asked.get("client_id") == CLIENT_ID and asked.get("client_secret") == CLIENT_SECRET
+        is_client = self.credentials(asked) == (CLIENT_ID, CLIENT_SECRET)
         fits = found and found["code_challenge"] == verifier.rstrip(b"=").decode()
         if not (is_client and fits and found and found["redirect_uri"] == asked.get("redirect_uri")):
             return self.answer({"error": "invalid_grant"}, 400)
@@ -79,7 +103,21 @@ class Issuer(BaseHTTPRequestHandler):
             return self.answer(person["answer"])
         access = secrets.token_urlsafe(16)
         TOKENS[access] = {**claims, "sub": "somebody-else"} if wrong == "sub" else claims
-        self.answer({"access_token": access, "token_type": "Bearer", "id_token": self.id_token(claims, found, wrong)})
+        self.answer(
+            {"access_token": access, "token_type": "Bearer", "id_token": self.id_token(claims, found, wrong, access)}
+        )
+
+    def credentials(self, asked: dict[str, str]) -> tuple[str, ...]:
+        """The client's, by the method that the discovery document names: Basic if it names none."""
+        config = self.changed({"token_endpoint_auth_methods_supported": ["client_secret_post"]}, "config")
+        if "client_secret_post" in config.get("token_endpoint_auth_methods_supported", []):
+            return asked.get("client_id", ""), asked.get("client_secret", "")
+        sent = base64.b64decode(self.headers.get("Authorization", "").removeprefix("Basic ")).decode("ascii")
+        return tuple(map(unquote_plus, sent.split(":"))) if "client_secret" not in asked else ()
+
+    def note(self, path: str) -> None:
+        with (FOLDER / "asked").open("a", encoding="utf-8") as file:
+            file.write(f"{path}\n")
 
     def authorize(self, asked: dict[str, str]) -> None:
         """Asks nothing: signs in the user whom person.json names."""
@@ -96,8 +134,10 @@ class Issuer(BaseHTTPRequestHandler):
         self.send_header("Location", f"{asked['redirect_uri']}?{urlencode(back)}")
         self.end_headers()
 
-    def id_token(self, claims: dict[str, Any], asked: dict[str, str], wrong: str) -> str:
-        now = int(time.time())
+    def id_token(self, claims: dict[str, Any], asked: dict[str, str], wrong: str, access: str) -> str:
+        now, person = int(time.time()), self.person()
+        algorithm, generation = person.get("algorithm", "RS256"), person.get("generation", 1)
+        digest = _HASHES.get(algorithm, hashlib.sha256)(access.encode()).digest()
         token = {
             "iss": "https://another.example" if wrong == "issuer" else self.base(),
             "aud": "another" if wrong == "audience" else CLIENT_ID,
@@ -105,22 +145,28 @@ class Issuer(BaseHTTPRequestHandler):
             "nonce": "of another sign-in" if wrong == "nonce" else asked.get("nonce"),
             "iat": now - 7200 if wrong == "expired" else now,
             "exp": now - 3600 if wrong == "expired" else now + 60,
+            "auth_time": now,
+            "azp": CLIENT_ID,
+            "at_hash": base64.urlsafe_b64encode(digest[: len(digest) // 2]).rstrip(b"=").decode(),
         }
-        algorithm = self.person().get("algorithm", "RS256")
-        keys: dict[str, Any] = {"ES256": CURVE_KEY, "HS256": CLIENT_SECRET * 4}
-        key = OTHER_KEY if wrong == "signature" else keys.get(algorithm, KEY)
+        keys = {**CURVE_KEYS, "HS256": CLIENT_SECRET * 4}
+        key = OTHER_KEY if wrong == "signature" else keys.get(algorithm) or rsa_key(generation)
         token = self.changed(token, "token")
         return jwt.api_jws.encode(
-            json.dumps(token).encode(), key, algorithm=algorithm, headers=self.changed({"kid": "1"}, "header")
+            json.dumps(token).encode(),
+            key,
+            algorithm=algorithm,
+            headers=self.changed({"kid": str(generation)}, "header"),
         )
 
     def changed(self, document: dict[str, Any], name: str) -> dict[str, Any]:
-        """The document with the changes in person.json; null removes a field, "+2" adds seconds to an instant."""
+        """The document with the changes in person.json; null removes a field, "+2" and "-2" move an instant."""
         for field, value in self.person().get(name, {}).items():
             if value is None:
                 document.pop(field, None)
             else:
-                document[field] = document[field] + int(value[1:]) if str(value).startswith("+") else value
+                is_change = isinstance(document.get(field), int) and str(value)[0] in "+-"
+                document[field] = document[field] + int(value) if is_change else value
         return document
 
     def person(self) -> dict[str, Any]:

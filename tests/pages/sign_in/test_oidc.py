@@ -119,6 +119,13 @@ LEGAL: dict[str, dict[str, Any]] = {
     "another key can't be read": {"more_keys": [{"kty": "RSA", "kid": "1"}, "key", {"kty": "PQC"}, {}]},
     "keys have no alg": {"key": {"alg": None}},
     "keys on a curve have no alg": {"algorithm": "ES256", "key": {"alg": None}},
+    "keys are on P-384": {"algorithm": "ES384"},
+    "keys are Ed25519": {"algorithm": "EdDSA"},
+    "it sends no at_hash and no azp": {"token": {"at_hash": None, "azp": None}},
+    "it has one audience in a list, and no azp": {"token": {"aud": [CLIENT_ID], "azp": None}},
+    "it takes the secret by Basic": {"config": {"token_endpoint_auth_methods_supported": ["client_secret_basic"]}},
+    "it names no method, which means Basic": {"config": {"token_endpoint_auth_methods_supported": None}},
+    "it publishes the next key beforehand": {"generation": 1, "published": [2, 1]},
     "keys have no use": {"key": {"use": None}},
     "it has no userinfo": {"config": {"userinfo_endpoint": None}, "token": EVA},
     "its userinfo is null": {"config": {"userinfo_endpoint": 5}, "token": EVA},
@@ -143,6 +150,11 @@ UNPROVEN: dict[str, tuple[dict[str, Any], str]] = {
     "the clock is 6 minutes ahead": ({"token": {"iat": "+360", "exp": "+360"}}, "not yet valid"),
     "a symmetric algorithm": ({"algorithm": "HS256"}, "'HS256'"),
     "a foreign azp": ({"token": {"aud": [CLIENT_ID, "another"], "azp": "another"}}, "'another'"),
+    "several audiences without azp": ({"token": {"aud": [CLIENT_ID, "another"], "azp": None}}, "azp"),
+    "the hash of another access token": ({"token": {"at_hash": "LDktKdoQak3Pk0cnXxCltA"}}, "at_hash"),
+    "a hash that is a number": ({"token": {"at_hash": 1}}, "at_hash"),
+    "the clock is 6 minutes behind": ({"token": {"iat": "-360", "exp": "-420"}}, "expired"),
+    "a key that was withdrawn": ({"generation": 1, "published": [2, 3]}, "'1'"),
     "no expiry": ({"token": {"exp": None}}, "exp"),
     "an expiry that is no number": ({"token": {"exp": "soon"}}, "exp"),
     "a nonce that isn't ASCII": ({"token": {"nonce": "nönce"}}, "nonce"),
@@ -360,6 +372,29 @@ def test_signing_out_works_while_the_issuer_is_down_and_names_it(site: Site, set
     assert site.client.get("/me/priority/").status_code == 302
 
 
+def test_keys_may_be_rotated_at_any_time(site: Site) -> None:
+    for generation, published in [(1, [1]), (2, [1, 2]), (2, [2]), (3, [3])]:
+        site.issue(generation=generation, published=published)
+        site.client = Client()
+        assert site.sign_in().status_code == 303, (generation, published)
+    assert User.objects.count() == 1
+
+
+def test_the_issuer_is_asked_for_its_keys_once_for_each_code(site: Site) -> None:
+    """Requests that it didn't answer with a token make no request for keys, however many come."""
+    asked = site.folder / "asked"
+    asked.unlink(missing_ok=True)
+    site.issue(header={"kid": "unknown"})
+    site.sign_in()
+    assert asked.read_text().split().count("/keys") == 1
+    asked.unlink()
+    start = parse_qs(urlsplit(site.start()).query)
+    for code, state in [("made-up", start["state"][0]), ("made-up", "made-up"), ("", "")]:
+        assert site.client.get(f"/sign-in/oidc/site/callback/?code={code}&state={state}").status_code == 403
+    assert "/keys" not in asked.read_text().split()
+    assert not User.objects.exists()
+
+
 def test_an_issuer_is_reached_through_the_proxy(site: Site, squid: Any, settings: Any) -> None:
     outside = squid.lead(urlsplit(site.address).port)
     names = {"issuer": "", "token_endpoint": "/token", "userinfo_endpoint": "/userinfo", "jwks_uri": "/keys"}
@@ -367,7 +402,7 @@ def test_an_issuer_is_reached_through_the_proxy(site: Site, squid: Any, settings
     settings.FAIRSHARE_OIDC_ISSUER = outside
     assert site.sign_in().status_code == 303
     assert User.objects.filter(username="eva").exists()
-    assert set(squid.asked) == {"CONNECT slurm.example.org:443 HTTP/1.1"}
+    assert {line.rpartition(" ")[0] for line in squid.asked} == {"CONNECT slurm.example.org:443"}
 
 
 def test_an_issuer_without_tls_is_asked_by_the_proxy_unless_it_is_listed(site: Site, squid: Any, settings: Any) -> None:
