@@ -12,7 +12,7 @@ from docsite.marked_tests import function_of
 from docsite.papers.records import Report, Value
 
 _PROPERTY = "paper_value"
-_DIGITS = 6  # what differs between processors is in the last of sixteen
+_DIGITS = 8  # what differs between processors is in the last of sixteen
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

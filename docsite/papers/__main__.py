@@ -24,8 +24,10 @@ def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
     django.setup()
     from docsite.pages import files
+    from docsite.papers.measuring import measure_all
 
-    measured = Records(tests=report, curves={}, rms={}, sweep=[])
+    curves, rms, rows = measure_all(_PROCESSES)
+    measured = Records(tests=report, curves=curves, rms=rms, sweep=rows)
     changed = replace_text(records.PATH, records.text_of(measured))
     changed += [name for path, text in files() for name in replace_text(path, text)]
     for name in changed:

@@ -26,6 +26,30 @@ _INVERTED = {"u1": (0.015, -0.5), "u2": (0.012, 0.5)}  # priorities of two users
 def figures() -> Iterator[Figure]:
     yield Figure(
         "operators",
+        "1",
+        "the pipeline",
+        "Shares and usage are distributed, priorities computed from them, and applied by schedulers.",
+        "Mounts and feeds distribute, a recompute makes a snapshot, look-ups and agents apply it.",
+        "[architecture](architecture.md)",
+    )
+    yield Figure(
+        "operators",
+        "2",
+        "a tree of organisations",
+        "Two organisations and a local queue divide a system, and divide their shares again.",
+        "The tree of the sample grid is drawn with targets and usage.",
+        "[a worked tree](worked-tree.md)",
+    )
+    yield Figure(
+        "operators",
+        "3",
+        "from the tree to vectors",
+        "The priorities on the path from the root are the vector of a leaf.",
+        "The worked tree has the vector of each leaf, and their order.",
+        "[a worked tree](worked-tree.md)",
+    )
+    yield Figure(
+        "operators",
         "4",
         "a vector as a string",
         "At a resolution of 10,000 the components run from 0 to 9999 and are joined to one string.",
@@ -132,7 +156,8 @@ def _inverted_order() -> str:
         vectors = {name: codecs.scalar(np.array(p), resolution).tolist() for name, p in _INVERTED.items()}
         first = max(vectors, key=vectors.__getitem__)
         texts.append(f"at {resolution:,}: u1 {vectors['u1']}, u2 {vectors['u2']}, so {first} is first")
-    return f"With u1 {_INVERTED['u1']} and u2 {_INVERTED['u2']}, {'; '.join(texts)}."
+    given = " and ".join(f"{name} ({p[0]:g}, {p[1]:+g})" for name, p in _INVERTED.items()).replace("-", "−")
+    return f"With {given}, {'; '.join(texts)}."
 
 
 def _steps() -> dict[str, list[float | None]]:
@@ -183,7 +208,7 @@ def _profile(target: float) -> str:
     by_name: dict[str, list[tuple[float, float | None]]] = {}
     for point in figure_numbers.profiles(_OPERATORS, target):
         by_name.setdefault(point.operator, []).append((point.actual, point.priority))
-    x = Axis(0.0, 1.0, [(0.0, "0"), (target, f"target {target:g}"), (1.0, "1")])
+    x = Axis(0.0, 1.0, [(0.0, "0"), (target, f"{target:g}"), (1.0, "1")])
     y = Axis(-1.0, 1.0, [(-1.0, "−1"), (0.0, "0"), (1.0, "1")])
     return curves(f"Priority by actual share at a target of {target:g}", by_name, x, y)
 
@@ -211,7 +236,7 @@ def _job_sizes(region: str) -> dict[str, list[float | None]]:
 
 
 def _bit_ticks() -> dict[int, str]:
-    return {column: str(bits) for column, bits in enumerate(JOB_BITS) if column % 4 == 0 or bits == JOB_BITS[-1]}
+    return {column: str(bits) for column, bits in enumerate(JOB_BITS) if column % 4 == 0}
 
 
 def _job_order(region: str) -> str:

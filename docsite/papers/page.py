@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 
 from docsite.markdown import code, table
 from docsite.marked_tests import function_of, marked_tests
-from docsite.papers import operator_figures, records
+from docsite.papers import depth_figures, gridwide_figures, operator_figures, records, sweep_table
 from docsite.papers.claims import CLAIMS, PAPERS, Claim
 from docsite.papers.figure import Figure
+from docsite.papers.measuring import STEP_H
 from docsite.papers.records import Records, Value
 
 MARK = "paper"
+_LEAST = 1e-9  # less is a last digit
 _HEAD = ("claim", "place", "what the paper says", "where", "test", "ours (published)", "deviation")
 
 
@@ -35,12 +36,17 @@ def sections() -> str:
         if untested:
             parts.append(table(("claim", "place", "what the paper says", "why it has no test"), untested))
         parts += [_section(figure) for figure in _figures() if figure.paper == paper.name]
+    parts += ["## Future work of the operators paper: a sweep", sweep_table.section(stored["sweep"])]
     return "\n\n".join(parts)
 
 
-@cache
 def _figures() -> tuple[Figure, ...]:
-    return tuple(operator_figures.figures())
+    stored = records.load()
+    return (
+        *operator_figures.figures(),
+        *depth_figures.figures(),
+        *gridwide_figures.figures(stored, STEP_H),
+    )
 
 
 def _row(name: str, claim: Claim, stored: Records) -> tuple[str, ...]:
@@ -53,7 +59,8 @@ def _row(name: str, claim: Claim, stored: Records) -> tuple[str, ...]:
     ]
     tests = "<br>".join(code(test.removeprefix("tests/")) for test in _tests(name))
     ours = "<br>".join(map(_ours, values)) or "as stated"
-    return name, claim.place, claim.text, claim.where, tests, ours, claim.deviation or _deviation(values)
+    deviation = "; ".join(filter(None, (_deviation(values), claim.deviation))) or "none"
+    return name, claim.place, claim.text, claim.where, tests, ours, deviation
 
 
 def _tests(name: str) -> list[str]:
@@ -61,14 +68,19 @@ def _tests(name: str) -> list[str]:
 
 
 def _ours(value: Value) -> str:
-    text = f"{value['name']}: {value['ours']:,.6g} {value['unit']}".rstrip()
-    return text if value["published"] is None else f"{text} ({value['published']:,.6g})"
+    text = f"{value['name']}: {_number(value['ours'])} {value['unit']}".rstrip()
+    return text if value["published"] is None else f"{text} ({_number(value['published'])})"
+
+
+def _number(value: float) -> str:
+    """Six digits, and for more than thousands all whole ones."""
+    return f"{value:,.6g}" if abs(value) < 1e5 else f"{value:,.2f}".removesuffix(".00")
 
 
 def _deviation(values: list[Value]) -> str:
-    """The largest of those that the paper prints; its tests pass, so that without a printed number it is none."""
-    gaps = [round(abs(value["ours"] - value["published"]), 9) for value in values if value["published"] is not None]
-    return f"{max(gaps):,.3g}" if gaps and max(gaps) > 0 else "none"
+    """The largest from what the paper prints; its tests pass, so that without a printed number there is none."""
+    gaps = [abs(value["ours"] - value["published"]) for value in values if value["published"] is not None]
+    return f"{max(gaps):,.3g}" if gaps and max(gaps) > _LEAST else ""
 
 
 def _section(figure: Figure) -> str:

@@ -76,5 +76,5 @@ def test_a_report_has_the_values_of_passed_tests_only(pytester: pytest.Pytester)
     values = {test.rpartition("::")[2]: value for test, [value] in report["values"].items()}
     assert values == {
         f"test_first[{number}]": {"claim": "O1", "name": "cells", "ours": ours, "published": 14, "unit": ""}
-        for number, ours in ((1, 0.333333), (2, 0.666667))
+        for number, ours in ((1, 0.33333333), (2, 0.66666667))
     }

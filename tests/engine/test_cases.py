@@ -118,6 +118,7 @@ def test_aequus_equals_its_oracle(case: dict[str, Any]) -> None:
 
 @examples(200)
 @given(case=cases(gridwide))
+@pytest.mark.paper("4.34", "4.37")
 def test_gridwide_equals_its_oracle(case: dict[str, Any]) -> None:
     nodes = solve(case)["nodes"]
     entries = list(oracles.read(case).walk())
@@ -215,6 +216,7 @@ def test_a_policy_without_entries_has_no_nodes() -> None:
     assert solve({"algorithm": {"name": "gridwide"}, "policy": {"name": "root"}, "usage": {}})["nodes"] == {}
 
 
+@pytest.mark.paper("4.4")
 def test_a_tree_of_64_levels_is_computed_exactly() -> None:
     policy: dict[str, Any] = {"name": "leaf", "shares": 1}
     path = ""

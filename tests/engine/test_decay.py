@@ -35,6 +35,7 @@ WINDOWS: list[tuple[Window, Callable[[float], float]]] = [
     as_of_s=st.integers(-DAY, DAY),
     chosen=st.sampled_from(WINDOWS),
 )
+@pytest.mark.paper("4.29", "4.40")
 def test_decayed_sums_equal_one_bucket_at_a_time(
     hours: list[int], as_of_s: int, chosen: tuple[Window, Callable[[float], float]]
 ) -> None:

@@ -36,6 +36,7 @@ def one_weight(age_s: float, window: Window, as_of_s: float = 0.0) -> float:
     return float(weights(np.array([age_s]), window, as_of_s)[0])
 
 
+@pytest.mark.paper("F7")
 def test_slurm_decays_as_captured_from_its_controller(golden_dir: Path) -> None:
     captured = json.loads((golden_dir / "slurm/decay.json").read_text())
     window = Window.of(aging="slurm", half_life_s=captured["half_life_seconds"])

@@ -195,6 +195,7 @@ def test_equivalent_operators_give_the_same_order(paper: dict[str, Any]) -> None
     assert ours == set(paper["equivalence"]["equivalent"])
 
 
+@pytest.mark.paper("4.36")
 def test_base_200_encodes_the_examples(grid: dict[str, Any]) -> None:
     for example in grid["encoding"]["examples"]:
         assert codecs.grid_value(example["deviation"], example["depth"]) == example["priority"]
@@ -236,6 +237,7 @@ def rank_tuples(tuples: list[list[float]]) -> list[int]:
     return [by_row[leaf] for leaf in leaves]
 
 
+@pytest.mark.paper("4.38", "4.35")
 def test_tuples_decide_where_the_number_ties_or_misleads(grid: dict[str, Any]) -> None:
     carry, fraction = grid["digit_traps"]
     assert codecs.grid_value(carry["a"], 2) == codecs.grid_value(carry["b"], 2) == carry["priority_a"]
@@ -246,6 +248,7 @@ def test_tuples_decide_where_the_number_ties_or_misleads(grid: dict[str, Any]) -
     assert rank_tuples([fraction["a"], fraction["b"]]) == [1, 2]  # … the tuples a
 
 
+@pytest.mark.paper("4.35", "4.37")
 def test_tuples_are_ordered_with_missing_levels_as_zero(grid: dict[str, Any]) -> None:
     ordering = grid["ordering"]
     tuples = ordering["tuples"]
@@ -269,6 +272,7 @@ def scope_tree(shares: dict[str, dict[str, float]]) -> tuple[FairshareTree, list
 
 
 @pytest.mark.parametrize("deviations", ["deviations", "deviations_all_local"])
+@pytest.mark.paper("4.10", "4.33", "4.34")
 def test_each_group_is_compared_by_the_scope_of_its_parent(grid: dict[str, Any], deviations: str) -> None:
     scope = grid["scope"]
     tree, names = scope_tree(scope["policy_shares"])

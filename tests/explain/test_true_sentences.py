@@ -393,6 +393,7 @@ def test_no_sentence_about_a_found_world_is_contradicted(algorithm: dict[str, An
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
 @examples(30, fixed=5)
 @given(world=worlds())
+@pytest.mark.paper("F4")
 def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], world: Any) -> None:
     check_all(algorithm, world)
 

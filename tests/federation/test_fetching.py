@@ -66,6 +66,7 @@ def shares_of(path: str) -> float:
     return float(tree.shares[at])
 
 
+@pytest.mark.paper("4.5", "4.21")
 def test_the_first_document_lands_below_the_mount(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fetched(mount, monkeypatch).outcome == "applied"
     assert (shares_of("/vo-a-here"), shares_of("/vo-a-here/P-A1"), shares_of("/vo-a-here/P-A3")) == (30, 50, 20)
@@ -90,6 +91,7 @@ def test_an_unchanged_document_costs_one_conditional_request(
     assert Policy.objects.get(slug="grid").head_number == head
 
 
+@pytest.mark.paper("4.22")
 def test_a_change_within_the_limits_is_applied_automatically(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +102,7 @@ def test_a_change_within_the_limits_is_applied_automatically(
     assert tree_now().index_of_uid(P1) == tree_now().index_of_path("/vo-a-here/P-A1")
 
 
+@pytest.mark.paper("4.2")
 def test_a_change_beyond_the_limits_is_held_for_review(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,6 +308,7 @@ def test_a_uid_used_elsewhere_in_this_policy_is_rejected(
     assert fetched(mount, monkeypatch).code == "foreign_uid"
 
 
+@pytest.mark.paper("4.2")
 def test_unmounting_keeps_the_entries_as_local(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched(mount, monkeypatch)
     unmount(mount_id=mount.pk, reason="They left.", at=AT, actor=COMMAND)

@@ -51,6 +51,7 @@ def set_shares(shares: float) -> None:
     publish_operations(policy_slug="grid", operations=[operation], reason="More.", at=AT + DAY / 24, actor=COMMAND)
 
 
+@pytest.mark.paper("4.3")
 def test_the_first_document_contains_the_whole_subtree(publication: Publication) -> None:
     issued = current_document(publication, at=AT)
     _, document = opened(issued)

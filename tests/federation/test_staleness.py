@@ -74,6 +74,7 @@ def test_a_frozen_mount_stays_frozen_until_unfrozen(
 
 
 @pytest.mark.fault("F23")
+@pytest.mark.paper("4.61")
 def test_a_subtree_uses_local_usage_only_until_the_peer_is_reachable(
     received: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,7 @@ def test_every_relevant_line_shows_its_setting(golden_dir: Path) -> None:
         ("", "", "slurm-fair-tree"),
     ],
 )
+@pytest.mark.paper("F8")
 def test_flags_and_version_choose_the_algorithm(flags: str, version: str, name: str) -> None:
     text = f"{BASE}PriorityFlags = {flags}\nSLURM_VERSION = {version}\n"
     assert read_slurm_config(text).settings["algorithm"]["name"] == name

@@ -114,6 +114,7 @@ def callout(tmp_path: Path, site: FakeSite) -> Callout:
     return Callout(tmp_path, site.url)
 
 
+@pytest.mark.paper("4.23")
 def test_one_account_is_one_number(callout: Callout, site: FakeSite) -> None:
     assert callout.execute("ann") == (DONE, f"{factor_of('ann')!r}\n", "")
     (seen,) = site.seen

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from datetime import date
 
+import pytest
+
 from apps.accounts.actor import Actor
 from apps.contrib.allocations.services import AllocationTerms, create_allocation
 from apps.mapping.permissions import load_visibility
@@ -15,6 +17,7 @@ from tests.terminal.test_callout_live import run
 __all__ = ["terminal"]
 
 
+@pytest.mark.paper("4.24")
 def test_quota_of_a_group_and_its_descendants(terminal: Terminal) -> None:
     site = terminal.site
     year = site.at.year

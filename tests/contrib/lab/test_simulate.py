@@ -106,6 +106,7 @@ def test_shipped_files_are_named_like_their_scenarios() -> None:
         assert json.loads(path.read_text())["id"] == path.stem
 
 
+@pytest.mark.paper("4.57")
 def test_a_curve_has_a_line_per_step_and_entry(tmp_path: Path) -> None:
     path = write(tmp_path / "two.json", scenario(report_h=[2.5, 5, 7.5, 10]))
     (result,) = json.loads(run(path)[1])

@@ -231,6 +231,7 @@ def test_every_face_says_one_sentence_on_the_jobs_ahead(
     assert page.one("[data-testid=verdict]").text().startswith(text)
 
 
+@pytest.mark.paper("4.69")
 def test_fair_share_decides_if_the_order_would_differ_without_it(agent: Caller, manager: Caller) -> None:
     def aged(number: str, user: str, age: int, site: int) -> dict[str, Any]:
         terms = {

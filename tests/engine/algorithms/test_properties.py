@@ -172,6 +172,7 @@ def test_permuting_siblings_changes_nothing(variants: list[Settings], data: st.D
 @those(lambda declared: declared.order_in_groups)
 @FEW
 @given(data=st.data())
+@pytest.mark.paper("4.39")
 def test_usage_of_cousins_never_reverses_the_order_inside_a_group(
     variants: list[Settings], data: st.DataObject
 ) -> None:

@@ -29,6 +29,7 @@ def captured(golden_dir: Path) -> list[dict[str, Any]]:
     return [case for case in cases if case["algorithm"]["name"] == NAME]
 
 
+@pytest.mark.paper("F10")
 def test_numbers_equal_sshare(captured: list[dict[str, Any]]) -> None:
     assert len(captured) == 20
     for case in captured:
@@ -70,6 +71,7 @@ def test_damping_takes_the_root_of_a_factor() -> None:
         assert damped[path]["rank"] == plain[path]["rank"]
 
 
+@pytest.mark.paper("F9", "F10")
 def test_without_shares_the_factor_is_0_and_without_usage_it_is_1() -> None:
     nodes = solve(case_of([user("none", 0), user("idle", 2), user("busy", 2)], {"/busy": 7}))["nodes"]
     assert (nodes["/none"]["factor"], nodes["/idle"]["factor"]) == (0.0, 1.0)

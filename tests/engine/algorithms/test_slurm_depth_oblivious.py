@@ -44,6 +44,7 @@ def test_numbers_equal_sshare(captured: list[dict[str, Any]]) -> None:
             assert nodes[path]["rank"] == expected.get("position"), (case["id"], path)
 
 
+@pytest.mark.paper("F1")
 def test_numbers_equal_the_formula(published: list[dict[str, Any]]) -> None:
     assert len(published) == 9
     for case in published:
@@ -97,6 +98,7 @@ trees = st.lists(st.tuples(users, POSITIVE), min_size=2, max_size=4).map(
 
 
 @given(users)
+@pytest.mark.paper("F2")
 def test_in_a_flat_tree_the_factor_is_the_original_formula(drawn: list[tuple[int, int]]) -> None:
     """flat-identity."""
     children = [{"name": f"u{i}", "shares": shares} for i, (shares, _) in enumerate(drawn)]
@@ -118,6 +120,7 @@ def test_below_a_parent_on_target_the_ratio_is_the_local_one(drawn: list[tuple[i
 
 
 @given(trees)
+@pytest.mark.paper("F12", "F4")
 def test_same_direction_ratios_are_local_and_opposite_ones_lie_between(case: dict[str, Any]) -> None:
     """same-direction and bounds."""
     nodes = solve(case)["nodes"]
@@ -174,6 +177,7 @@ def test_all_six_published_properties_are_tested(golden_dir: Path) -> None:
         assert here.count(each["id"]) == 1, each["id"]
 
 
+@pytest.mark.paper("F9")
 def test_an_idle_member_of_a_busy_account_has_the_best_factor() -> None:
     case = two_levels([[(1, 0), (1, 90)], [(1, 10)]], [1, 1])
     nodes = solve(case)["nodes"]
@@ -181,6 +185,7 @@ def test_an_idle_member_of_a_busy_account_has_the_best_factor() -> None:
 
 
 @given(case=share_cases(NAME))
+@pytest.mark.paper("F5")
 def test_the_intermediate_columns_give_ratio_and_factor(case: dict[str, Any]) -> None:
     """R = R_parent · r_l^k and F = 2^−R, each number as it is shown; what doesn't exist is null."""
     nodes = solve(case)["nodes"]
@@ -194,6 +199,7 @@ def test_the_intermediate_columns_give_ratio_and_factor(case: dict[str, Any]) ->
             assert ratio == pytest.approx(above * own**k, rel=1e-9)
 
 
+@pytest.mark.paper("F3")
 def test_the_worked_example_shows_its_local_ratio_and_its_exponent() -> None:
     """A group that used twice its target, with a user who used two thirds of theirs: r_l is a third."""
     policy = {

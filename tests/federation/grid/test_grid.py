@@ -60,6 +60,7 @@ def grid_of(actor: Actor, path: str = "/vo", levels: int = 1) -> Grid:
     return load_grid(policy_slug="grid", entry=path, actor=actor, at=AS_OF, levels=levels)
 
 
+@pytest.mark.paper("4.60")
 def test_delivered_usage_of_each_site_equals_its_buckets(world: Site, as_eva: Actor) -> None:
     found = grid_of(as_eva, levels=2)
     assert [site.origin for site in found.sites] == ["", "east.example", "west.example"]
@@ -78,6 +79,7 @@ def test_delivered_usage_of_each_site_equals_its_buckets(world: Site, as_eva: Ac
     assert sum(found.own.part_of(n) or 0 for n in range(3)) == pytest.approx(1)
 
 
+@pytest.mark.paper("4.64")
 def test_targets_and_actual_shares_come_from_the_snapshot(world: Site, as_eva: Actor) -> None:
     found, snapshot = grid_of(as_eva), store.newest("grid")
     assert found.as_of == snapshot.as_of
@@ -90,6 +92,7 @@ def test_targets_and_actual_shares_come_from_the_snapshot(world: Site, as_eva: A
     assert [row.entry.state for row in found.children] == ["over", "under"]
 
 
+@pytest.mark.paper("4.7")
 def test_each_site_has_capacity_age_versions_and_held_hours(world: Site, as_eva: Actor) -> None:
     north, east, west = grid_of(as_eva).sites
     assert (north.is_here, north.name, north.capacity_cores, north.state) == (True, "north", 4.0, "here")

@@ -197,6 +197,7 @@ DEEP = {*REFUSED_ALIKE} - {*REFUSED_ALIKE[::3]}
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.deep if name in DEEP else ()) for name in BAD])
 @pytest.mark.fault("F23")
+@pytest.mark.paper("4.62")
 def test_an_invalid_document_is_rejected_and_the_last_valid_one_stays(
     name: str, second: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_reserve_has_no_accounts(tree: TreeColumns) -> None:
     assert _place(tree, [_rule(tree, "default", "/biology/keep")], "keep", "x") is None
 
 
+@pytest.mark.paper("4.27")
 def test_namespaces_dns_and_fqans_are_distinguished(tree: TreeColumns) -> None:
     rules = [
         _rule(tree, "glob", "/guests", namespace="c2"),

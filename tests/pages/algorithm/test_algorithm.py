@@ -241,6 +241,7 @@ def test_the_page_of_an_entry_names_the_usage_its_children_are_compared_by(admin
     assert not read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas/bob')}/bob/")).has('[data-testid="scope"]')
 
 
+@pytest.mark.paper("4.18")
 def test_tree_entry_pages_and_rest_agree_on_the_usage_compared_by(admin: Client, grid: Grid) -> None:
     atlas, bob = grid.uid("/atlas"), grid.uid("/atlas/bob")
     tree = f"/policy/{SLUG}/"

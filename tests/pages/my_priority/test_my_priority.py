@@ -81,6 +81,7 @@ def second_account(grid: Grid, user: str, vo: str, cores: int) -> None:
     grid.recompute()
 
 
+@pytest.mark.paper("4.72")
 def test_the_page_shows_rank_reason_and_advice(grid: Grid) -> None:
     page = page_of(signed_in(grid.alice))
     assert page.text(".lv li.decides")  # the level that explains the rank

@@ -99,6 +99,7 @@ def test_a_grant_without_end_must_be_requested_explicitly(policy: Policy, alice:
     assert give(alice, "charlie", "/physics", expires_at=None).expires_at is None
 
 
+@pytest.mark.paper("4.66")
 def test_grants_are_audited_with_their_reason(policy: Policy, alice: Actor, charlie: Actor) -> None:
     grant = give(alice, "charlie", "/physics")
     event = AuditEvent.objects.latest("id")
@@ -137,6 +138,7 @@ def test_an_invalid_grant_is_refused_by_field(
     assert not Grant.objects.exists()
 
 
+@pytest.mark.paper("4.6", "4.63")
 def test_a_delegate_grants_held_rights_at_and_below_their_entry(policy: Policy, bob: Actor, charlie: Actor) -> None:
     give(bob, "charlie", "/physics/alice")
     give(bob, "charlie", "/physics", "viewer", expires_at=None)  # bob's own right has no end

@@ -23,6 +23,7 @@ def problems(text: str) -> dict[str, str]:
     return {field.where: field.message for field in refusal.value.fields}
 
 
+@pytest.mark.paper("4.65")
 def test_the_tree_of_a_real_cell_is_read(golden_dir: Path) -> None:
     tree = read("ge", (golden_dir / "gridengine/samples/qconf-sstree.txt").read_bytes()).tree
     assert {tree.path(i): tree.node(i).shares for i in range(1, len(tree))} == {

@@ -181,6 +181,7 @@ def test_a_moved_entry_may_take_a_new_name_and_shares(tree: TreeColumns) -> None
     assert shares(tree_after(tree, [move]), "/biology/lab/rob") is None
 
 
+@pytest.mark.paper("4.26")
 def test_scope_is_inherited_and_can_be_narrowed(tree: TreeColumns) -> None:
     after = tree_after(tree, [{"op": "set_scope", "entry": "/physics", "scope": "global", "sources": ["a", "b", "a"]}])
     code, scopes = after.effective_scopes()
@@ -272,6 +273,7 @@ def test_the_tree_has_at_most_64_levels(tree: TreeColumns) -> None:
         tree_after(tree, [*operations[:63], {"op": "move", "entry": "/physics", "parent": path.rsplit("/", 2)[0]}])
 
 
+@pytest.mark.paper("4.16")
 def test_a_kind_is_changed_and_an_entry_becomes_a_group_or_a_leaf(tree: TreeColumns) -> None:
     change = {"op": "set_kind", "entry": "/biology/lab", "kind": "user", "is_group": False}
     lab = tree_after(tree, [change]).node(tree.index_of_path("/biology/lab") or 0)

@@ -57,6 +57,7 @@ def test_the_test_of_the_page_passes(quotient: None) -> None:
     assert algorithms_of_packages().refused == ()
 
 
+@pytest.mark.paper("4.30", "4.31")
 def test_the_algorithm_of_the_page_is_listed_computed_and_explained(
     quotient: None, make_site: Callable[..., Site]
 ) -> None:

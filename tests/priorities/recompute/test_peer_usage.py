@@ -146,6 +146,7 @@ def deviations(site: Site, leaf: str) -> list[float]:
 
 
 @pytest.mark.parametrize("here", ["R1", "R2"])
+@pytest.mark.paper("4.1", "4.11")
 def test_each_site_gets_the_papers_numbers_with_peer_usage_by_uid(
     grid: Callable[..., Site], paper: dict[str, Any], here: str
 ) -> None:
@@ -180,6 +181,7 @@ def test_a_fallback_of_one_entry_does_not_change_its_siblings(grid: Callable[...
     assert deviations(site, "U-B11") == pytest.approx(paper["deviations"]["R1"]["U-B11"], abs=1e-8)
 
 
+@pytest.mark.paper("4.43", "4.51")
 def test_with_running_jobs_of_a_peer_predictive_equals_one_instance_that_has_all_records(
     make_site: Callable[..., Site], peer: Source
 ) -> None:

@@ -38,6 +38,7 @@ def test_a_recompute_makes_one_snapshot_that_is_served(site: Site) -> None:
     assert ranks == {"bob": 1, "alice": 2, "dan": 3, "carol": 4}
 
 
+@pytest.mark.paper("4.70")
 def test_unchanged_inputs_are_not_computed_again_and_changed_ones_are(site: Site) -> None:
     policy = site.policy
     assert recompute.is_stale(policy, as_of=AS_OF)

@@ -99,6 +99,7 @@ def _deviations(site: Site, leaf: str) -> list[float]:
 @pytest.mark.django_db
 @pytest.mark.parametrize("here", ["R1", "R2"])
 @pytest.mark.parametrize(("scope", "numbers"), [("global", "deviations"), (None, "deviations_all_local")])
+@pytest.mark.paper("4.8", "4.9", "4.10", "4.11", "4.33")
 def test_each_site_gets_the_papers_numbers_by_local_and_global_usage(
     grid: Callable[..., Site], paper: dict[str, Any], here: str, scope: str | None, numbers: str
 ) -> None:
@@ -119,6 +120,7 @@ def test_the_order_is_the_papers(grid: Callable[..., Site], paper: dict[str, Any
 
 
 @pytest.mark.django_db
+@pytest.mark.paper("4.17")
 def test_a_list_of_sources_restricts_a_scope(grid: Callable[..., Site], paper: dict[str, Any]) -> None:
     site = grid("R1")
     document = _children(paper["policy_shares"], "", "global")
@@ -236,6 +238,7 @@ def test_waiting_jobs_are_demand_and_never_usage(make_site: Callable[..., Site])
 
 
 @pytest.mark.django_db
+@pytest.mark.paper("4.20")
 def test_two_policies_count_the_same_records_by_cores_and_by_gpus(make_site: Callable[..., Site]) -> None:
     """Also a reservation, which is charged and no job; and sites of different speed."""
     by_core, by_gpu = make_site("cores", site="fast"), make_site("gpus")

@@ -67,6 +67,7 @@ def row(found: Convergence, name: str) -> int:
     return [member.name for member in found.members].index(name)
 
 
+@pytest.mark.paper("4.58", "4.59")
 def test_usage_of_mounted_members_counts_at_the_mount_from_the_first_day(mounted: Site) -> None:
     found = look(mounted)
     vo = row(found, "vo")

@@ -50,6 +50,7 @@ def cpu_s_by_hour() -> list[tuple[int, float]]:
 
 
 @pytest.mark.django_db
+@pytest.mark.paper("4.28")
 def test_usage_is_spread_over_the_hours_in_which_the_job_ran(source: Source) -> None:
     take(source, row(start_at=hour(1.25), end_at=hour(3.5), cpus=8))
     assert cpu_s_by_hour() == [(1, 8 * 2700), (2, 8 * 3600), (3, 8 * 1800)]
@@ -57,6 +58,7 @@ def test_usage_is_spread_over_the_hours_in_which_the_job_ran(source: Source) -> 
 
 
 @pytest.mark.django_db
+@pytest.mark.paper("4.19")
 def test_every_resource_is_counted_in_its_unit(source: Source) -> None:
     take(source, row(cpus=2, gpus=1, mem_mb=2048, nodes=0.5, billing=10))
     bucket = Bucket.objects.get(hour_at=hour(1))

@@ -38,7 +38,7 @@ from apps.priorities.tree_check import ranks_sentence
 from apps.priorities.tried_settings import TriedPolicy, finite
 
 SEVEN = ("sigmoid-2", "sigmoid", "slurm", "relative", "relative-2", "combined", "absolute")
-JOB_BITS = tuple(range(3, 17))
+JOB_BITS = tuple(range(3, 21))  # as in the paper
 _N_POINTS = 101  # of a profile: 0, 0.01 … 1
 _N_CELLS = 20  # on each side of the grid of figure 6
 _AGGREGATED = tuple(i / 10 for i in range(11))

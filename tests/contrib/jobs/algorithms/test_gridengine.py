@@ -69,6 +69,7 @@ def test_usage_of_share_tree_nodes_equals_the_share_monitor(golden_dir: Path) ->
     assert compared > 60
 
 
+@pytest.mark.paper("1.3", "1.7", "1.8", "1.13", "1.18", "1.19", "1.31", "1.10")
 def test_job_sets_of_the_blog_have_its_digits(golden_dir: Path) -> None:
     sets = [case for case in vectors(golden_dir, "blog_cases.json") if "jobs" in case]
     assert [case["id"][:6] for case in sets] == ["blog01", "blog02", "blog03", "blog04", "blog07"]
@@ -87,6 +88,7 @@ def test_totals_of_the_worked_example_equal_the_blog(golden_dir: Path) -> None:
         assert dealt == total
 
 
+@pytest.mark.paper("1.15")
 def test_each_category_has_a_quarter_and_each_user_a_third_of_it(golden_dir: Path) -> None:
     split, portion = (case for case in vectors(golden_dir, "blog_cases.json") if case["id"][:6] in ("blog05", "blog06"))
     config = split["config"]
@@ -100,6 +102,7 @@ def test_each_category_has_a_quarter_and_each_user_a_third_of_it(golden_dir: Pat
     assert each == portion["expected"]
 
 
+@pytest.mark.paper("1.21", "1.30")
 def test_many_pending_jobs_of_one_user_exceed_the_total(golden_dir: Path) -> None:
     (case,) = (case for case in vectors(golden_dir, "blog_cases.json") if case["kind"] == "harmonic_sum")
     users = [{"name": name, "fshare": 100} for name in "ABC"]

@@ -104,6 +104,7 @@ def without_projects(case: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(cases())
+@pytest.mark.paper("1.22")
 def test_functional_and_override_tickets_equal_the_oracle(case: dict[str, Any]) -> None:
     case = {**case, "config": {**case["config"], "weight_tickets_share": 0}}
     rows, expected = solve(case)["jobs"], tickets(case)
@@ -133,6 +134,7 @@ def test_the_order_of_the_input_changes_nothing(case: dict[str, Any], shuffler: 
 
 
 @given(cases(variants=VARIANTS))
+@pytest.mark.paper("1.1", "1.14")
 def test_parts_add_up_and_normalised_values_stay_in_range(case: dict[str, Any]) -> None:
     config = case["config"]
     rows = solve(case)["jobs"]
@@ -152,6 +154,7 @@ def test_parts_add_up_and_normalised_values_stay_in_range(case: dict[str, Any]) 
 
 
 @given(cases())
+@pytest.mark.paper("1.16")
 def test_running_jobs_get_all_functional_tickets_or_none(case: dict[str, Any]) -> None:
     rows = solve(case)["jobs"]
     dealt = sum(rows[job["id"]]["ftckt"] for job in case["jobs"] if job["state"] == "running")

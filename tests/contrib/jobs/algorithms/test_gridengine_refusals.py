@@ -90,6 +90,7 @@ NEVER_A_NUMBER: list[object] = [-1, math.nan, math.inf, "7", True, [1], {"a": 1}
         ("jobs.0.wait_time_s", "jobs.1.wait_time_s"),
     ],
 )
+@pytest.mark.paper("1.12")
 def test_invalid_numbers_are_rejected_with_their_location(path: str, place: str, value: object) -> None:
     assert refusal(changed(path, value)).place == place
 

@@ -27,6 +27,7 @@ def node(name: str, shares: float = 1, *children: dict[str, Any], **more: Any) -
 # Urgency
 
 
+@pytest.mark.paper("1.5")
 def test_numbers_memory_times_and_booleans_count_per_slot_and_text_once() -> None:
     requests = {"lic": 3, "mem": "2K", "disk": "2k", "h_rt": "1:01:01", "exclusive": "TRUE", "site": "north", "free": 9}
     urgency = {"lic": 1, "mem": 1, "disk": 1, "h_rt": 1, "exclusive": 1, "site": 1, "slots": 1}
@@ -41,6 +42,7 @@ def test_a_request_value_is_parsed_by_its_form(text: str, value: float) -> None:
     assert solved(job(1, requests={"r": text}), config={"urgency": {"r": 1}})["1"]["rrcontr"] == value
 
 
+@pytest.mark.paper("1.5")
 def test_a_deadline_has_at_least_a_second_left() -> None:
     rows = solved(job(1, deadline_in_s=-5), job(2, deadline_in_s=100), job(3), config={"weight_deadline": 1000})
     assert column(rows, "dlcontr") == [1000, 10, 0]
@@ -58,6 +60,7 @@ def test_omitted_settings_have_the_installed_defaults() -> None:
     }
 
 
+@pytest.mark.paper("1.9", "1.11")
 def test_running_jobs_widen_the_range_and_held_and_suspended_ones_do_not() -> None:
     config = {"urgency": {"slots": 1}}
     jobs = (job(1, slots=1), job(2, slots=3), job(3, slots=5, state="running"))
@@ -144,6 +147,7 @@ def test_category_weights_are_rescaled_for_running_jobs_and_not_for_pending_ones
     assert column(rows, "ftckt") == pytest.approx([1000, 0.25 * 1000 * 5 / 10])
 
 
+@pytest.mark.paper("1.17")
 def test_the_oldest_of_equal_jobs_is_first() -> None:
     jobs = [job(1, user="a", submitted_s_ago=5), job(2, user="b", submitted_s_ago=50)]
     rows = solved(*jobs, users=users("a", "b", fshare=1), config=FUNCTIONAL)
@@ -252,6 +256,7 @@ def test_usage_is_weighted_by_resource_and_decays_by_its_half_life() -> None:
 # Amendments
 
 
+@pytest.mark.paper("1.25")
 def test_values_of_running_jobs_outside_the_range_are_clamped() -> None:
     jobs = [job(1, slots=1), job(2, slots=3), job(3, slots=9, state="running", override_tickets=50)]
     jobs += [job(4, slots=2, override_tickets=10)]
@@ -262,6 +267,7 @@ def test_values_of_running_jobs_outside_the_range_are_clamped() -> None:
     assert (column(as_shipped, "ntckts"), column(amended, "ntckts")) == ([0, 0, 1, 0.2], [0, 0, 1, 1])
 
 
+@pytest.mark.paper("1.24")
 def test_zero_defaults_disable_an_empty_policy() -> None:
     jobs = [job(1, posix_priority=0), job(2, posix_priority=-1023), job(3, posix_priority=1024)]
     rows = solved(*jobs, config={"variant": "default_zero"})
@@ -269,6 +275,7 @@ def test_zero_defaults_disable_an_empty_policy() -> None:
     assert column(rows, "npprior") == [0, -1023 / 1024, 1]
 
 
+@pytest.mark.paper("1.26")
 def test_linear_urgency_is_a_fraction_of_the_largest() -> None:
     config = {"urgency": {"slots": 10}, "variant": "linear_urgency"}
     assert column(solved(job(1, slots=1), job(2, slots=4), config=config), "nurg") == [0.25, 1]
@@ -277,6 +284,7 @@ def test_linear_urgency_is_a_fraction_of_the_largest() -> None:
     assert column(solved(job(1), job(2, slots=2), config=below), "nurg") == [0, 0]
 
 
+@pytest.mark.paper("1.27")
 def test_an_even_split_divides_an_owners_part_by_all_the_owners_jobs() -> None:
     jobs = [job(1, user="a", state="running"), job(2, user="a"), job(3, user="a"), job(4, user="b"), job(5)]
     people = [*users("a", "b", fshare=30), {"name": "idle", "fshare": 500}]

@@ -42,6 +42,7 @@ def test_the_worked_example_of_2011_needs_no_shares_by_hand(golden_dir: Path, us
     assert int(rows["jobB2"]["ftckt"]) == case["expected"]["jobB2"]["ftckt"] == 41666
 
 
+@pytest.mark.paper("1.23")
 def test_automatic_users_have_no_shares_unless_they_are_configured() -> None:
     assert functional(job(1, user="ann"), users=[]) == [0]
 
@@ -69,6 +70,7 @@ def test_projects_and_departments_are_never_registered() -> None:
     ("idle_s", "delete_time", "is_deleted"),
     [(86400, 86400, True), (86399, 86400, False), (1e9, 0, False), (86400, None, True), (86399, None, False)],
 )
+@pytest.mark.paper("1.23")
 def test_an_idle_automatic_user_is_deleted_with_shares_and_usage(
     idle_s: float, delete_time: float | None, is_deleted: bool
 ) -> None:

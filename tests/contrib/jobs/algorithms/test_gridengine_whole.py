@@ -31,6 +31,7 @@ def many(n_jobs: int, limit: int | None = None, **config: Any) -> dict[str, Any]
 # Sums and limits
 
 
+@pytest.mark.paper("1.20")
 def test_sums_of_tickets_are_those_of_the_worked_example(golden_dir: Path) -> None:
     cases = json.loads((golden_dir / "gridengine/blog_cases.json").read_text())
     (case,) = (case for case in cases if case["id"].startswith("blog07"))
@@ -124,11 +125,13 @@ def _with_shares(case: dict[str, Any], pending: list[str]) -> list[str]:
 # Presets
 
 
+@pytest.mark.paper("1.2", "1.4")
 def test_without_policies_the_defaults_of_6_2_give_0_555() -> None:
     rows = solve({"config": {"preset": "6.2"}, "jobs": [job(1), job(2)]})["jobs"]
     assert column(rows, "prior") == pytest.approx([0.555, 0.555], abs=1e-15)
 
 
+@pytest.mark.paper("1.13")
 def test_the_preset_gives_the_table_of_posix_priorities(golden_dir: Path) -> None:
     cases = json.loads((golden_dir / "gridengine/blog_cases.json").read_text())
     (case,) = (case for case in cases if case["id"].startswith("blog04"))
@@ -139,6 +142,7 @@ def test_the_preset_gives_the_table_of_posix_priorities(golden_dir: Path) -> Non
         assert rows[name]["prior"] == pytest.approx(expected["prior"], abs=6e-6)
 
 
+@pytest.mark.paper("1.6")
 def test_urgency_of_slots_is_1000_in_6_2_and_waiting_counts_nothing() -> None:
     jobs = [job(1, slots=8, submitted_s_ago=500)]
     row = solve({"config": {"preset": "6.2"}, "jobs": jobs})["jobs"]["1"]

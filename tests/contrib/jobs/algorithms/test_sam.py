@@ -37,6 +37,7 @@ def solved(**changed: Any) -> dict[str, Any]:
     return jobs
 
 
+@pytest.mark.paper("3.1", "3.2", "3.4", "3.6")
 def test_every_decision_equals_the_table(golden_dir: Path) -> None:
     examples = json.loads((golden_dir / "sam/sam.json").read_text())["decisions"]["examples"]
     assert len(examples) == 10
@@ -86,6 +87,7 @@ def test_shares_count_by_their_proportion_only() -> None:
     assert by_parts == by_percent
 
 
+@pytest.mark.paper("3.4")
 def test_equality_in_decimals_goes_to_the_back() -> None:
     answer = solved(
         shares={"a": 0.3, "b": 0.7}, benefit={"a": 0.1, "b": 0.7}, jobs=[{"id": "j", "group": "a", "benefit": 0.2}]
@@ -100,12 +102,14 @@ def test_huge_and_tiny_benefits_stay_finite() -> None:
     assert (jobs["a"]["queue"], jobs["a"]["fraction_after"]) == ("front", 0.25)
 
 
+@pytest.mark.paper("3.15")
 def test_the_explanation_has_the_deciding_numbers() -> None:
     first, second = solved()["j1"]["explain"]
     assert first == "fraction after 0.48 = (23 + 1) / (49 + 1)"
     assert second == "priority 1 (front: below the share of g1, 0.5)"
 
 
+@pytest.mark.paper("3.8")
 def test_the_case_names_a_benefit_function_of_job_fields() -> None:
     jobs = solved(
         algorithm={"name": "sam", "benefit": "cpu_s"},
@@ -115,6 +119,7 @@ def test_the_case_names_a_benefit_function_of_job_fields() -> None:
     assert jobs["b"]["fraction_after"] == pytest.approx(25 / 51)
 
 
+@pytest.mark.paper("3.11")
 def test_every_benefit_function_is_described_and_monotonic() -> None:
     for benefit in BENEFITS.values():
         assert isinstance(benefit, Benefit)

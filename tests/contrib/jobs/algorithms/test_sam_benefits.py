@@ -38,6 +38,7 @@ def job(name: str = "j", group: str = "g1", **fields: Any) -> dict[str, Any]:
 # Weighted sums
 
 
+@pytest.mark.paper("3.9")
 def test_a_weighted_sum_adds_each_benefit_times_its_weight() -> None:
     one = job(cpus=2, run_s=3, data_gb=5)
     answer = solved({"cpu_s": 2, "data_gb": 3}, one, benefit={"g1": 23, "g2": 73})["jobs"]["j"]
@@ -103,6 +104,7 @@ def test_the_oracle_in_fractions_agrees(
 # Processes that run at once
 
 
+@pytest.mark.paper("3.10")
 def test_processes_are_compared_with_those_that_run_now() -> None:
     jobs = [job("a", processes=2), job("b", "g2", processes=2), job("c", processes=8)]
     found = solved("processes", *jobs, running={"g1": 2, "g2": 8})["jobs"]
@@ -145,6 +147,7 @@ def test_a_function_that_a_package_brought_to_an_earlier_version_is_named() -> N
 # The queue
 
 
+@pytest.mark.paper("3.3")
 def test_the_result_requires_a_queue_without_job_aging() -> None:
     (note,) = solve_job_case({**CASE, "algorithm": {"name": "sam"}})["notes"]
     assert note == get_job_algorithm("sam").condition

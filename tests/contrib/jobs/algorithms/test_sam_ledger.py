@@ -34,6 +34,7 @@ def solved(jobs: list[tuple[str, int]], **more: Any) -> dict[str, Any]:
 
 @examples(100)
 @given(RECEIVED, JOBS, st.booleans())
+@pytest.mark.paper("3.12")
 def test_the_ledger_equals_exact_fractions(
     received: dict[str, int], jobs: list[tuple[str, int]], is_later: bool
 ) -> None:

@@ -32,6 +32,7 @@ def columns(path: Path) -> list[dict[str, str]]:
     return [dict(zip(header.split(), row.split(), strict=False)) for row in rows]
 
 
+@pytest.mark.paper("4.25")
 def test_weights_and_factors_of_sprio_give_its_rows(golden_dir: Path) -> None:
     samples = golden_dir / "slurm/samples"
     (printed,) = columns(samples / "sprio-w.txt")

@@ -28,6 +28,7 @@ from tests.small_site import Site
 STEPS = ("decide", "started", "finished", "cancelled")
 
 
+@pytest.mark.paper("3.14", "3.2")
 def test_every_decision_of_the_paper_s_vectors_by_rest(computed_site: Site, golden_dir: Path) -> None:
     """Of sam.json; each set of shares is a subtree, whose received benefit is set before the job is decided."""
     examples = json.loads((golden_dir / "sam/sam.json").read_text())["decisions"]["examples"]
@@ -55,6 +56,7 @@ def test_every_decision_of_the_paper_s_vectors_by_rest(computed_site: Site, gold
         assert gateway.received() == pytest.approx(example["B"]), "booked when it starts"
 
 
+@pytest.mark.paper("3.5")
 def test_a_priority_group_precedes_both_and_is_not_booked(gateway: Gateway) -> None:
     gateway.set(p_back=2, p_front=5, priority_groups={"daq": 7, "physics": 6})
     found = gateway.step("decide", "1", group="daq")

@@ -77,6 +77,7 @@ def test_the_page_starts_with_the_worked_example_and_its_numbers(as_alice: Clien
     assert order == ["userC-1", "userB-2", "userC-2", "userB-3", "userB-4", "userA-1", "userB-1", "userA-2"]
 
 
+@pytest.mark.paper("1.31")
 def test_the_numbers_of_the_form_are_those_of_the_sample_and_of_the_golden_case(golden_dir: Any) -> None:
     cases = json.loads((golden_dir / "gridengine/blog_cases.json").read_text())
     (golden,) = (case for case in cases if case["id"].startswith("blog07"))
@@ -143,6 +144,7 @@ ONE = "user=ann&running=1&waiting=1&user=bob&running=1&waiting=1&weight_tickets_
         ({"weight_urgency": "0", "weight_ticket": "0", "weight_priority": "2"}, "prior", "bob-2", 1),
     ],
 )
+@pytest.mark.paper("1.29")
 def test_every_input_changes_the_result(
     changed: dict[str, str | list[str]], column: str, job: str, value: float
 ) -> None:

@@ -48,6 +48,7 @@ def totals(table: JobTable) -> dict[str, str]:
     return {row.job: row.total for row in table.rows}
 
 
+@pytest.mark.paper("1.28")
 def test_a_qstat_listing_is_explained_by_weights_inferred_from_its_rows(golden_dir: Path) -> None:
     table = read_table(sample(golden_dir, "gridengine/samples/qstat-ext-urg-pri.txt"), None, [])
     assert [row.place for row in table.rows] == [1, 2, 3, 4, 5, 6, None, None, None]
@@ -122,6 +123,7 @@ def test_listings_of_sprio_are_rebuilt_from_weights_and_factors(golden_dir: Path
     assert "sprio -w" in alone.notes[-1].text
 
 
+@pytest.mark.paper("1.30")
 def test_a_case_shows_the_amendments_and_8_1_9() -> None:
     table = read_table(json.dumps(GE_CASE), None, ["even_split", "default_zero"])
     assert [row.place for row in table.rows] == [1, 2, None, None]

@@ -115,6 +115,7 @@ def test_figure_6_says_the_same_as_figure_8_about_all_pairs(open_grid: Grid, ope
     assert f"{share}\xa0% of all pairs" in figure("steps", operator=operator).sentence
 
 
+@pytest.mark.paper("F6")
 def test_exponents_equal_those_of_the_algorithm_and_are_on_the_curve(open_grid: Grid) -> None:
     rows = figure("exponent").rows
     points = [row for row in rows if row.entry]

@@ -76,6 +76,7 @@ def assert_shares(result: dict[str, Any], hour: float, expected: Mapping[str, fl
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.deep if name == LONGEST else ()) for name in IDS]
 )
+@pytest.mark.paper("4.53", "4.54", "4.45", "4.46", "4.47")
 def test_every_scenario_is_within_its_tolerance(name: str, results: Results, vectors: dict[str, Any]) -> None:
     expected = next(scenario for scenario in vectors["scenarios"] if scenario["id"] == name)
     for result in results(name):
@@ -87,6 +88,7 @@ def test_every_expected_scenario_is_tested(vectors: dict[str, Any]) -> None:
     assert {scenario["id"] for scenario in vectors["scenarios"]} == set(IDS)
 
 
+@pytest.mark.paper("4.41")
 def test_the_shipped_grid_equals_the_evaluation(
     vectors: dict[str, Any], shipped: Callable[..., dict[str, Any]]
 ) -> None:
@@ -107,6 +109,7 @@ def test_the_shipped_grid_equals_the_evaluation(
     assert leaves == set(setup["leaves"])
 
 
+@pytest.mark.paper("4.49", "4.43")
 def test_predictive_is_more_accurate_than_active_and_active_than_historical_on_each_seed(results: Results) -> None:
     runs = (results("converge-historical"), results("converge-active"), results("converge-predictive"))
     for historical, active, predictive in zip(*runs, strict=False):  # the seeds that all were simulated on
@@ -114,6 +117,7 @@ def test_predictive_is_more_accurate_than_active_and_active_than_historical_on_e
         assert rms[0] > 1.5 * rms[1] > 1.5 * 5 * rms[2], f"seed {historical['seed']}: {rms}"
 
 
+@pytest.mark.paper("4.48")
 def test_deeper_shares_converge_more_slowly(results: Results) -> None:
     found = [result["rms_points"] for result in results("converge-historical")]
     users, projects = (np.mean([rms[group] for rms in found]) for group in ("/VO-B/P-B1", "/VO-B"))
@@ -121,12 +125,14 @@ def test_deeper_shares_converge_more_slowly(results: Results) -> None:
 
 
 @pytest.mark.parametrize("name", ["converge-historical", "converge-active", "converge-predictive"])
+@pytest.mark.paper("4.52")
 def test_early_jobs_start_first_come_first_served(name: str, results: Results) -> None:
     for result in results(name):
         assert_shares(result, 0.5, {"VO-A": 100 * 3 / 7, "VO-B": 100 * 4 / 7}, 3)
         assert_shares(result, 0.5, {"P-A1": 33.3, "P-A2": 33.3, "P-A3": 33.3}, 6)
 
 
+@pytest.mark.paper("4.44")
 def test_the_first_level_is_independent_of_global_usage(results: Results) -> None:
     runs = (results("converge-historical"), results("converge-active"), results("converge-predictive"))
     for same_seed in zip(*runs, strict=False):  # the seeds that all were simulated on
@@ -135,7 +141,7 @@ def test_the_first_level_is_independent_of_global_usage(results: Results) -> Non
 
 
 @pytest.mark.parametrize("name", ["idle-U-B12", "idle-U-B12-absolute"])
-@pytest.mark.paper("A4")
+@pytest.mark.paper("A4", "4.55", "4.56")
 def test_deviations_redistribute_idle_share_in_equal_points(name: str, results: Results) -> None:
     for result in results(name):
         assert_shares(result, 72, {"U-B11": 50 + 15, "U-B13": 20 + 15}, 1.0)
@@ -155,6 +161,7 @@ def test_unused_share_on_disjoint_halves_is_split_among_active_users(results: Re
         assert_shares(result, 72, {"P-A1": 62.5, "P-A2": 20, "P-A3": 17.5}, 1.5)
 
 
+@pytest.mark.paper("4.50")
 def test_predictive_is_accurate_with_data_five_minutes_old(results: Results) -> None:
     for result in results("refresh-5min"):
         assert_shares(result, 24, TARGETS, 1.0)

@@ -142,6 +142,7 @@ def jobs_of(read: Scenario, workload: Workload) -> list[Job]:
 @examples(60)
 @example(scenario=HALF_AND_QUARTER)
 @given(scenario=scenarios())
+@pytest.mark.paper("4.42")
 def test_job_starts_equal_the_oracle(scenario: dict[str, Any]) -> None:
     read, workload = read_and_draw(scenario)
     with fast.switched(False):

@@ -38,6 +38,7 @@ def parts(shares: dict[str, float], groups: dict[str, Any]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("seed", [SEEDS[0], *(pytest.param(seed, marks=pytest.mark.deep) for seed in SEEDS[1:])])
+@pytest.mark.paper("3.16")
 def test_all_scenarios_are_within_tolerance_on_five_seeds(
     vectors: dict[str, Any], shipped: Callable[..., dict[str, Any]], seed: int
 ) -> None:
@@ -140,6 +141,7 @@ def test_shares_are_near_after_the_first_thousand_jobs(shipped: Callable[..., di
         assert report["share_of_parent"][group] == pytest.approx(share, abs=2)
 
 
+@pytest.mark.paper("3.5", "3.7")
 def test_priority_groups_are_served_in_their_own_order() -> None:
     scenario = {
         "hours": 100,

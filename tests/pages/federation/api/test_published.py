@@ -218,6 +218,7 @@ def test_a_new_key_a_new_name_and_half_the_lifetime_make_a_new_version(
     assert document(caller.get(WHERE))["version"] == 4
 
 
+@pytest.mark.paper("4.6")
 def test_a_document_lists_nested_mounts_to_detect_cycles(published: Site) -> None:
     operation = {"op": "mount", "entry": "/physics", "mount": {"issuer": "vo-b.example", "publication": "x"}}
     publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT, actor=COMMAND)

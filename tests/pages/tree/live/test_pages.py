@@ -53,6 +53,7 @@ def test_a_page_of_a_past_instant_is_not_refreshed(admin: Client) -> None:
     assert "data-live" not in read(admin.get(f"/policy/{SLUG}/?at=1")).one("#fresh").attributes
 
 
+@pytest.mark.paper("4.71")
 def test_changes_name_the_changed_parts(grid: Grid, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     before = parts(admin)
     monkeypatch.setenv(clock.VARIABLE, (AT + timedelta(minutes=2)).isoformat())
