@@ -18,7 +18,7 @@ from apps.contrib.lab.pages.numbers import wait_text
 from apps.core.errors import FieldProblem, Invalid
 from apps.priorities.sentences.numbers import UNKNOWN, percent
 from apps.web.figures import axes, traces
-from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, with_changes
+from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, Swatch, Table, with_changes
 
 MOST_CHOICES = 8  # of entries in a row of buttons
 MOST_GROUPS = 12  # in the picture of waits; the table has all
@@ -261,9 +261,9 @@ def waits(page: ExperimentFigures) -> Figure:
             "yaxis": axes.amount_axis(known) if max(known, default=0.0) >= 1 else _small_axis(known),
         },
         table=table,
-        legend=[],
-        labels=[EndLabel(0.0, report.title, page.color(report.index)) for report, _entries in by_report],
+        legend=[Swatch(page.color(report.index), _short(report.title)) for report, _entries in by_report],
         file=f"{page.file}_waits",
+        empty="" if any(known) else _("No group waits: half of its jobs or more start at once, in every variant."),
         caption=page.caption,
     )
 

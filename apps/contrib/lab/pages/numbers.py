@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 
 from apps.contrib.lab.experiments.records import Estimate, Headline
+from apps.core.counts import counted
 from apps.priorities.sentences.numbers import MINUS, NBSP, UNKNOWN, count, number
 
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
@@ -60,10 +61,9 @@ def hours_text(core_hours: float) -> str:
 def estimate_text(estimate: Estimate) -> str:
     """What an experiment would need, in one sentence."""
     values = {
-        "jobs": count(estimate.n_jobs),
-        "runs": count(estimate.n_runs),
-        "sites": count(estimate.n_sites),
+        "jobs": counted(estimate.n_jobs, "job"),
+        "sites": counted(estimate.n_sites, "site"),
+        "runs": counted(estimate.n_runs, "simulation"),
         "time": wait_text(max(1.0, estimate.seconds)),
-        "memory": count(estimate.memory_mb),
     }
-    return _("About %(jobs)s jobs on %(sites)s sites, simulated %(runs)s times: %(time)s of processor time.") % values
+    return _("About %(jobs)s on %(sites)s, in %(runs)s: %(time)s of processor time.") % values
