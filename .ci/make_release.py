@@ -1,7 +1,7 @@
 """`make release`: all files of a release in dist/, with their checksums. The version is in apps/core/release.py.
 
 Wheel and source release, the list of all packages with their licenses (CycloneDX), and the changes and upgrade notes of
-this version. WHEELHOUSE=1 adds all packages for hosts without network. `make image` makes the image.
+this version. `make image` makes the image.
 """
 
 from __future__ import annotations
@@ -47,12 +47,8 @@ def main() -> int:
     (target / f"fairshare-web-{__version__}.cdx.json").write_text(bill_of_materials(), encoding="utf-8")
     (target / f"CHANGES-{__version__}.md").write_text(changes, encoding="utf-8")
     shutil.copy(CLONE / "docs/upgrade.md", target / "UPGRADE.md")
-    if os.environ.get("WHEELHOUSE"):
-        lock = str(CLONE / "requirements-run.lock")
-        wheels = str(target / "wheelhouse")
-        _run("-m", "pip", "wheel", "--quiet", "--require-hashes", "--requirement", lock, "--wheel-dir", wheels)
-    files = sorted(path for path in target.rglob("*") if path.is_file())
-    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(target)}\n" for path in files]
+    files = sorted(target.iterdir())
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (target / "SHA256SUMS").write_text("".join(sums), encoding="ascii")
     print(f"fairshare-web {__version__}, revision {revision or 'of a source release'}:")
     print("".join(sums), end="")
