@@ -149,7 +149,8 @@ def test_older_pythons_are_refused_by_name(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         assert f"\nRequires-Python: {needed}\n" in archive.read(metadata).decode()
-    older = shutil.which("python3.10") or next(map(str, Path.home().glob(".pyenv/versions/3.10.*/bin/python")), None)
+    places = [*map(str, Path.home().glob(".pyenv/versions/3.10.*/bin/python")), shutil.which("python3.10")]
+    older = next((place for place in places if place), None)
     if older is not None:
         subprocess.run([older, "-m", "venv", str(tmp_path / "old")], check=True, timeout=120)
         pip = [str(tmp_path / "old/bin/pip"), "install", "--no-index", "--no-deps", str(wheel)]
