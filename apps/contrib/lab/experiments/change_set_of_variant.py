@@ -115,7 +115,7 @@ def make_change_set_of_variant(
         raise Conflict(_("This variant is change set %(id)s already.") % {"id": part.draft}, code="is_draft")
     if not part.operations:
         raise Conflict(_("This variant changes nothing of the policy."), code="nothing_to_change")
-    reason = _("%(title)s\nTried in the lab: experiment %(id)s, “%(name)s”.") % {
+    reason = _("%(title)s\n– tried in the lab: experiment %(id)s, “%(name)s”") % {
         "title": title_of(policy, spec, index),
         "id": experiment.pk,
         "name": experiment.name,

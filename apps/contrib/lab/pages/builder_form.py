@@ -45,6 +45,7 @@ _OF_VARIANT = {
     "noise.usage_delay_s": "delay_min", "noise.loss": "loss", "noise.resolution": "steps", "noise": "loss",
 }  # fmt: skip
 _IN_SECONDS = ("half_life_d", "refresh_min", "priority_refresh_min", "delay_min")
+_POSITIVE = ("half_life_d", "refresh_min", "resolution", "jobs_times", "days", "hours", "trace_hours", "load")
 _AS_PARTS = ("loss", "imbalance")
 
 
@@ -213,7 +214,11 @@ class BuilderForm:
 
     def _number(self, name: str, *, is_whole: bool = False) -> float | None:
         text = self.value(name).strip()
-        return self._read(name, text, is_whole=is_whole) if text else None
+        number = self._read(name, text, is_whole=is_whole) if text else None
+        if number is not None and number <= 0 and name.rpartition("-")[2] in _POSITIVE:
+            self.problem(name, _("must be more than 0"))
+            return None
+        return number
 
     def _read(self, name: str, text: str, *, is_whole: bool = False) -> float | None:
         try:

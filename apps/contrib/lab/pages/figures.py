@@ -92,7 +92,7 @@ def shares(page: ExperimentFigures) -> Figure:
                 name=report.title,
                 color=page.color(report.index),
                 words=texts,
-                width=1.75,
+                width=3.0 if report.index == 0 else 1.75,  # seen below a variant with the same share
             )
         )
         last = next((value for value in reversed(values) if value is not None), None)
@@ -111,6 +111,7 @@ def shares(page: ExperimentFigures) -> Figure:
             "yaxis": axes.share_axis([*(100 * value for value in known), *(100 * target for target in targets)]),
         },
         table=_share_table(axis, curves),
+        size="m",
         labels=labels,
         controls=_entry_controls(page, entry),
         file=f"{page.file}_share",
@@ -253,7 +254,7 @@ def waits(page: ExperimentFigures) -> Figure:
         sentence=_waits_sentence(shown, by_report),
         traces=drawn,
         layout={
-            "margin": axes.margin(40, 12, 8, 64),
+            "margin": axes.margin(40, 12, 8, 40),
             "barmode": "group",
             "bargap": 0.25,
             "hovermode": "closest",
@@ -261,6 +262,7 @@ def waits(page: ExperimentFigures) -> Figure:
             "yaxis": axes.amount_axis(known) if max(known, default=0.0) >= 1 else _small_axis(known),
         },
         table=table,
+        size="m",
         legend=[Swatch(page.color(report.index), _short(report.title)) for report, _entries in by_report],
         file=f"{page.file}_waits",
         empty="" if any(known) else _("No group waits: half of its jobs or more start at once, in every variant."),

@@ -29,13 +29,11 @@ def wait_text(seconds: float | None) -> str:
 
 
 def wait_change(seconds: float | None, seconds_was: float | None) -> str:
-    """+12 min, −2 h; "±0" where both are shown alike; empty where one is unknown."""
+    """+12 min, −2 h; "±0" below a second; empty where one is unknown."""
     if seconds is None or seconds_was is None:
         return ""
-    if wait_text(seconds) == wait_text(seconds_was):
-        return "±0"
-    sign = "+" if seconds > seconds_was else MINUS
-    return f"{sign}{wait_text(abs(seconds - seconds_was))}"
+    change = round(seconds - seconds_was)
+    return f"{'+' if change > 0 else MINUS}{wait_text(abs(change))}" if change else "±0"
 
 
 def points_text(points: float | None) -> str:

@@ -179,7 +179,7 @@ QUESTIONS: Mapping[str, Question] = {
         ),
         Question(
             "operator",
-            gettext_lazy("Which operator serves best?"),
+            gettext_lazy("Which operator would have served last quarter best?"),
             gettext_lazy("The other operators beside the policy’s own, on the same jobs."),
             _operators,
         ),

@@ -112,7 +112,8 @@ def test_errors_are_at_their_fields_and_what_was_typed_stays(manager: Client) ->
     assert not Experiment.objects.exists()
     fixed = wrong | {"name": "a", "hours": "24", "sites": "R1 4", "v2-loss": "5"}
     shown = read(manager.post(NEW, fixed), 422)
-    assert set(shown.each("[aria-invalid]", "name")) == {"v1-half_life_d", "v1-resolution"}
+    assert set(shown.each("[aria-invalid]", "name")) == {"v1-half_life_d", "v1-resolution", "v2-entries"}
+    assert "more than 0" in shown.text("#id_v1-half_life_d_error")
     fixed |= {"v1-half_life_d": "", "v1-resolution": ""}
     shown = read(manager.post(NEW, fixed), 422)
     assert set(shown.each("[aria-invalid]", "name")) == {"v2-entries"}
