@@ -36,8 +36,8 @@ def measure_large() -> list[BenchLine]:
     log = synthetic_log(N_JOBS)
     slugs = _policies(N_ENTRIES)
     return [
-        *_gain("four files", lambda number: _files(log, number)),
-        *_gain("recomputes of four policies", lambda number: _recomputes(slugs, number)),
+        *gain("four files", lambda number: _files(log, number)),
+        *gain("recomputes of four policies", lambda number: _recomputes(slugs, number)),
     ]
 
 
@@ -49,15 +49,23 @@ class _Waited:
     n_locked: int = 0
 
 
-def _gain(name: str, enqueue: Callable[[int], list[int]]) -> list[BenchLine]:
+def gain(
+    name: str,
+    enqueue: Callable[[int], list[int]],
+    queues: str = "import,recompute",
+    *,
+    rounds: int = ROUNDS,
+    warming: int = _WARMING,
+) -> list[BenchLine]:
+    """What `enqueue` makes, on one worker of these queues and on two."""
     seconds = {1: float("inf"), 2: float("inf")}
     loops, cpu = dict(seconds), dict(seconds)
     waited = _Waited()
     number = 0
-    for _round in range(ROUNDS):
+    for _round in range(rounds):
         for n_workers in seconds:
-            with _workers(n_workers) as pids:
-                for is_measured in (*[False] * _WARMING, True):
+            with _workers(n_workers, queues) as pids:
+                for is_measured in (*[False] * warming, True):
                     run_ids = enqueue(number)
                     began, began_cpu = time.perf_counter(), _cpu_s(pids)
                     _wait(run_ids, waited if is_measured and n_workers == 2 else _Waited())
@@ -102,12 +110,11 @@ def _loops(n: int) -> float:
 
 
 @contextmanager
-def _workers(n: int) -> Iterator[list[int]]:
+def _workers(n: int, queues: str) -> Iterator[list[int]]:
     from apps.cli.stack import definitions
     from apps.core.code_paths import REPOSITORY
     from apps.runs.models import SiteProcess
 
-    queues = "import,recompute"
     commands = [definitions.worker("worker", f"bench{number}@%h", queues=queues).command for number in range(n)]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     SiteProcess.objects.all().delete()

@@ -64,7 +64,7 @@ class LabConfig(PluginConfig):
         from apps.web.rest.body_limits import MB, Limit
 
         spec = Limit(1 * MB, 50_000)  # 2,000 streams
-        return {"api:experiments": spec, "api:experiment-estimate": spec}
+        return {"api:experiments": spec, "api:experiment-estimate": spec, "api:experiment-traces": Limit(48 * MB)}
 
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.lab.guides import GUIDES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -12,13 +13,15 @@ from rest_framework.response import Response
 
 from apps.contrib.lab.experiments import selectors, services
 from apps.contrib.lab.experiments.permissions import policy_to_manage
-from apps.contrib.lab.experiments.records import Estimate, ExperimentDetail, ExperimentRow, VariantReport
+from apps.contrib.lab.experiments.presets import Preset, list_presets
+from apps.contrib.lab.experiments.records import Estimate, ExperimentDetail, ExperimentRow, TraceRow, VariantReport
 from apps.contrib.lab.experiments.spec import LONGEST_NAME, MOST_VARIANTS
+from apps.contrib.lab.experiments.traces import MOST_BYTES, list_traces, remove_trace, trace_row, upload_trace
 from apps.core import clock
 from apps.core.tables import Column
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedDictField, BoundedListField
-from apps.web.rest.inputs import read_body, read_query
+from apps.web.rest.inputs import field_refusal, read_body, read_query
 from apps.web.rest.records import serializer_of
 from apps.web.rest.shapes import TABLE_ANSWERS, TableFormatField, list_response, list_schema, table_response
 from apps.web.rest.views import APIView
@@ -29,6 +32,8 @@ READ_WRITE: Scopes = {
     "DELETE": frozenset({POLICIES_WRITE}),
 }
 EstimateSerializer = serializer_of(Estimate)
+TraceSerializer = serializer_of(TraceRow)
+PresetSerializer = serializer_of(Preset)
 ExperimentSerializer = serializer_of(ExperimentRow)
 ExperimentDetailSerializer = serializer_of(ExperimentDetail)
 VariantReportSerializer = serializer_of(VariantReport)
@@ -55,6 +60,76 @@ class EvidenceSerializer(serializers.Serializer[Any]):
 
 class ReportQuerySerializer(serializers.Serializer[Any]):
     format = TableFormatField()
+
+
+class PresetQuerySerializer(serializers.Serializer[Any]):
+    entry = serializers.CharField(
+        max_length=8_400, required=False, default="", help_text="Path or uid of the project that doubles"
+    )
+
+
+class NewTraceSerializer(serializers.Serializer[Any]):
+    """A log in Standard Workload Format: as text, or packed by gzip in base64."""
+
+    name = serializers.CharField(max_length=255)
+    text = serializers.CharField(max_length=MOST_BYTES, required=False, trim_whitespace=False)
+    gzip = serializers.CharField(max_length=2 * MOST_BYTES, required=False, help_text="base64")
+
+
+class TraceListView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    def before_body(self, request: Request, *, policy: str) -> None:
+        policy_to_manage(slug=policy, at=clock.now(), actor=actor_of(request))
+
+    @extend_schema(operation_id="list_traces", responses=list_schema(TraceSerializer))
+    def get(self, request: Request, policy: str) -> Response:
+        """Logs that were uploaded for experiments, newest first."""
+        rows = list_traces(policy_slug=policy, at=clock.now(), actor=actor_of(request))
+        return list_response(TraceSerializer(rows, many=True).data)
+
+    @extend_schema(operation_id="upload_trace", request=NewTraceSerializer, responses={201: TraceSerializer})
+    def post(self, request: Request, policy: str) -> Response:
+        """Upload a log. The first wrong line is named; a log without submit times is refused."""
+        body, at, actor = read_body(NewTraceSerializer, request), clock.now(), actor_of(request)
+        trace = upload_trace(policy_slug=policy, name=body["name"], data=_log_in(body), at=at, actor=actor)
+        return Response(TraceSerializer(trace_row(trace.policy, trace)).data, status=201)
+
+
+def _log_in(body: dict[str, Any]) -> bytes:
+    if ("text" in body) == ("gzip" in body):
+        raise field_refusal("text", "or gzip is required, one of the two")
+    if "text" in body:
+        return str(body["text"]).encode()
+    try:
+        return b64decode(body["gzip"], validate=True)
+    except ValueError:
+        raise field_refusal("gzip", "must be base64") from None
+
+
+class TraceDetailView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="remove_trace", responses={204: None})
+    def delete(self, request: Request, policy: str, trace: int) -> Response:
+        """Remove a log. Experiments that were prepared keep its jobs."""
+        remove_trace(policy_slug=policy, trace_id=trace, at=clock.now(), actor=actor_of(request))
+        return Response(status=204)
+
+
+class PresetListView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_WRITE})}
+
+    @extend_schema(
+        operation_id="list_presets_of_experiments",
+        parameters=[PresetQuerySerializer],
+        responses=list_schema(PresetSerializer),
+    )
+    def get(self, request: Request, policy: str) -> Response:
+        """Classic questions as experiments on this policy, ready to be made. For managers of the whole policy."""
+        query = read_query(PresetQuerySerializer, request)
+        presets = list_presets(policy_slug=policy, entry=query["entry"], at=clock.now(), actor=actor_of(request))
+        return list_response(PresetSerializer(presets, many=True).data)
 
 
 class ExperimentListView(APIView):

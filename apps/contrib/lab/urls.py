@@ -25,6 +25,13 @@ rest: list[URLPattern] = [
         experiments.ExperimentEstimateView.as_view(),
         name="experiment-estimate",
     ),
+    path("policies/<slug:policy>/experiments/presets", experiments.PresetListView.as_view(), name="experiment-presets"),
+    path("policies/<slug:policy>/experiments/traces", experiments.TraceListView.as_view(), name="experiment-traces"),
+    path(
+        "policies/<slug:policy>/experiments/traces/<int:trace>",
+        experiments.TraceDetailView.as_view(),
+        name="experiment-trace",
+    ),
     path(
         "policies/<slug:policy>/experiments/<int:experiment>",
         experiments.ExperimentDetailView.as_view(),

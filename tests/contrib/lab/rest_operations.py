@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 NEEDS_SENSE = {
+    "POST /api/v1/policies/{policy}/experiments/traces",
+    "DELETE /api/v1/policies/{policy}/experiments/traces/{trace}",
+    "GET /api/v1/policies/{policy}/experiments/{experiment}",
+    "DELETE /api/v1/policies/{policy}/experiments/{experiment}",
+    "POST /api/v1/policies/{policy}/experiments/{experiment}/cancel",
+    "POST /api/v1/policies/{policy}/experiments/{experiment}/evidence",
     "POST /api/v1/policies/{policy}/experiments",
     "POST /api/v1/policies/{policy}/experiments/estimate",
     "GET /api/v1/policies/{policy}/experiments/{experiment}/variants/{variant}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from apps.accounts.actor import Actor
 from apps.contrib.lab.experiments.runs import PREPARE, VARIANT
 from apps.contrib.lab.experiments.services import create_experiment
+from apps.contrib.lab.experiments.traces import upload_trace
 from apps.runs.services import work_due_runs
 from tests.instants import AT
 from tests.rights_world import HTMX, POLICY, Row, World
@@ -36,7 +37,13 @@ def _experiment(world: World) -> int:
     return made.pk
 
 
-MAKERS = {"experiment": _experiment}
+def _trace(world: World) -> int:
+    actor = Actor(user=world.site.admin, via="page")
+    return upload_trace(policy_slug="grid", name="log", data=LOG.encode(), at=AT, actor=actor).pk
+
+
+LOG = "1 0 0 60 1 0 0 1 60 0 1 4 1 0 0 0 0 0\n2 9 0 60 1 0 0 1 60 0 1 4 1 0 0 0 0 0\n"
+MAKERS = {"experiment": _experiment, "trace": _trace}
 ROWS = [
     # Experiments: made by managers of the whole policy, read by those who see all its numbers
     Row(EXPERIMENTS, "/api/v1/policies/grid/experiments", "401 403 403 403 403 200 403 403 403 401 401",
@@ -44,6 +51,14 @@ ROWS = [
     Row(EXPERIMENTS, "/api/v1/policies/grid/experiments", "401 403 403 403 403 201 403 403 403 401 401", "post", MADE),
     Row(EXPERIMENTS + "/estimate", "/api/v1/policies/grid/experiments/estimate",
         "401 403 403 403 403 200 403 403 403 401 401", "post", SPEC),
+    Row(EXPERIMENTS + "/presets", "/api/v1/policies/grid/experiments/presets?entry=/physics",
+        "401 403 403 403 403 200 403 403 403 401 401", word="/physics", readers="admin"),
+    Row(EXPERIMENTS + "/traces", "/api/v1/policies/grid/experiments/traces",
+        "401 403 403 403 403 200 403 403 403 401 401"),
+    Row(EXPERIMENTS + "/traces", "/api/v1/policies/grid/experiments/traces",
+        "401 403 403 403 403 201 403 403 403 401 401", "post", {"name": "log", "text": LOG}),
+    Row(EXPERIMENTS + "/traces/<int:trace>", "/api/v1/policies/grid/experiments/traces/{trace}",
+        "401 403 403 403 403 204 403 403 403 401 401", "delete", remakes="trace"),
     Row(EXPERIMENT, AT_EXPERIMENT, "401 403 403 403 403 200 403 403 403 401 401",
         word="two hours of bob", readers="admin"),
     Row(EXPERIMENT + "/cancel", AT_EXPERIMENT + "/cancel", "401 403 403 403 403 200 403 403 403 401 401", "post",

@@ -35,9 +35,10 @@ def ask(policy: Policy, spec: object, *, at: datetime) -> Asked:
     tree = load_tree(policy)
     read = with_uids(read, tree)
     if isinstance(read.workload, ReplayWorkload):
-        read = replace(read, workload=_with_last_day(read.workload, at))
+        workload = _with_last_day(read.workload, at)
+        read = replace(read, workload=workload)
         load_variant_trees(policy, policy.head_number, read)
-        days = days_of_replay(read.workload)
+        days = days_of_replay(workload)
         return Asked(read, estimate_replay(read, days[0].from_at, days[-1].to_at, len(tree)))
     return Asked(read, estimate_inputs(prepare(policy, policy.head_number, read, is_strict=True).inputs))
 

@@ -152,4 +152,5 @@ class Inputs:
 
 _JOBS = tuple(GivenJobs.__dataclass_fields__)
 _PAST = tuple(PastUsage.__dataclass_fields__)
-NO_PAST = PastUsage(*(np.zeros(0, np.int64) for _ in range(3)), np.zeros(0))
+_NO_INDEX = np.zeros(0, np.int64)
+NO_PAST = PastUsage(_NO_INDEX, _NO_INDEX, _NO_INDEX, np.zeros(0))

@@ -17,6 +17,7 @@ TEXTS: dict[str, str | Promise] = {
     "held": gettext_lazy("Two sources report their hours, and those of the other one count."),
     "no_cpus": gettext_lazy("They used no processors."),
     "no_run_time": gettext_lazy("They ended as they began."),
+    "no_submit_time": gettext_lazy("They have no submit time."),
     "unknown_length": gettext_lazy("They wait, and their records have no requested time."),
     "too_wide": gettext_lazy("They need more processors than any site has."),
 }

@@ -180,7 +180,7 @@ def _over_time(inputs: Inputs, variant: VariantInputs, jobs: RanJobs, shown: I8)
     tree = variant.tree
     step_h = _step_h(inputs.hours, len(tree))
     n_steps = max(1, int(np.floor(inputs.hours / step_h + 1e-9)))
-    at_h = step_h * np.arange(1, n_steps + 1)
+    at_h = step_h * np.arange(1, n_steps + 1, dtype=np.float64)
     bounds_s = HOUR_S * np.concatenate([[0.0], at_h])
     used = _between(jobs, jobs.rate, bounds_s, len(tree))
     own = _in_window(used, inputs, variant, bounds_s)

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.account_index import AccountIndex, load_account_index
 from apps.contrib.lab.experiments.estimate import no_submit_times
-from apps.contrib.lab.experiments.inputs import NO_PAST, NO_SUBMIT_TIME, Inputs, PastUsage, VariantInputs
+from apps.contrib.lab.experiments.inputs import NO_PAST, NO_SUBMIT_TIME, GivenJobs, Inputs, PastUsage, VariantInputs
 from apps.contrib.lab.experiments.past_usage import UsageBefore, load_usage_before, reach_days, summed
 from apps.contrib.lab.experiments.replay_records import (
     ReplayedJobs,
@@ -22,7 +22,16 @@ from apps.contrib.lab.experiments.replay_records import (
     replayed_jobs,
 )
 from apps.contrib.lab.experiments.simulated_tree import I8, simulated_part
-from apps.contrib.lab.experiments.spec import ExperimentSpec, ReplayWorkload, Site, SyntheticWorkload
+from apps.contrib.lab.experiments.spec import (
+    MOST_HOURS,
+    ExperimentSpec,
+    ReplayWorkload,
+    Site,
+    SyntheticWorkload,
+    TraceRule,
+    TraceWorkload,
+)
+from apps.contrib.lab.experiments.traces import TraceJobs
 from apps.contrib.lab.experiments.variant_trees import (
     Problems,
     VariantTree,
@@ -33,7 +42,9 @@ from apps.contrib.lab.experiments.variant_trees import (
     place_of,
     refuse_without_shares,
 )
-from apps.core.errors import FieldProblem, Invalid
+from apps.contrib.lab.models import UploadedTrace
+from apps.core.blobs import CorruptBlob
+from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.core.postgresql import consistent_read
 from apps.mapping.rules.placement import place_accounts
 from apps.mapping.rules.rule_set import load_rule_set
@@ -42,6 +53,7 @@ from apps.series.daily_series import Day, days_of, site_zone
 
 MOST_USERS = 2_000  # leaves with jobs, of a workload that has all users
 Done = Callable[[], object]
+Trees = Sequence[VariantTree | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +81,78 @@ def prepare(
         return Prepared(_prepare_drawn(spec, workload, trees, problems), {}, problems or {})
     if isinstance(workload, ReplayWorkload):
         return _prepare_replay(policy, spec, workload, trees, problems, done=done)
-    raise NotImplementedError(workload.kind)
+    return _prepare_trace(policy, spec, workload, trees, problems)
 
 
-Trees = Sequence[VariantTree | None]
+def _prepare_trace(
+    policy: Policy, spec: ExperimentSpec, workload: TraceWorkload, trees: Trees, problems: Problems | None
+) -> Prepared:
+    """The inputs of an uploaded log. Each user and group of it is mapped by the rules, in the tree of each variant."""
+    log = _log_of(policy, workload)
+    base = _base_of(trees)
+    entry_of_who = [None if tree is None else _mapped(log, workload.map, tree) for tree in trees]
+    mapped = _mapped(log, workload.map, base)[log.who] >= 0
+    widest = max(site.cpus for site in workload.sites)
+    hours = workload.hours or float(min(MOST_HOURS, np.floor(log.at_s[-1] / 3600.0) + 1.0))
+    kept = log.at_s < hours * 3600.0
+    left_out = {}
+    for reason, applies in (("unmapped", ~mapped), ("too_wide", log.cpus > widest)):
+        dropped = kept & applies
+        kept &= ~applies
+        if dropped.any():
+            left_out[reason] = (int(dropped.sum()), float((log.run_s * log.cpus)[dropped].sum()) / 3600.0)
+    if not kept.any():
+        message = _("No job of the log has an entry by these rules, and a site that is wide enough.")
+        raise Invalid(message, code="no_jobs", fields=[FieldProblem("workload.map", message)])
+    rows = np.flatnonzero(kept)
+    jobs = GivenJobs(
+        at_s=log.at_s[rows],
+        before_s=np.zeros(len(rows)),
+        run_s=log.run_s[rows],
+        requested_s=log.requested_s[rows],
+        cpus=log.cpus[rows],
+        site=np.full(len(rows), -1, dtype=np.int64),
+        who=log.who[rows],
+        rate=log.cpus[rows].astype(np.float64),
+        marks=np.zeros(len(rows), dtype=np.uint8),
+        waited_s=np.full(len(rows), np.nan),
+    )
+
+    def of(index: int, tree: VariantTree) -> VariantInputs:
+        entries = entry_of_who[index]
+        if entries is None:
+            raise ValueError("A variant with a tree has entries.")
+        refuse_without_shares(tree.whole, entries, place_of(index))
+        return _variant_inputs(tree, entries, NO_PAST)
+
+    variants = _each(trees, problems, of)
+    inputs = Inputs(spec, hours, workload.sites, variants, jobs=jobs, day_ends_s=_day_ends_s(hours))
+    return Prepared(inputs, left_out, problems or {})
+
+
+def _log_of(policy: Policy, workload: TraceWorkload) -> TraceJobs:
+    trace = UploadedTrace.objects.filter(policy=policy, pk=workload.trace).first()
+    if trace is None:
+        message = _("names no log of this policy: upload it first")
+        raise Invalid(f"workload.trace {message}.", code="no_trace", fields=[FieldProblem("workload.trace", message)])
+    try:
+        return TraceJobs.unpack(bytes(trace.data), trace.digest)
+    except CorruptBlob:
+        raise Conflict(_("The stored log is damaged: upload it again."), code="damaged") from None
+
+
+def _mapped(log: TraceJobs, rules: Sequence[TraceRule], tree: VariantTree) -> I8:
+    """The entry of each user and group by the first rule that fits, −1 for none."""
+    pairs = zip(map(str, log.users.tolist()), map(str, log.groups.tolist()), strict=True)
+    return np.array([_entry_of(user, group, rules, tree) for user, group in pairs], dtype=np.int64)
+
+
+def _entry_of(user: str, group: str, rules: Sequence[TraceRule], tree: VariantTree) -> int:
+    for rule in rules:
+        if rule.user in (None, user) and rule.group in (None, group):
+            i = tree.columns.index_of_path(rule.entry.replace("{user}", user).replace("{group}", group))
+            return -1 if not i or tree.columns.is_reserve[i] else i
+    return -1
 
 
 def _base_of(trees: Trees) -> VariantTree:

@@ -132,6 +132,7 @@ class ExperimentDetail:
     variants: tuple[VariantRow, ...]
     history: Annotated[Headline | None, "What happened in fact, of a replay"]
     model_error: ModelError | None
+    closest: Annotated[int | None, "The variant or base whose top groups were closest to their targets; null: none yet"]
     may_manage: bool
 
 

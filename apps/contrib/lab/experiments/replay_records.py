@@ -157,7 +157,9 @@ def _recorded(columns: Sequence[Any], sources: Sequence[Source], names: Sequence
         source,
         job_class,
         state,
-        *(np.where(us == NO_TIME, np.nan, us / 1e6) for us in (submit_us, start_us, end_us)),
+        _seconds(submit_us),
+        _seconds(start_us),
+        _seconds(end_us),
         cpus,
         gpus,
         mem_mb / 1024.0,
@@ -171,6 +173,11 @@ def _recorded(columns: Sequence[Any], sources: Sequence[Source], names: Sequence
         code,
         tuple(names),
     )
+
+
+def _seconds(us: I8) -> F8:
+    """NaN for NO_TIME."""
+    return np.where(us == NO_TIME, np.nan, us / 1e6)
 
 
 @dataclass(frozen=True, eq=False)

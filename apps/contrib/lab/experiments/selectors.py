@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -20,6 +21,7 @@ from apps.contrib.lab.experiments.records import (
     ExperimentDetail,
     ExperimentRow,
     ExperimentState,
+    Kind,
     ReplayEvidence,
     VariantReport,
     VariantRow,
@@ -34,6 +36,7 @@ from apps.policies.models import ChangeSet, Policy
 from apps.runs.models import Run
 
 MOST_LISTED = 200
+_KINDS: dict[str, Kind] = {"synthetic": "synthetic", "trace": "trace", "replay": "replay"}
 _RUN_STATES: dict[str, VariantState] = {
     Run.State.QUEUED: "queued",
     Run.State.RUNNING: "running",
@@ -139,7 +142,7 @@ def _row(experiment: Experiment, variants: list[VariantResult]) -> ExperimentRow
         id=experiment.pk,
         policy=experiment.policy.slug,
         name=experiment.name,
-        kind=experiment.kind,
+        kind=_KINDS[experiment.kind],
         state=_state(experiment, states),
         progress=round(sum(progress) / max(len(progress), 1), 3),
         n_variants=max(0, len(variants) - 1),
@@ -188,6 +191,7 @@ def _detail(experiment: Experiment, *, at: datetime, actor: Actor) -> Experiment
     variants, spec = _variants_of([experiment.pk]), read_spec(experiment.spec)
     inputs = ExperimentInputs.objects.filter(experiment=experiment).defer("data", "history").first()
     summary: dict[str, Any] = {} if inputs is None else inputs.summary
+    rows = tuple(_variant_row(experiment, spec, variant) for variant in variants)
     preparing = experiment.preparing
     failed = preparing is not None and preparing.state == Run.State.FAILED
     first_day = summary.get("first_day")
@@ -200,11 +204,22 @@ def _detail(experiment: Experiment, *, at: datetime, actor: Actor) -> Experiment
         hours=summary.get("hours"),
         sites=summary.get("sites", {}),
         left_out=left_out_of(summary.get("left_out", [])),
-        variants=tuple(_variant_row(experiment, spec, variant) for variant in variants),
+        variants=rows,
         history=headline_of(summary.get("history")),
         model_error=model_error_of(variants[0].summary.get("model_error") if variants else None),
+        closest=_closest(rows),
         may_manage=may_manage(experiment.policy, at=at, actor=actor),
     )
+
+
+def _closest(rows: Sequence[VariantRow]) -> int | None:
+    """Of equal ones the first."""
+    known = [
+        (row.headline.rms_points, row.index)
+        for row in rows
+        if row.headline is not None and row.headline.rms_points is not None
+    ]
+    return min(known)[1] if known else None
 
 
 def _variant_row(experiment: Experiment, spec: ExperimentSpec, variant: VariantResult) -> VariantRow:

@@ -31,7 +31,8 @@ def simulate_variant(inputs: Inputs, index: int, progress: Callable[[float], Non
 
 
 def _sites(workload: Workload) -> I8:
-    return workload.jobs.site_queue // max(len(workload.entries), 1)
+    sites: I8 = workload.jobs.site_queue // max(len(workload.entries), 1)
+    return sites
 
 
 def _ran_jobs(inputs: Inputs, index: int, workload: Workload, started_s: F8) -> RanJobs:

@@ -96,7 +96,7 @@ def simulated_part(whole: SimulatedTree, takes_part: Mask, has_usage: Mask) -> t
     is_top = ~active & ~whole.inherits & active[np.maximum(above, 0)]
     goes_to = _where_usage_goes(whole, active, is_top)
     n = len(whole)
-    shares = np.bincount(above[is_top], whole.shares[is_top], minlength=n)
+    shares = np.bincount(above[is_top], whole.shares[is_top], minlength=n).astype(np.float64)
     is_needed = shares > 0
     used_tops = goes_to[has_usage & is_top[goes_to]]
     is_needed[above[used_tops]] = True

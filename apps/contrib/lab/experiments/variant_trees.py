@@ -11,7 +11,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from apps.contrib.lab.experiments.simulated_tree import I8, SimulatedTree
-from apps.contrib.lab.experiments.spec import Changes, ExperimentSpec, ReplayWorkload
+from apps.contrib.lab.experiments.spec import Changes, ExperimentSpec, ReplayWorkload, SyntheticWorkload
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.changesets.change_sets import settings_of
@@ -157,11 +157,10 @@ def with_uids(spec: ExperimentSpec, tree: TreeColumns) -> ExperimentSpec:
     Raises Invalid for an entry that the tree doesn't have, or that runs no jobs.
     """
     workload = spec.workload
-    streams = getattr(workload, "streams", ())
-    if streams:
+    if isinstance(workload, SyntheticWorkload):
         named = [
             replace(stream, entry=_uid_of_jobs(tree, stream.entry, f"workload.streams[{i}].entry"))
-            for i, stream in enumerate(streams)
+            for i, stream in enumerate(workload.streams)
         ]
         workload = replace(workload, streams=tuple(named))
     return replace(

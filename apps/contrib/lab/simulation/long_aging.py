@@ -147,8 +147,9 @@ def book_past(scenario: Scenario, entries: IntArray, jobs: Jobs, paths: Paths, p
         return
     views = Views(scenario, entries, jobs, paths, plan, state)
     queue = np.searchsorted(entries, past.entry)
-    put(state.usage_sums.pooled_base, np.bincount(queue, past.amount, minlength=plan.queues))
+    pooled: FloatArray = np.bincount(queue, past.amount, minlength=plan.queues).astype(np.float64)
+    put(state.usage_sums.pooled_base, pooled)
     here = past.site >= 0
     cell = past.site[here] * plan.queues + queue[here]
-    own = np.bincount(cell, past.amount[here], minlength=plan.sites * plan.queues)
+    own = np.bincount(cell, past.amount[here], minlength=plan.sites * plan.queues).astype(np.float64)
     put(state.usage_sums.base, views.by_slot(own.reshape(plan.sites, plan.queues)))

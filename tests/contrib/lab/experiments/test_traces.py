@@ -1,0 +1,148 @@
+"""Uploaded logs: read packed or not, refused with the first wrong line, and simulated by an experiment's rules."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import pytest
+
+from apps.accounts.actor import Actor
+from apps.contrib.lab.experiments import traces
+from apps.contrib.lab.experiments.presets import list_presets
+from apps.contrib.lab.experiments.runs import PREPARE, VARIANT
+from apps.contrib.lab.experiments.selectors import get_experiment
+from apps.contrib.lab.experiments.services import create_experiment
+from apps.contrib.lab.experiments.traces import list_traces, read_log, remove_trace, upload_trace
+from apps.contrib.lab.models import UploadedTrace
+from apps.core.errors import Conflict, DomainError, Invalid, TooLarge
+from apps.runs.services import work_due_runs
+from tests.instants import AT
+from tests.small_site import Site
+
+pytestmark = pytest.mark.django_db
+
+
+def line(number: int, submit_s: float, run_s: float, cpus: int, user: int, group: int = 1) -> str:
+    return f"{number} {submit_s} 5 {run_s} {cpus} -1 -1 {cpus} {2 * run_s} -1 1 {user} {group} -1 1 -1 -1 -1"
+
+
+LOG = "; A log\n" + "\n".join(line(n, 100 * n, 3_000, 1 + n % 2, 1 + n % 3) for n in range(400)) + "\n"
+RULES = [{"user": 1, "entry": "/physics/alice"}, {"user": 2, "entry": "/physics/bob"}, {"entry": "/biology/carol"}]
+
+
+def manager(site: Site) -> Actor:
+    return Actor(user=site.admin, via="page")
+
+
+def uploaded(site: Site, data: bytes = LOG.encode(), name: str = "small.swf") -> UploadedTrace:
+    return upload_trace(policy_slug="grid", name=name, data=data, at=AT, actor=manager(site))
+
+
+def test_a_log_is_simulated_by_the_rules_of_the_experiment(computed: Site) -> None:
+    trace = uploaded(computed)
+    workload = {"kind": "trace", "trace": trace.pk, "sites": [{"name": "R1", "cpus": 30}], "map": RULES}
+    spec = {"workload": workload, "variants": [{"entries": [{"entry": "/biology", "shares_times": 5}]}]}
+    experiment = create_experiment(policy_slug="grid", name="log", spec=spec, at=AT, actor=manager(computed))
+    work_due_runs(clock=lambda: AT, of_kinds=[PREPARE, VARIANT])
+    shown = get_experiment(policy_slug="grid", experiment_id=experiment.pk, at=AT, actor=manager(computed))
+    assert (shown.row.state, shown.problem) == ("done", "")
+    assert shown.estimate.n_jobs == 400
+    base, variant = (row.headline for row in shown.variants)
+    assert base is not None
+    assert variant is not None
+    assert base.n_jobs == 400
+    assert base != variant
+    assert (shown.history, shown.model_error) == (None, None)
+
+
+def test_packed_and_plain_are_one_log(computed: Site) -> None:
+    assert uploaded(computed).pk == uploaded(computed, gzip.compress(LOG.encode())).pk
+    (row,) = list_traces(policy_slug="grid", at=AT, actor=manager(computed))
+    assert (row.name, row.n_jobs, row.n_users, row.most_cpus) == ("small.swf", 400, 3, 2)
+    assert row.hours == pytest.approx(39_900 / 3600)
+    remove_trace(policy_slug="grid", trace_id=row.id, at=AT, actor=manager(computed))
+    assert not UploadedTrace.objects.exists()
+
+
+def test_jobs_that_never_ran_are_counted() -> None:
+    more = [line(900, 10, -1, 1, 1), line(901, 11, 60, 0, 1), line(902, -1, 60, 1, 1)]
+    jobs, left_out = read_log((LOG + "\n".join(more)).encode())
+    assert len(jobs.at_s) == 400
+    assert {reason: n for reason, (n, _core_h) in left_out.items()} == {
+        "no_submit_time": 1, "no_run_time": 1, "no_cpus": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "refusal", "message"),
+    [
+        (LOG.encode() + b"402 1 2 three 4\n", Invalid, "wrong line 402"),
+        (LOG.encode() + line(1, 1, 60, 1, 1).replace("60", "nan").encode(), Invalid, "wrong line 402"),
+        (LOG.encode() + b"402 1 2\n", Invalid, "wrong line 402"),
+        (b"\x1f\x8b" + b"rubbish", Invalid, "damaged"),
+        (gzip.compress(LOG.encode())[:-20], Invalid, "cut off"),
+        (b"; nothing\n", Invalid, "no jobs"),
+        ("\n".join(line(n, -1, 60, 1, 1) for n in range(3)).encode(), Invalid, "no submit times"),
+        ("\n".join(line(n, 7, 60, 1, 1) for n in range(3)).encode(), Invalid, "no submit times"),
+        (b"%PDF-1.4\n\x00\xff\xfe", Invalid, "wrong line 1"),
+    ],
+)
+def test_a_wrong_log_is_refused_with_its_first_wrong_line(
+    data: bytes, refusal: type[DomainError], message: str
+) -> None:
+    with pytest.raises(refusal, match=message):
+        read_log(data)
+
+
+def test_a_log_that_would_not_end_is_refused_while_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traces, "MOST_UNPACKED_BYTES", 2 * 1024**2)
+    with pytest.raises(TooLarge, match="when it is unpacked"):
+        read_log(gzip.compress(b"; " + b"0" * 64 * 1024**2))
+    monkeypatch.setattr(traces, "MOST_JOBS", 399)
+    with pytest.raises(TooLarge, match="more than 399 jobs"):
+        read_log(LOG.encode())
+    monkeypatch.setattr(traces, "MOST_BYTES", 1_000)
+    with pytest.raises(TooLarge, match="pack it by gzip"):
+        read_log(LOG.encode())
+
+
+def test_rules_that_fit_no_entry_are_refused(computed: Site) -> None:
+    workload: dict[str, Any] = {
+        "kind": "trace", "trace": uploaded(computed).pk, "sites": [{"name": "R1", "cpus": 30}],
+        "map": [{"entry": "/nowhere/{user}"}],
+    }  # fmt: skip
+    with pytest.raises(Invalid) as refusal:
+        create_experiment(policy_slug="grid", name="x", spec={"workload": workload}, at=AT, actor=manager(computed))
+    assert refusal.value.code == "no_jobs"
+    with pytest.raises(Invalid) as refusal:
+        create_experiment(
+            policy_slug="grid", name="x", spec={"workload": workload | {"trace": 99}}, at=AT, actor=manager(computed)
+        )
+    assert refusal.value.code == "no_trace"
+
+
+def test_a_policy_has_a_limited_number_of_logs(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traces, "MOST_TRACES", 1)
+    uploaded(computed)
+    with pytest.raises(Conflict, match="remove one"):
+        uploaded(computed, LOG.encode() + line(402, 1, 60, 1, 1).encode())
+
+
+def test_presets_are_experiments_that_can_be_made(computed: Site) -> None:
+    presets = list_presets(policy_slug="grid", entry="/physics", at=AT, actor=manager(computed))
+    assert [preset.name for preset in presets] == ["half_life", "project_doubles", "operator"]
+    half_life, doubled, operator = (preset.spec for preset in presets)
+    assert [each["settings"]["window"]["half_life_s"] for each in half_life["variants"]] == [14 * 86_400]
+    assert len(doubled["variants"]) == 3
+    assert [each["settings"]["algorithm"]["operator"] for each in operator["variants"]] == [
+        "absolute", "sigmoid", "combined", "slurm",
+    ]  # fmt: skip
+    for preset in presets:
+        with pytest.raises(Invalid) as refusal:  # the small site's jobs have no submit times
+            create_experiment(policy_slug="grid", name=preset.title, spec=preset.spec, at=AT, actor=manager(computed))
+        assert refusal.value.code in ("no_submit_times", "no_jobs")
+    without = list_presets(policy_slug="grid", at=AT, actor=manager(computed))
+    assert [preset.name for preset in without] == ["half_life", "operator"]
+    with pytest.raises(Invalid):
+        list_presets(policy_slug="grid", entry="/nowhere", at=AT, actor=manager(computed))
