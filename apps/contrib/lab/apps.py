@@ -66,6 +66,11 @@ class LabConfig(PluginConfig):
         spec = Limit(1 * MB, 50_000)  # 2,000 streams
         return {"api:experiments": spec, "api:experiment-estimate": spec, "api:experiment-traces": Limit(48 * MB)}
 
+    def rest_examples(self) -> Mapping[str, Any]:
+        from apps.contrib.lab.rest_examples import REQUESTS
+
+        return REQUESTS
+
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.lab.guides import GUIDES
 

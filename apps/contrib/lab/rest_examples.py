@@ -1,0 +1,16 @@
+"""Examples of bodies of this plug-in's requests, by operation id."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_SPEC: dict[str, Any] = {
+    "workload": {"kind": "replay", "days": 90},
+    "variants": [{"name": "Two weeks", "settings": {"window": {"half_life_s": 1_209_600}}}],
+    "seed": 1,
+}
+REQUESTS: dict[str, Any] = {
+    "make_experiment": {"name": "Half-life 7 or 14 days?", **_SPEC},
+    "estimate_experiment": _SPEC,
+    "attach_experiment": {"change_set": 12},
+}
