@@ -66,12 +66,3 @@ def chooser_sentence(operator: Operator) -> str:
         else _("Idle share does not go to active siblings in proportion to their shares.")
     )
     return " ".join(part for part in (idle, operator.resolves, operator.schedulers) if part)
-
-
-def operators_conclusion() -> str:
-    """Return the conclusion of the operators paper."""
-    return _(
-        "Sigmoid-2 distinguishes entries best around balance and over target, relative-2 under target. Absolute and "
-        "combined do not divide idle share in proportion, and their lowest and highest priorities depend on the "
-        "target. Relative, sigmoid, their powers and slurm order alike: they differ by rounding only."
-    )

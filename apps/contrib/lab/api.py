@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema
@@ -9,8 +10,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.contrib.lab.advisor.runs import advice_sentence
 from apps.contrib.lab.operators.records import BOUNDS, read_query
 from apps.contrib.lab.operators.selectors import OperatorsPage, get_operators_page
+from apps.core import clock
 from apps.web.rest import inputs
 from apps.web.rest.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.web.rest.records import record_serializer
@@ -44,7 +47,7 @@ OperatorsPageSerializer = record_serializer(
     only="verdict ranks_by_vectors check operators",
     renamed={"ranks_by_vectors": "is_aequus", "operators": "choices"},
     texts={
-        "verdict": "Conclusion of the paper on operators",
+        "verdict": "The newest advice; empty without one, and for readers of a part of the numbers",
         "ranks_by_vectors": "The policy ranks by vectors; false: the check shows what `aequus` would do",
     },
 )
@@ -59,5 +62,7 @@ class OperatorsView(APIView):
     def get(self, request: Request, policy: str) -> Response:
         """Effect of operator and resolution on this tree, and all operators."""
         query = read_query(inputs.read_query(OperatorQuerySerializer, request))
-        page = get_operators_page(policy_slug=policy, query=query, actor=actor_of(request))
-        return Response(OperatorsPageSerializer(page).data)
+        actor = actor_of(request)
+        page = get_operators_page(policy_slug=policy, query=query, actor=actor)
+        verdict = advice_sentence(policy_slug=policy, at=clock.now(), actor=actor)
+        return Response(OperatorsPageSerializer(replace(page, verdict=verdict)).data)

@@ -58,7 +58,10 @@ class LabConfig(PluginConfig):
         }
 
     def page_links(self) -> Mapping[str, Addition[PageLink]]:
-        return {"operators": Addition(PageLink("algorithm.check", _("Operator")))}
+        return {
+            "operators": Addition(PageLink("algorithm.check", _("Operator"))),
+            "advice": Addition(PageLink("algorithm.head", _("Advice"), "flask")),
+        }
 
     def body_limits(self) -> Mapping[str, Any]:
         from apps.web.rest.body_limits import MB, Limit

@@ -6,6 +6,18 @@ from apps.core.plugins import Addition
 from apps.web.guides import Guide
 
 GUIDES: dict[str, Addition[Guide]] = {
+    "Advice": Addition(
+        Guide(
+            "Advice",
+            "advice",
+            (
+                ("advice", "analysis.md#advice"),
+                ("operators and resolution", "policy-settings.md#operators-and-resolution"),
+            ),
+            ("GET policies/{policy}/advice", "POST policies/{policy}/advice"),
+        ),
+        after="Operators",
+    ),
     "Operators": Addition(
         Guide(
             "Operators",

@@ -7,10 +7,12 @@ from django.urls import URLPattern, path
 from apps.contrib.lab import experiments_api as experiments
 from apps.contrib.lab import views
 from apps.contrib.lab.advisor.api import AdviceView
+from apps.contrib.lab.advisor.views import advice
 from apps.contrib.lab.api import OperatorsView
 from apps.contrib.lab.pages import urls as pages
 
 urlpatterns: list[URLPattern] = [
+    path("policy/<slug:policy>/advice/", advice, name="advice"),
     path("policy/<slug:policy>/operators/", views.operators, name="operators"),
     path("policy/<slug:policy>/operators/figures/<slug:figure>", views.figure, name="operators-figure"),
     path("policy/<slug:policy>/operators/figures/<slug:figure>.<str:form>", views.figure),

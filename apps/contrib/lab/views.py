@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.accounts.actor import Actor
+from apps.contrib.lab.advisor.runs import advice_sentence
 from apps.contrib.lab.figures import DRAWN, FigureContext
 from apps.contrib.lab.operators.figure_numbers import OperatorQuery
 from apps.contrib.lab.operators.records import NAMES, READINGS, FigureQuery, read_query
@@ -20,6 +21,7 @@ from apps.contrib.lab.operators.selectors import (
     get_figure_definition,
     open_query,
 )
+from apps.core import clock
 from apps.core.errors import Invalid
 from apps.web.figures import Figure
 from apps.web.shell import presentation
@@ -91,6 +93,7 @@ def operators(request: HttpRequest, policy: str) -> HttpResponse:
     problems = {} if problem is None else {each.where: each.message for each in problem.fields}
     context = {
         "page": page,
+        "advice": advice_sentence(policy_slug=policy, at=clock.now(), actor=actor),
         "frames": frames(request, policy, requested, problem),
         "fields": _fields(page, request, problems),
         "kept": [(name, request.GET[name]) for name in _SET_BY_FIGURES if request.GET.get(name)],

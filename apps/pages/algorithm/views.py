@@ -30,7 +30,6 @@ from apps.priorities.tried_settings import TriedVector, check_tree
 from apps.web import setting_texts as algorithm_text
 from apps.web import settings_change
 from apps.web.figures.curves import policy_profile_figure
-from apps.web.operator_choices import operators_conclusion
 from apps.web.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.web.shell.requests import actor_of
 
@@ -44,12 +43,21 @@ def page_url(policy: str) -> str:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def algorithm(request: HttpRequest, policy: str) -> HttpResponse:
-    """`?algorithm=` shows one that isn't active. POST first previews it, then publishes it."""
+    """`?algorithm=` shows one that isn't active, its parameters fill in the form. POST previews, then publishes it."""
     if request.method == "POST":
         return _decide(request, policy)
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     name = request.GET.get("algorithm") or str(current.settings.algorithm["name"])
-    return _show(request, current, name)
+    return _show(request, current, name, **_filled_in(request, current, name))
+
+
+def _filled_in(request: HttpRequest, current: PolicyAlgorithm, name: str) -> dict[str, Any]:
+    """The form with the parameters of the address in place of the active ones; nothing without one."""
+    named_algorithm = all_algorithms().get(name)
+    if named_algorithm is None or not any(each.name in request.GET for each in named_algorithm.parameters):
+        return {}
+    start = {field.name: field.value for field in unbound(named_algorithm, current.settings.algorithm).fields}
+    return {"form": bound(named_algorithm, {**start, **request.GET.dict()})}
 
 
 @require_safe
@@ -149,7 +157,6 @@ def _resolution_check(
     return {
         "check": check,
         "check_query": f"?{urlencode(typed)}" if typed else "",
-        "operators_verdict": operators_conclusion(),
     }
 
 

@@ -72,6 +72,8 @@ ROWS = [
     # Advice: measured on all entries, for those who see all numbers
     Row(POLICY + "/advice", "/api/v1/policies/grid/advice", "401 403 403 403 403 200 403 403 403 401 401"),
     Row(POLICY + "/advice", "/api/v1/policies/grid/advice", "401 403 403 403 403 202 403 403 403 401 401", "post"),
+    Row("policy/<slug:policy>/advice/", "/policy/grid/advice/", "302 403 403 403 403 200 302 302 302 302 302"),
+    Row("policy/<slug:policy>/advice/", "/policy/grid/advice/", "302 403 403 403 403 303 302 302 302 302 302", "post"),
     # Pages of experiments
     Row(LAB, "/policy/grid/lab/", ONLY_ADMIN, word="two hours of bob", readers="admin"),
     Row(LAB + "_rows", "/policy/grid/lab/_rows", ONLY_ADMIN, word="two hours of bob", readers="admin", headers=HTMX),

@@ -12,7 +12,7 @@ A setting is changed only where another is measurably better, by the margins bel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
@@ -31,6 +31,7 @@ from apps.contrib.lab.advisor.records import (
     OperatorFacts,
     ReplayFacts,
 )
+from apps.engine.decay_functions import get_decay_function
 
 MISPLACED_PERCENT = 1.0  # of all leaves
 VISIBLE_PERCENT = 5.0  # of all leaves
@@ -51,7 +52,15 @@ def advise(evidence: Evidence) -> Advice:
         sample=evidence.sample,
         algorithm=_settings(evidence, operator, resolution, algorithm),
         half_life_s=None if half_life is None or not half_life.choice.is_change else float(half_life.chosen.value),
+        aging=aging_with_half_life(evidence.window),
     )
+
+
+def aging_with_half_life(window: Mapping[str, Any]) -> str:
+    """The window's decay function if it has a half-life, else the exponential one."""
+    aging = str(window["aging"])
+    has_half_life = any(each.name == "half_life_s" for each in get_decay_function(aging).parameters)
+    return aging if has_half_life else "exponential"
 
 
 @dataclass(frozen=True)

@@ -191,6 +191,7 @@ class Advice:
     sample: Sample
     algorithm: Annotated[Mapping[str, Any], "Recommended settings of the algorithm"]
     half_life_s: Annotated[float | None, "Recommended half-life; empty: the window stays as it is"]
+    aging: Annotated[str, "Decay function that the recommended half-life is of"]
 
     @property
     def recommended(self) -> dict[str, str]:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import orjson
 
+from apps.contrib.lab.advisor.advise import aging_with_half_life
 from apps.contrib.lab.advisor.records import ReplayFacts
 from apps.contrib.lab.advisor.replay import Jobs, Replay, Variant
 from apps.contrib.lab.advisor.sentences import half_life_name
 from apps.core.errors import Invalid
 from apps.engine.algorithms import all_algorithms, get_algorithm, read_algorithm
 from apps.engine.arrays import FloatArray
-from apps.engine.decay_functions import get_decay_function
 from apps.engine.errors import EngineError
 from apps.engine.tree import FairshareTree
 from apps.priorities.metering import APPROACHES, window_of
@@ -92,18 +92,15 @@ class Replays:
     def half_lives(self) -> tuple[ReplayFacts, ...]:
         """Half-lives of the policy's decay function, or of an exponential one where it has none."""
         window = dict(self.settings["window"])
-        has_half_life = any(each.name == "half_life_s" for each in get_decay_function(window["aging"]).parameters)
-        own = float(window["half_life_s"]) if has_half_life else None
-        lengths = sorted({*HALF_LIVES_S, *([own] if own is not None else [])})
+        aging = aging_with_half_life(window)
+        own = float(window["half_life_s"]) if aging == window["aging"] else None
         now = self._facts(half_life_name(own) if own else window["aging"], None, is_now=True)
-        aging = window["aging"] if has_half_life else "exponential"
-        others = [
-            self._facts(half_life_name(each), each, window={**window, "aging": aging, "half_life_s": int(each)})
-            for each in lengths
-            if each != own
-        ]
-        rows = [now, *others]
-        return tuple(sorted(rows, key=lambda each: (own or 0.0) if each.value is None else each.value))
+        rows = [(own or 0.0, now)]
+        for each in HALF_LIVES_S:
+            if each != own:
+                other = {**window, "aging": aging, "half_life_s": each}
+                rows.append((each, self._facts(half_life_name(each), each, window=other)))
+        return tuple(facts for _length, facts in sorted(rows, key=lambda row: row[0]))
 
     def algorithms(self) -> tuple[ReplayFacts, ...]:
         own = self.settings["algorithm"]
@@ -114,8 +111,7 @@ class Replays:
     def combined(self, algorithm: Mapping[str, Any], half_life_s: float | None) -> ReplayFacts:
         window = dict(self.settings["window"])
         if half_life_s is not None:
-            has = any(each.name == "half_life_s" for each in get_decay_function(window["aging"]).parameters)
-            window |= {"aging": window["aging"] if has else "exponential", "half_life_s": int(half_life_s)}
+            window |= {"aging": aging_with_half_life(window), "half_life_s": int(half_life_s)}
         return self._facts("combined", None, algorithm=algorithm, window=window)
 
     def _algorithm_facts(self, settings: Mapping[str, Any], *, is_now: bool = False) -> ReplayFacts:

@@ -57,6 +57,13 @@ def get_advice(*, policy_slug: str, at: datetime, actor: Actor) -> StoredAdvice:
     return stored_advice(policy, at)
 
 
+def advice_sentence(*, policy_slug: str, at: datetime, actor: Actor) -> str:
+    """The newest advice in one sentence; empty where there is none, and for readers who may not read it."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    advice = stored_advice(policy, at).advice if sees_all_numbers(policy, at=at, actor=actor) else None
+    return "" if advice is None else advice.sentence
+
+
 def stored_advice(policy: Policy, at: datetime) -> StoredAdvice:
     run = Run.objects.filter(kind=KIND, subject=_subject(policy)).order_by("-pk").first()
     waits = run is not None and run.state in (Run.State.QUEUED, Run.State.RUNNING)

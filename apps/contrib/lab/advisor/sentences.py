@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.contrib.lab.advisor.records import Choice, OperatorFacts, ReplayFacts, ResolutionFacts, Sample
-from apps.priorities.sentences.numbers import count, number, percent
+from apps.priorities.sentences.numbers import count, job_hours, number, percent
 from apps.priorities.sentences.operators import resolution_text
 
 DAY_S = 86_400
@@ -125,17 +125,18 @@ def replayed(now: ReplayFacts, nearest: ReplayFacts, chosen: ReplayFacts, sample
     }
     if nearest is now:
         text = _(
-            "On the first %(first)s days no other was measurably nearer to fair use: by %(margin)s of %(was)s points."
+            "On the first %(first)s days usage was %(was)s points from fair use with %(now)s; nothing comparable was "
+            "measurably nearer, by %(margin)s."
         )
     elif chosen is now:
         text = _(
-            "On the first %(first)s days %(nearest)s was nearer to fair use: %(is)s points off, %(now)s %(was)s. On "
-            "the last %(last)s days it was not: %(is_last)s, %(now)s %(was_last)s."
+            "On the first %(first)s days usage was %(is)s points from fair use with %(nearest)s, %(was)s with %(now)s; "
+            "but on the last %(last)s days %(is_last)s and %(was_last)s."
         )
     else:
         text = _(
-            "On the first %(first)s days %(nearest)s was nearer to fair use: %(is)s points off, %(now)s %(was)s. So it "
-            "was on the last %(last)s days: %(is_last)s, %(now)s %(was_last)s."
+            "On the first %(first)s days usage was %(is)s points from fair use with %(nearest)s, %(was)s with %(now)s; "
+            "on the last %(last)s days %(is_last)s and %(was_last)s."
         )
     return text % values
 
@@ -165,3 +166,37 @@ def _beside(before: Sequence[float], after: Sequence[float], was: str, is_now: s
     a, b = fmean(before), fmean(after)
     decimals = next((each for each in (1, 2) if round(a, each) != round(b, each)), 3 if a != b else 1)
     return {was: number(a, decimals), is_now: number(b, decimals)}
+
+
+def sample(measured: Sample) -> str:
+    """What the advice was measured on."""
+    values = {
+        "leaves": count(measured.n_leaves),
+        "days": count(measured.n_days),
+        "jobs": count(measured.n_jobs),
+        "one_in": count(measured.one_in),
+        "replay_days": count(measured.n_replay_days),
+        "replays": count(measured.n_replays),
+        "entries": count(measured.n_entries),
+        "left_out": count(measured.n_left_out),
+        "cpus": count(measured.cpus),
+        "typical": job_hours(measured.typical_job_h),
+        "unit": measured.unit,
+    }
+    texts = []
+    if measured.n_days:
+        texts.append(_("Ranks of %(leaves)s leaves were compared now and on %(days)s past days."))
+    if measured.typical_job_h is not None:
+        texts.append(_("The typical job is the median one, %(typical)s %(unit)s."))
+    if measured.n_jobs:
+        texts.append(
+            _(
+                "%(jobs)s jobs of %(replay_days)s days were replayed %(replays)s times with each setting, on "
+                "%(cpus)s processors that they just fill."
+            )
+        )
+    if measured.n_jobs and measured.one_in > 1:
+        texts.append(_("They are one of %(one_in)s."))
+    if measured.n_left_out:
+        texts.append(_("Jobs of %(left_out)s entries that used less than these %(entries)s were left out."))
+    return " ".join(text % values for text in texts)

@@ -35,7 +35,7 @@ from apps.engine.analysis import job_size
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.tree_check import TreeCheck
-from apps.web.operator_choices import OperatorChoice, list_operator_choices, operators_conclusion
+from apps.web.operator_choices import OperatorChoice, list_operator_choices
 
 R = TypeVar("R")
 
@@ -252,7 +252,7 @@ class OperatorsPage:
     """Effect of an operator and a resolution on one policy, and the available operators.
 
     is_aequus: the policy ranks by vectors, so the check is of its own numbers; else the check shows what `aequus` would
-    do.
+    do. verdict: the advice for the policy, empty without one.
     """
 
     policy_slug: str
@@ -260,12 +260,12 @@ class OperatorsPage:
     revision: int
     settings: PolicySettings
     is_aequus: bool
-    verdict: str
     check: TreeCheck
     choices: tuple[OperatorChoice, ...]
     targets: tuple[NamedTarget, ...]
     query: FigureQuery
     target: float
+    verdict: str = ""
 
     def json(self) -> dict[str, Any]:
         return {
@@ -292,7 +292,6 @@ def build_page(query: OperatorQuery) -> OperatorsPage:
         revision=view.revision,
         settings=view.settings,
         is_aequus=view.settings.algorithm.get("name") == "aequus",
-        verdict=operators_conclusion(),
         check=query.check(parameters.job_h),
         choices=list_operator_choices(view.settings.algorithm),
         targets=tuple(query.targets),

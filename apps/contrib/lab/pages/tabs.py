@@ -14,6 +14,9 @@ TABS: Mapping[str, Addition[Tab]] = {
     "operators": Addition(
         Tab(place="settings", label=_("Operators"), names=POLICY_NAMES, below="algorithm"), after="algorithm"
     ),
+    "advice": Addition(
+        Tab(place="settings", label=_("Advice"), names=POLICY_NAMES, below="algorithm"), after="operators"
+    ),
     "lab": Addition(
         Tab(
             place="policy",

@@ -33,13 +33,24 @@ def figure(request: HttpRequest, policy: str, form: str = "json") -> HttpRespons
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def decay(request: HttpRequest, policy: str) -> HttpResponse:
-    """`?aging=` shows a decay function that isn't active. POST first previews it, then publishes it."""
+    """`?aging=` shows a decay function that isn't active; its parameters fill in the form. POST first previews it, then
+    publishes it.
+    """
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     if request.method == "POST":
         return _decide(request, current)
     own = str(current.settings.window["aging"])
     usual = own if own in DECAY_FUNCTIONS else "none"  # a package brought it to an earlier version
-    return _show(request, current, _known(request.GET.get("aging") or usual))
+    function = _known(request.GET.get("aging") or usual)
+    return _show(request, current, function, **_filled_in(request, current, function))
+
+
+def _filled_in(request: HttpRequest, current: PolicyAlgorithm, function: DecayFunction) -> dict[str, Any]:
+    """The form with the parameters of the address in place of the active ones; nothing without one."""
+    start = {field.name: field.value for field in unbound(function, current.settings).fields}
+    if not start.keys() & request.GET.keys():
+        return {}
+    return {"form": bound(function, current.settings, {**start, **request.GET.dict()})}
 
 
 def _decide(request: HttpRequest, current: PolicyAlgorithm) -> HttpResponse:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from apps.accounts.actor import COMMAND
+from apps.contrib.lab.advisor.runs import advice_sentence
 from apps.contrib.lab.operators.records import BOUNDS, NAMES, FigureTable, as_json, columns_of, read_query
 from apps.contrib.lab.operators.selectors import FIGURES, OperatorsPage, get_figure, get_operators_page
-from apps.core import tables
+from apps.core import clock, tables
 from apps.core.operator_commands import OperatorCommand
 from apps.priorities.serving import store
 from apps.web.operator_choices import OperatorChoice
@@ -40,7 +42,8 @@ class Command(OperatorCommand):
         if options["figure"]:
             self._figure(get_figure(figure=options["figure"], **asked), options)
         else:
-            self._page(get_operators_page(**asked), options)
+            verdict = advice_sentence(policy_slug=options["policy"], at=clock.now(), actor=COMMAND)
+            self._page(replace(get_operators_page(**asked), verdict=verdict), options)
 
     def _figure(self, figure_table: FigureTable, options: dict[str, Any]) -> None:
         if options["json"]:
@@ -64,7 +67,7 @@ class Command(OperatorCommand):
         if options["csv"]:
             self._csv(names, [[choice[name] for name in names] for choice in choices])
             return
-        self.stdout.write(f"{page.check.sentence}\n{page.verdict}\n")
+        self.stdout.write("".join(f"{text}\n" for text in (page.check.sentence, page.verdict) if text))
         width = max(len(choice.name) for choice in page.choices)
         for choice in page.choices:
             mark = "*" if choice.is_current else " "
