@@ -13,6 +13,7 @@ class LabConfig(PluginConfig):
 
     name = "apps.contrib.lab"
     label = "lab"
+    extends = ("apps.contrib.notices",)
 
     def ready(self) -> None:
         from apps.contrib.lab.advisor.runs import KIND, run_advice
@@ -31,6 +32,11 @@ class LabConfig(PluginConfig):
         from apps.contrib.lab.pages.tabs import TABS
 
         return TABS
+
+    def notice_kinds(self) -> Mapping[str, Addition[Any]]:
+        from apps.contrib.lab.advisor.notice_kinds import CHANGED
+
+        return {CHANGED.name: Addition(CHANGED, after="recompute_failed")}
 
     def audit_sentences(self) -> Mapping[str, Words]:
         from apps.contrib.lab.audit_text import SENTENCES

@@ -29,6 +29,6 @@ class AdviceView(APIView):
 
     @extend_schema(operation_id="compute_policy_advice", request=None, responses={202: AskedRunSerializer})
     def post(self, request: Request, policy: str) -> Response:
-        """Measure the policy anew in the background."""
+        """Measure the policy again, in the background."""
         run = request_advice(policy_slug=policy, at=clock.now(), actor=actor_of(request))
         return Response({"run": run.pk}, status=202)

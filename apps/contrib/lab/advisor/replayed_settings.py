@@ -1,4 +1,4 @@
-"""Settings compared by replays: each a few times with other moments of submission, so that chance is told apart."""
+"""Settings compared by replays: each a few times with other moments of submission, so that chance shows."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def request_advice(*, policy_slug: str, at: datetime, actor: Actor) -> Run:
     """Enqueue a run that computes it; joins a waiting run. Raises NotAllowed for all but managers of the policy."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.POLICIES_WRITE)
     if not may_manage(policy, at=at, actor=actor):
-        raise NotAllowed(_("Only managers of the whole policy have it measured anew."))
+        raise NotAllowed(_("Only managers of the whole policy have it measured again."))
     return _enqueue(policy, at, owner=actor.user)
 
 

@@ -24,7 +24,7 @@ from apps.web.shell.requests import SeeOther, actor_of
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def advice(request: HttpRequest, policy: str) -> HttpResponse:
-    """The newest advice; POST has it computed anew."""
+    """The newest advice; POST has it computed again."""
     actor, now = actor_of(request), clock.now()
     if request.method == "POST":
         request_advice(policy_slug=policy, at=now, actor=actor)

@@ -41,6 +41,7 @@ def url_of(line: NoticeLine) -> str:
         "mappings": {"policy": policy},
         "members": {"policy": policy, "uid": notice.entry_uid},
         "algorithm": {"policy": policy},
+        "advice": {"policy": policy},
         "scheduler": {"name": facts.get("scheduler")},
         "federation-mount": {"mount": facts.get("mount")},
         "federation-subscription": {"subscription_id": facts.get("subscription")},
