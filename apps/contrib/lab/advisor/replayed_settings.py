@@ -23,7 +23,7 @@ from apps.priorities.metering import APPROACHES, window_of
 
 N_REPLAYS = 5
 LATEST_S = 3600.0  # by which submissions are moved
-FEWEST_DAYS, FEWEST_JOBS = 12, 100
+FEWEST_DAYS, FEWEST_JOBS = 8, 100
 HALF_LIVES_S = tuple(days * 86_400 for days in (1, 2, 4, 7, 14, 30))
 _HELD_BACK = 1 / 3  # of the days
 _MOST_WARM_UP_DAYS = 7
