@@ -43,6 +43,12 @@ OPERATORS = Paper(
             "`docs/analysis.md`",
             "combined is, by its own eq. 10",
         ),
+        "D6": Claim(
+            "section 5.3",
+            "Sigmoid-2 is finest around balance, absolute is level, at all resolutions",
+            "`manage.py analyse local-density`",
+            "tried at 3, 6, 9 and 12 bits and nine targets; figures have up to 8 bits",
+        ),
         "J1": Claim("eq. 23–25", "The job that raises an actual share by a step", "`manage.py analyse job-size`"),
         "J2": Claim("figure 17", "Bits that make a job of 2,000 h visible", "*Operators*, figure *bits*"),
         "J3": Claim(
@@ -53,6 +59,12 @@ OPERATORS = Paper(
             "Order of the operators by that job",
             "`docs/analysis.md`",
             "one pair of neighbours at balance, one over target",
+        ),
+        "J5": Claim(
+            "section 5.4",
+            "The order of the operators is one at all resolutions",
+            "`manage.py analyse job-size`",
+            "at 3 to 5 bits some neighbours change places",
         ),
         "A1": Claim(
             "section 3", "New operators are checked against the definition", "entry point `fairshare.operators`"

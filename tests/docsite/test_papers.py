@@ -10,7 +10,7 @@ import pytest
 
 from apps.core.code_paths import REPOSITORY
 from docsite.marked_tests import function_of, marked_tests
-from docsite.papers import page, records
+from docsite.papers import measuring, page, records, sweep
 from docsite.papers.claims import CLAIMS
 
 ME = Path(__file__)
@@ -78,3 +78,26 @@ def test_a_report_has_the_values_of_passed_tests_only(pytester: pytest.Pytester)
         f"test_first[{number}]": {"claim": "O1", "name": "cells", "ours": ours, "published": 14, "unit": ""}
         for number, ours in ((1, 0.33333333), (2, 0.66666667))
     }
+
+
+@pytest.mark.parametrize("name", ["converge-predictive", "idle-U-B12"])
+def test_a_stored_curve_is_what_its_scenario_gives(name: str) -> None:
+    """The others, and all of the sweep, are compared by `make papers`."""
+    stored = records.load()
+    assert measuring.run_scenario(name) == (stored["curves"][name], stored["rms"][name])
+
+
+def test_a_stored_row_of_the_sweep_is_what_its_setting_gives() -> None:
+    row = records.load()["sweep"][0]
+    assert sweep.run((row["shape"], row["noise"], row["resolution"], row["operator"])) == row
+    settings = [(one["shape"], one["noise"], one["resolution"], one["operator"]) for one in records.load()["sweep"]]
+    assert settings == list(sweep.settings())
+
+
+@pytest.mark.parametrize(
+    ("shares", "hour"),
+    [([48.0, 49.5, 50.0], 1.0), ([49.5, 48.0, 50.0], 1.5), ([50.0, 50.0, 48.9], None), ([50.0, 50.0, 50.0], 0.5)],
+)
+def test_shares_are_on_target_from_the_hour_after_which_none_leaves(shares: list[float], hour: float | None) -> None:
+    reports = [{"hour": (n + 1) / 2, "share_of_parent": {"/a": share}} for n, share in enumerate(shares)]
+    assert sweep.hours_to_target(reports, {"/a": 50.0}) == hour

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,36 @@ def test_neighbours_that_change_places(figure_17: dict[str, Any], paper_value: P
         n_changed = sum(a != b for a, b in zip(order, published, strict=True)) // 2
         paper_value("J4", f"pairs in another order, {region}", n_changed, 0)
         assert n_changed == (0 if region == "under" else 1)
+
+
+@pytest.mark.paper("D6")
+def test_sigmoid_2_is_the_finest_around_balance_at_every_target(paper_value: PaperValue) -> None:
+    """And absolute is equally fine at all priorities that it reaches."""
+    finest, n_level = [], 0
+    for bits, tenths in product((3, 6, 9, 12), range(1, 10)):
+        resolution = 2**bits
+        parts = {name: density.local_density(get_operator(name), tenths / 10, resolution) for name in SEVEN}
+        around = {name: part[resolution // 2 - 1] + part[resolution // 2] for name, part in parts.items()}
+        finest.append(min(around, key=around.__getitem__))
+        reached = parts["absolute"][parts["absolute"] > 0]
+        n_level += np.allclose(reached[1:-1], 2 / resolution, rtol=1e-6, atol=0)
+    paper_value("D6", "profiles in which sigmoid-2 is the finest around balance", finest.count("sigmoid-2"), 36)
+    paper_value("D6", "profiles in which absolute is level", n_level, 36)
+    assert finest.count("sigmoid-2") == n_level == 36
+
+
+@pytest.mark.paper("J5")
+def test_the_order_of_the_operators_at_most_resolutions(paper_value: PaperValue) -> None:
+    operators = [get_operator(name) for name in SEVEN]
+    for region, least in (("balance", 15), ("over", 17), ("under", 17)):
+        orders = []
+        for bits in range(3, 21):
+            sizes = [
+                job_size.job_fraction(one, bits=bits, region=job_size.REGIONS[region], reading=job_size.TYPICAL)
+                for one in operators
+            ]
+            orders.append(tuple(np.argsort([np.inf if size is None else size for size in sizes], kind="stable")))
+        n_same = orders.count(orders[-1])
+        paper_value("J5", f"of 18 resolutions with one order, {region}", n_same, 18)
+        assert n_same == least
+        assert len(set(orders[3:])) == 1  # from 6 bits on
