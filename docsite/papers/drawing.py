@@ -56,12 +56,16 @@ def heat_map(title: str, rows: Mapping[str, Sequence[float | None]], ticks: Mapp
         for column, value in enumerate(row):
             if value is not None:
                 strength = 0.06 + 0.94 * ((value - low) / (high - low) if high > low else 0.0)
-                box = {"x": _NAMES + column * _CELL, "y": down, "width": _CELL - 1, "height": _CELL - 1}
-                parts.append(element("rect", **box, fill=PENS[0], fill_opacity=f"{strength:.2f}"))
+                parts.append(_cell(_NAMES + column * _CELL, down, strength))
     bottom = 4 + len(rows) * _CELL
     parts += [_text(text, _NAMES + (column + 0.5) * _CELL, bottom + 12, "middle") for column, text in ticks.items()]
     columns = max(map(len, rows.values()))
     return _svg(title, _NAMES + columns * _CELL + 24, bottom + 20, parts)
+
+
+def _cell(x: int, y: int, strength: float) -> SafeString:
+    side = _CELL - 1
+    return element("rect", x=x, y=y, width=side, height=side, fill=PENS[0], fill_opacity=f"{strength:.2f}")
 
 
 def _frame(x: Axis, y: Axis) -> Iterator[SafeString]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from docsite.markdown import code, table
 from docsite.marked_tests import function_of, marked_tests
 from docsite.papers import depth_figures, gridwide_figures, operator_figures, records, sweep_table
-from docsite.papers.claims import CLAIMS, PAPERS, Claim
+from docsite.papers.claim import Claim
+from docsite.papers.claims import CLAIMS, PAPERS
 from docsite.papers.figure import Figure
 from docsite.papers.measuring import STEP_H
 from docsite.papers.records import Records, Value
