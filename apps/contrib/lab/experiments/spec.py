@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date
-from math import isfinite
+from math import inf
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -304,7 +304,7 @@ class _Reader:
     ) -> float:
         """The number, or its default; without a default it is required."""
         value = values.get(name, default)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < inf
         if not is_number or not least <= value <= most or (is_whole and int(value) != value):
             message = _("must be a whole number from %(least)s to %(most)s") if is_whole else ""
             message = message or _("must be a number from %(least)s to %(most)s")
@@ -445,7 +445,8 @@ class _Reader:
             except ValueError:
                 self.problem("workload.until_on", _("must be a date such as 2026-01-31"))
                 until_on = None
-        capacity = self.table(values.get("cpus", {}), "workload.cpus", list(values.get("cpus") or {}))
+        cpus_of = values.get("cpus", {})
+        capacity = self.table(cpus_of, "workload.cpus", list(cpus_of) if isinstance(cpus_of, Mapping) else ())
         cpus = {
             name: int(
                 self.number(capacity, name, "workload.cpus", default=None, least=1, most=_MOST_CPUS, is_whole=True)

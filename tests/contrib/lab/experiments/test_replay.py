@@ -111,7 +111,7 @@ def _instant(at_s: float) -> datetime:
 
 
 @pytest.fixture
-def replayable(make_site: Callable[..., Site]) -> Callable[..., Site]:
+def replayable(make_site: Callable[..., Site]) -> Callable[..., Any]:
     def make(settings: dict[str, Any] = SETTINGS, *, n_jobs: int = 2_000, seed: int = 1) -> Any:
         site: Any = make_site(at=FROM_AT - timedelta(days=2))
         site.publish(PROJECTS, settings, at=FROM_AT - timedelta(days=1))
@@ -137,7 +137,14 @@ def detail(site: Site, experiment: Experiment) -> ExperimentDetail:
 
 def outcome(experiment: Experiment, index: int = 0) -> Outcome:
     row = VariantResult.objects.get(experiment=experiment, index=index)
+    assert row.data is not None
     return Outcome.unpack(bytes(row.data), row.digest)
+
+
+def history(experiment: Experiment) -> Outcome:
+    stored = ExperimentInputs.objects.get(experiment=experiment)
+    assert stored.history is not None
+    return Outcome.unpack(bytes(stored.history), stored.history_digest)
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, AGED], ids=["no aging", "half-life"])
@@ -159,8 +166,7 @@ def test_a_history_made_by_the_policy_is_replayed_to_the_second(
     assert shown.model_error is not None
     assert (shown.model_error.wait_median_s, shown.model_error.wait_p90_s) == (0.0, 0.0)
     assert shown.model_error.core_hours_points == 0.0
-    stored = ExperimentInputs.objects.get(experiment=experiment)
-    happened = Outcome.unpack(bytes(stored.history), stored.history_digest)
+    happened = history(experiment)
     for name in ("wait_mean_s", "wait_median_s", "wait_p90_s", "core_h", "day_core_h", "share"):
         np.testing.assert_array_equal(getattr(outcome(experiment), name), getattr(happened, name), name)
 
@@ -200,7 +206,7 @@ def test_jobs_that_run_or_wait_at_the_start_are_taken_over(replayable: Callable[
     assert runs.sum() == N_CPUS
     assert waits.sum() > 20
     assert not inputs.jobs.at_s[runs | waits].any()
-    used_before = float(inputs.variants[0].past.amount.sum())
+    used_before = float(inputs.variant(0).past.amount.sum())
     assert used_before == pytest.approx(N_CPUS * 24 * 3600, rel=0.05)
     shown = detail(site, experiment)
     assert shown.history is not None
@@ -217,20 +223,20 @@ def test_usage_before_the_start_decides_who_is_first(replayable: Callable[..., S
     experiment = replay(site, workload={"kind": "replay", "days": 1})
     stored = ExperimentInputs.objects.get(experiment=experiment)
     inputs = Inputs.unpack(bytes(stored.data), stored.digest)
-    forgetful = replace(inputs, variants=[replace(inputs.variants[0], past=NO_PAST)])
+    forgetful = replace(inputs, variants=[replace(inputs.variant(0), past=NO_PAST)])
     without = simulate_variant(forgetful, 0, lambda part: None)
-    happened = Outcome.unpack(bytes(stored.history), stored.history_digest)
+    happened = history(experiment)
     with_it = outcome(experiment)
     apart = [float(np.nanmax(np.abs(each.wait_mean_s - happened.wait_mean_s))) for each in (with_it, without)]
     assert apart[0] < apart[1]
 
 
-def test_what_is_left_out_is_counted_with_its_reason(replayable: Callable[..., Site]) -> None:
+def test_what_is_left_out_is_counted_with_its_reason(replayable: Callable[..., Any]) -> None:
     site = replayable()
     site.job("eva", "chemistry", 2, ago_h=30)
     site.job("alice", "physics", 1, ago_h=40, cpus=0, job="no cpus")
     site.jobs([site.jobs_of[0], site.jobs_of[0]._replace(job="gone", state="withdrawn")])
-    waiting = {"state": "pending", "start_at": None, "end_at": None, "requested_s": None}
+    waiting: dict[str, Any] = {"state": "pending", "start_at": None, "end_at": None, "requested_s": None}
     site.jobs([site.jobs_of[0], site.jobs_of[1]._replace(job="open", **waiting)])
     shown = detail(site, replay(site))
     assert {each.reason: each.n_jobs for each in shown.left_out} == {
