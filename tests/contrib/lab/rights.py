@@ -77,8 +77,8 @@ ROWS = [
     # Pages of experiments
     Row(LAB, "/policy/grid/lab/", ONLY_ADMIN, word="two hours of bob", readers="admin"),
     Row(LAB + "_rows", "/policy/grid/lab/_rows", ONLY_ADMIN, word="two hours of bob", readers="admin", headers=HTMX),
-    Row(LAB + "_question/<slug:question>", "/policy/grid/lab/_question/half-life", ONLY_ADMIN, headers=HTMX),
-    Row(LAB + "ask/<slug:question>/", "/policy/grid/lab/ask/half-life/",
+    Row(LAB + "_question/<slug:question>", "/policy/grid/lab/_question/half_life", ONLY_ADMIN, headers=HTMX),
+    Row(LAB + "ask/<slug:question>/", "/policy/grid/lab/ask/half_life/",
         "302 403 403 403 403 303 302 302 302 302 302", "post"),
     Row(LAB + "new/", "/policy/grid/lab/new/", ONLY_ADMIN),
     Row(LAB + "new/", "/policy/grid/lab/new/?from={experiment}", ONLY_ADMIN, word="two hours of bob", readers="admin"),

@@ -61,8 +61,8 @@ class VariantFields:
         return self.has_rest or any(each.value or each.problem for each in self.fields)
 
 
-def workload_fields(form: BuilderForm) -> dict[str, list[Field]]:
-    """By kind of workload."""
+def workload_fields(form: BuilderForm, traces: Choices) -> dict[str, list[Field]]:
+    """By kind of workload. traces: logs that were uploaded."""
     return {
         "replay": [
             _field(form, "days", _("Days"), "whole", _("1 to 365, up to the last one that has ended")),
@@ -73,6 +73,18 @@ def workload_fields(form: BuilderForm) -> dict[str, list[Field]]:
                 _("Processors by site"),
                 "lines",
                 _("one site a line, such as cluster 128; empty: the most that ran at once"),
+            ),
+        ],
+        "trace": [
+            _field(form, "trace", _("Log"), "select", choices=traces or [("", _("none is uploaded yet"))]),
+            _field(form, "trace_hours", _("Hours of it"), "number", _("empty: all")),
+            _field(form, "trace_sites", _("Sites"), "lines", _("one a line with its processors, such as cluster 128")),
+            _field(
+                form,
+                "map",
+                _("Entries of its jobs"),
+                "lines",
+                _("one rule a line: /{group}/{user}, or of some, /physics = group:3 user:5"),
             ),
         ],
         "synthetic": [

@@ -19,7 +19,20 @@ from apps.policies.tree.columns import TreeColumns
 Json = dict[str, Any]
 KEPT = "kept"  # the jobs of the experiment that the form began with
 WORKLOAD_FIELDS = (
-    *("days", "until_on", "cpus", "trace", "map", "trace_hours", "hours", "sites", "load", "run_from_h", "run_to_h"),
+    *(
+        "days",
+        "until_on",
+        "cpus",
+        "trace",
+        "map",
+        "trace_hours",
+        "trace_sites",
+        "hours",
+        "sites",
+        "load",
+        "run_from_h",
+        "run_to_h",
+    ),
     *("job_cpus", "streams"),
 )
 VARIANT_FIELDS = (
@@ -109,11 +122,11 @@ class BuilderForm:
                 name, _colon, number = word.partition(":")
                 rule[name] = number
             rules.append(rule)
-        values = {"trace": read_whole(self.value("trace"), 18), "sites": self._site_rows(), "map": rules}
+        values = {"trace": read_whole(self.value("trace"), 18), "sites": self._site_rows("trace_sites"), "map": rules}
         return values | ({} if hours is None else {"hours": hours})
 
     def _drawn(self) -> Json:
-        values: Json = {"hours": self._number("hours"), "sites": self._site_rows()}
+        values: Json = {"hours": self._number("hours"), "sites": self._site_rows("sites")}
         run_h = [self._number("run_from_h"), self._number("run_to_h")]
         job: Json = {}
         if None not in run_h:
@@ -129,8 +142,8 @@ class BuilderForm:
         load_of_all = self._number("load")
         return values | {"all_users": {**({} if load_of_all is None else {"load": load_of_all}), **job}}
 
-    def _site_rows(self) -> list[Json]:
-        return [{"name": name, "cpus": cpus} for name, cpus in self._sites("sites")]
+    def _site_rows(self, name: str) -> list[Json]:
+        return [{"name": site, "cpus": cpus} for site, cpus in self._sites(name)]
 
     def _sites(self, name: str) -> Iterator[tuple[str, float | None]]:
         """Lines such as “cluster 128”."""
@@ -257,7 +270,8 @@ class BuilderForm:
                 return "kind"
             if rest.startswith("hours"):
                 return "trace_hours" if self.value("kind") == TRACE else "hours"
-            return _longest(_OF_WORKLOAD, rest) or "kind"
+            name = _longest(_OF_WORKLOAD, rest) or "kind"
+            return "trace_sites" if name == "sites" and self.value("kind") == TRACE else name
         prefix = "base-"
         if match := re.fullmatch(r"variants\[(\d+)\]", part):
             prefix = f"v{int(match[1]) + 1}-"
@@ -286,7 +300,7 @@ def read_posted(data: Mapping[str, str]) -> BuilderForm:
     """The form as it was sent."""
     n_variants = min(max(read_whole(data.get("n_variants", ""), 2) or 0, 0), MOST_VARIANTS)
     form = BuilderForm({}, n_variants)
-    names = ["name", "kind", "seed", "kept_from", *WORKLOAD_FIELDS]
+    names = ["name", "kind", "seed", "kept_from", "entry", "entry_for", *WORKLOAD_FIELDS]
     names += [f"{prefix}{name}" for prefix in form.prefixes for name in VARIANT_FIELDS]
     form.values = {name: data.get(name, "")[:_LONGEST] for name in names}
     return form

@@ -16,16 +16,18 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.accounts.actor import Actor
 from apps.contrib.lab.experiments import selectors, services
 from apps.contrib.lab.experiments.permissions import policy_to_manage
-from apps.contrib.lab.experiments.spec import MOST_VARIANTS, REPLAY, SYNTHETIC
+from apps.contrib.lab.experiments.spec import MOST_VARIANTS, REPLAY, SYNTHETIC, TRACE
+from apps.contrib.lab.experiments.traces import LONGEST_NAME, MOST_BYTES, list_traces, upload_trace
 from apps.contrib.lab.experiments.variant_trees import entry_named
 from apps.contrib.lab.pages import presenters
 from apps.contrib.lab.pages.builder_fields import head_fields, variant_fields, workload_fields
 from apps.contrib.lab.pages.builder_form import KEPT, BuilderForm, entry_line, form_of_spec, read_posted
 from apps.contrib.lab.pages.list_views import lab_url
-from apps.contrib.lab.pages.numbers import estimate_text
-from apps.contrib.lab.pages.questions import drawn_workload, entry_choices, usual_workload
+from apps.contrib.lab.pages.numbers import estimate_text, wait_text
+from apps.contrib.lab.pages.questions import USUAL_DAYS, drawn_workload, entry_choices, has_own_jobs
 from apps.core import clock
-from apps.core.errors import Conflict, Invalid, status_of
+from apps.core.counts import counted
+from apps.core.errors import Conflict, Invalid, TooLarge, status_of
 from apps.core.typed_numbers import read_whole
 from apps.policies.changesets.review import list_of_change_sets
 from apps.policies.models import Policy
@@ -60,6 +62,9 @@ def build(request: HttpRequest, policy: str) -> HttpResponse:
         return _show(request, viewed, form)
     if step in ("shares", "jobs"):
         _add_entry(form, viewed, request.POST, step)
+        return _show(request, viewed, form, status=422 if form.problems else 200)
+    if step == "upload":
+        _upload(request, form, policy, at=at, actor=actor)
         return _show(request, viewed, form, status=422 if form.problems else 200)
     if step == "estimate":
         return _show(request, viewed, form, **_estimate(viewed, form, at=at, actor=actor))
@@ -123,11 +128,11 @@ def _first_form(request: HttpRequest, policy: Policy, *, at: datetime, actor: Ac
         if draft := read_whole(request.GET.get("draft", ""), 18):
             form.values["v1-change_set"] = str(draft)
             form.values["name"] = _("Change set %(id)s tried") % {"id": draft}
-    usual, drawn = usual_workload(policy, at=at, actor=actor), drawn_workload()
-    if form.value("kind") != KEPT:
-        form.values["kind"] = usual["kind"]
+    drawn = drawn_workload()
+    if form.value("kind") != KEPT and not has_own_jobs(policy, at=at, actor=actor):
+        form.values["kind"] = SYNTHETIC
     form.values |= {
-        "days": str(usual.get("days", 30)),
+        "days": str(USUAL_DAYS),
         "hours": str(drawn["hours"]),
         "sites": "\n".join(f"{site['name']} {site['cpus']}" for site in drawn["sites"]),
         "load": str(drawn["all_users"]["load"]),
@@ -179,6 +184,22 @@ def _add_entry(form: BuilderForm, policy: Policy, data: QueryDict, what: str) ->
     form.values[name] = "\n".join(each for each in (form.value(name).rstrip(), line) if each)
 
 
+def _upload(request: HttpRequest, form: BuilderForm, policy: str, *, at: datetime, actor: Actor) -> None:
+    """Store the log that was sent with the form, and choose it."""
+    log = request.FILES.get("log")
+    form.values["kind"] = TRACE
+    if log is None:
+        form.problem("log", _("Choose a file."))
+        return
+    data = log.read(MOST_BYTES + 1)
+    try:
+        trace = upload_trace(policy_slug=policy, name=(log.name or "")[-LONGEST_NAME:], data=data, at=at, actor=actor)
+    except (Invalid, Conflict, TooLarge) as error:
+        form.problem("log", next((each.message for each in error.fields), error.message))
+    else:
+        form.values["trace"] = str(trace.pk)
+
+
 def _estimate(policy: Policy, form: BuilderForm, *, at: datetime, actor: Actor) -> dict[str, Any]:
     spec = form.spec(_kept_workload(policy, form, at=at, actor=actor))
     try:
@@ -200,7 +221,7 @@ def _estimate(policy: Policy, form: BuilderForm, *, at: datetime, actor: Actor) 
 
 def _labels(form: BuilderForm) -> dict[str, str]:
     labels = {name: each.label for name, each in head_fields(form).items()} | {"kind": _("Jobs")}
-    labels |= {each.name: each.label for group in workload_fields(form).values() for each in group}
+    labels |= {each.name: each.label for group in workload_fields(form, [("", "")]).values() for each in group}
     for variant in variant_fields(form, [("", "")]):
         labels |= {each.name: f"{variant.title}: {each.label}" for each in (*variant.fields, *variant.rest)}
     return labels
@@ -219,12 +240,14 @@ def _show(request: HttpRequest, policy: Policy, form: BuilderForm, *, status: in
         "head": head_fields(form),
         "kinds": _kinds(form, kept),
         "kind_problem": form.problems.get("kind", ""),
-        "workloads": workload_fields(form),
+        "workloads": workload_fields(form, _traces(policy, at=at, actor=actor)),
+        "log_problem": form.problems.get("log", ""),
         "variants": variants,
         "may_add": form.n_variants < MOST_VARIANTS,
         "kept_from": "" if kept is None else kept,
         "entries": entry_choices(policy),
         "entry": form.value("entry"),
+        "entry_for": form.value("entry_for") or "v1-",
         "entry_problem": form.problems.get("entry", ""),
         "frame": framed(request, source, lambda: _tree_figure(request, policy)),
         "n_problems": len(form.problems),
@@ -241,6 +264,7 @@ def _show(request: HttpRequest, policy: Policy, form: BuilderForm, *, status: in
 def _kinds(form: BuilderForm, kept: int | None) -> list[dict[str, Any]]:
     kinds = [
         (REPLAY, _("The site’s own jobs"), _("replayed from the records, beside what happened")),
+        (TRACE, _("An uploaded log"), _("in Standard Workload Format")),
         (SYNTHETIC, _("Drawn jobs"), _("at random, with a load that you choose")),
     ]
     if kept is not None:
@@ -248,6 +272,23 @@ def _kinds(form: BuilderForm, kept: int | None) -> list[dict[str, Any]]:
     return [
         {"value": value, "label": label, "hint": hint, "is_chosen": form.value("kind") == value}
         for value, label, hint in kinds
+    ]
+
+
+def _traces(policy: Policy, *, at: datetime, actor: Actor) -> list[tuple[str, str]]:
+    """Logs that were uploaded, with their sizes."""
+    return [
+        (
+            str(row.id),
+            _("%(name)s: %(jobs)s of %(users)s in %(time)s")
+            % {
+                "name": row.name,
+                "jobs": counted(row.n_jobs, "job"),
+                "users": counted(row.n_users, "user"),
+                "time": wait_text(row.hours * 3600),
+            },
+        )
+        for row in list_traces(policy_slug=policy.slug, at=at, actor=actor)
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -11,12 +12,14 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.accounts.actor import Actor
 from apps.contrib.lab.experiments import selectors, services
 from apps.contrib.lab.experiments.list_headlines import list_headlines
 from apps.contrib.lab.experiments.permissions import may_manage, policy_to_manage, policy_to_read
+from apps.contrib.lab.experiments.presets import Preset
 from apps.contrib.lab.pages import presenters
 from apps.contrib.lab.pages.numbers import estimate_text
-from apps.contrib.lab.pages.questions import QUESTIONS, Question, entry_choices, usual_workload
+from apps.contrib.lab.pages.questions import OF_AN_ENTRY, entry_choices, estimated, questions_of
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound, status_of
 from apps.policies.models import Policy
@@ -34,14 +37,11 @@ def lab(request: HttpRequest, policy: str) -> HttpResponse:
     """`?question=`: whose estimate is shown without scripts, `?entry=` with its entry; `?all`: all rows."""
     actor, at = actor_of(request), clock.now()
     viewed = policy_to_read(slug=policy, at=at, actor=actor)
-    opened = request.GET.get("question", "")
     may = may_manage(viewed, at=at, actor=actor)
-    context = {
-        **_list_context(request, viewed),
+    opened = request.GET.get("question", "")
+    context = _list_context(request, viewed) | {
         "may_manage": may,
-        "questions": [
-            _question_context(request, viewed, each, is_opened=each.key == opened) for each in QUESTIONS.values()
-        ]
+        "questions": _questions(viewed, opened=opened, entry=request.GET.get("entry", ""), at=at, actor=actor)
         if may
         else [],
     }
@@ -63,9 +63,12 @@ def question_url(policy: str, question: str) -> str:
 @require_safe
 @fragment(question_url)
 def question(request: HttpRequest, policy: str, question: str) -> HttpResponse:
-    """The estimate of a question with the button that starts it."""
-    viewed = policy_to_manage(slug=policy, at=clock.now(), actor=actor_of(request))
-    context = _question_context(request, viewed, _named(question), is_opened=True)
+    """The estimate of a question with the button that starts it. `?entry=`: of one that is about an entry."""
+    actor, at = actor_of(request), clock.now()
+    viewed = policy_to_manage(slug=policy, at=at, actor=actor)
+    entry = request.GET.get("entry", "")
+    preset = _named(questions_of(viewed, entry, at=at, actor=actor), question)
+    context = _question_context(viewed, preset, entry=entry, is_opened=True, at=at, actor=actor)
     return render(request, "contrib/lab/_question.html", {"each": context, "policy": policy})
 
 
@@ -76,16 +79,14 @@ def ask(request: HttpRequest, policy: str, question: str) -> HttpResponse:
         return SeeOther(question_url(policy, question))
     actor, at = actor_of(request), clock.now()
     viewed = policy_to_manage(slug=policy, at=at, actor=actor)
-    asked = _named(question)
     try:
-        workload = usual_workload(viewed, at=at, actor=actor)
-        spec = asked.spec(viewed, request.POST.get("entry", ""), workload)
-        name = asked.experiment_name(viewed, request.POST.get("entry", ""))
-        made = services.create_experiment(policy_slug=policy, name=name, spec=spec, at=at, actor=actor)
+        preset = _named(questions_of(viewed, request.POST.get("entry", ""), at=at, actor=actor), question)
+        spec = estimated(viewed, preset, at=at, actor=actor).spec
+        made = services.create_experiment(policy_slug=policy, name=preset.title, spec=spec, at=at, actor=actor)
     except (Invalid, Conflict) as error:
         context = _list_context(request, viewed) | {
             "may_manage": True,
-            "questions": [_question_context(request, viewed, each, is_opened=False) for each in QUESTIONS.values()],
+            "questions": _questions(viewed, opened="", entry="", at=at, actor=actor),
             "refusal": error.message,
             "refusal_code": error.code,
         }
@@ -94,38 +95,47 @@ def ask(request: HttpRequest, policy: str, question: str) -> HttpResponse:
     return SeeOther(presenters.experiment_url(policy, made.pk))
 
 
-def _named(question: str) -> Question:
-    if question not in QUESTIONS:
+def _named(presets: dict[str, Preset], question: str) -> Preset:
+    if question not in presets:
         raise NotFound(_("There is no such question."))
-    return QUESTIONS[question]
+    return presets[question]
 
 
-def _question_context(request: HttpRequest, policy: Policy, asked: Question, *, is_opened: bool) -> dict[str, Any]:
-    """is_opened: with its estimate; without, the page asks for it after it has come."""
-    entry = request.GET.get("entry", "") if is_opened else ""
+def _questions(policy: Policy, *, opened: str, entry: str, at: datetime, actor: Actor) -> list[dict[str, Any]]:
+    """All questions; the opened one with its estimate, which the page asks for of the others once it is shown."""
+    chosen = entry if opened == OF_AN_ENTRY else ""
+    try:
+        presets = questions_of(policy, chosen, at=at, actor=actor)
+    except Invalid:  # an address with an entry that is gone
+        chosen, presets = "", questions_of(policy, "", at=at, actor=actor)
+    return [
+        _question_context(policy, preset, entry=chosen, is_opened=name == opened, at=at, actor=actor)
+        for name, preset in presets.items()
+    ]
+
+
+def _question_context(
+    policy: Policy, preset: Preset, *, entry: str, is_opened: bool, at: datetime, actor: Actor
+) -> dict[str, Any]:
+    is_of_entry = preset.name == OF_AN_ENTRY
     context: dict[str, Any] = {
-        "key": asked.key,
-        "title": str(asked.title),
-        "text": str(asked.text),
-        "url": reverse("dashboard:lab-question", kwargs={"policy": policy.slug, "question": asked.key}),
-        "action": reverse("dashboard:lab-ask", kwargs={"policy": policy.slug, "question": asked.key}),
+        "key": preset.name,
+        "title": _("What if a project doubles?") if is_of_entry else preset.title,
+        "text": preset.text,
+        "url": reverse("dashboard:lab-question", kwargs={"policy": policy.slug, "question": preset.name}),
+        "action": reverse("dashboard:lab-ask", kwargs={"policy": policy.slug, "question": preset.name}),
         "is_estimated": is_opened,
     }
     if not is_opened:
         return context
-    if asked.has_entry:
+    if is_of_entry:
         choices = entry_choices(policy)
-        context["entries"] = choices
-        entry = entry or (choices[0].uid if choices else "")
-        context["entry"] = entry
+        context |= {"entries": choices, "entry": entry or choices[0].uid}
     try:
-        actor, at = actor_of(request), clock.now()
-        spec = asked.spec(policy, entry, usual_workload(policy, at=at, actor=actor))
-        context["spec_sentence"] = asked.sentence(policy, spec)
-        estimate = selectors.estimate_experiment(policy_slug=policy.slug, spec=spec, at=at, actor=actor)
+        needed = estimated(policy, preset, at=at, actor=actor)
     except (Invalid, Conflict) as error:
         return context | {"problem": error.message, "code": error.code}
-    return context | {"estimate": estimate_text(estimate)}
+    return context | {"estimate": estimate_text(needed.estimate), "is_drawn": needed.is_drawn}
 
 
 def _list_context(request: HttpRequest, policy: Policy) -> dict[str, Any]:
