@@ -73,7 +73,13 @@ class LabConfig(PluginConfig):
         from apps.web.rest.body_limits import MB, Limit
 
         spec = Limit(1 * MB, 50_000)  # 2,000 streams
-        return {"api:experiments": spec, "api:experiment-estimate": spec, "api:experiment-traces": Limit(48 * MB)}
+        log = Limit(48 * MB)
+        return {
+            "api:experiments": spec,
+            "api:experiment-estimate": spec,
+            "api:experiment-traces": log,
+            "dashboard:lab-new": log,
+        }
 
     def rest_examples(self) -> Mapping[str, Any]:
         from apps.contrib.lab.rest_examples import REQUESTS

@@ -237,7 +237,7 @@ DOCUMENTED = {
     "reports of agents, packed": ["api:scheduler-passes"],
     "orders of shares, shares to take over": ["api:scheduler-share-orders", "api:scheduler-shares-take-over"],
     "experiments, their estimates": ["api:experiments", "api:experiment-estimate"],
-    "logs for experiments": ["api:experiment-traces"],
+    "logs for experiments": ["api:experiment-traces", "dashboard:lab-new"],
     "files of policies": ["dashboard:policy-files"],
     "files of usage and of the setup": ["dashboard:setup-tree", "dashboard:setup-log", "dashboard:upload"],
     "jobs pasted into a page": ["dashboard:jobs", "dashboard:jobs-result"],

@@ -165,6 +165,7 @@ def _variant_line(
         "row": row,
         "is_base": row.index == 0,
         "is_chosen": is_chosen,
+        "is_closest": len(detail.variants) > 1 and row.index == detail.closest,
         "badge": state_badge(row.state),
         "is_open": row.state in ("waiting", "queued", "running"),
         "done": percent(row.progress, 0),

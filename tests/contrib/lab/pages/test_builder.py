@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
@@ -188,3 +189,34 @@ def test_the_picture_has_every_entry_and_leads_nowhere(manager: Client) -> None:
     fields = manager.get(f"{NEW}figures/tree", headers={"Accept": "application/json"}).json()["fields"]
     assert {each["name"] for each in fields} >= {"physics", "biology", "alice"}
     assert {each["url"] for each in fields} == {""}
+
+
+def swf(n_jobs: int = 60) -> bytes:
+    rows = [f"{n} {90 * n} 5 3000 1 -1 -1 1 6000 -1 1 {1 + n % 2} 1 -1 1 -1 -1 -1" for n in range(n_jobs)]
+    return "\n".join(rows).encode()
+
+
+def test_a_log_is_uploaded_in_the_form_and_simulated(manager: Client) -> None:
+    typed = {
+        "name": "A log",
+        "kind": "trace",
+        "n_variants": "1",
+        "v1-half_life_d": "3",
+        "trace_sites": "R1 4",
+        "map": "/physics/alice = user:1\n/biology/carol",
+    }
+    shown = read(manager.post(NEW, typed | {"step": "upload"}), 422)
+    assert "Choose a file." in shown.text("#id_log_error")
+    wrong = SimpleUploadedFile("wrong.swf", b"1 2 3\n")
+    shown = read(manager.post(NEW, typed | {"step": "upload", "log": wrong}), 422)
+    assert "line 1" in shown.text("#id_log_error")
+    shown = read(manager.post(NEW, typed | {"step": "upload", "log": SimpleUploadedFile("small.swf", swf())}))
+    trace = shown.one("#id_trace option[selected]")
+    assert "small.swf: 60 jobs of 2 users" in trace.text()
+    assert shown.one("#id_v1-half_life_d").attributes["value"] == "3"
+    chosen = typed | {"trace": trace.attributes["value"] or ""}
+    refused = read(manager.post(NEW, chosen | {"trace_sites": "", "map": "physics", "step": "start"}), 422)
+    assert set(refused.each("[aria-invalid]", "name")) == {"trace_sites", "map"}
+    assert manager.post(NEW, chosen | {"step": "start"}).status_code == 303
+    workload = Experiment.objects.get().spec["workload"]
+    assert workload["map"] == [{"entry": "/physics/alice", "user": "1"}, {"entry": "/biology/carol"}]
