@@ -116,7 +116,7 @@ def make_change_set_of_variant(
     if not part.operations:
         raise Conflict(_("This variant changes nothing of the policy."), code="nothing_to_change")
     reason = _("%(title)s\n– tried in the lab: experiment %(id)s, “%(name)s”") % {
-        "title": title_of(policy, spec, index),
+        "title": title_of(policy, experiment.revision_number, spec, index),
         "id": experiment.pk,
         "name": experiment.name,
     }

@@ -43,14 +43,14 @@ _UNITS_S = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 _PARTS = ("noise.loss", "imbalance")
 
 
-def title_of(policy: Policy, spec: ExperimentSpec, index: int) -> str:
-    """The name that it was given, or what it changes."""
+def title_of(policy: Policy, revision: int, spec: ExperimentSpec, index: int) -> str:
+    """The name that it was given, or what it changes. revision: that of the base, also after a later one."""
     variant = spec.base if index == 0 else spec.variants[index - 1]
     if variant.name:
         return variant.name
     if index == 0:
         return _("The policy as published") if _is_unchanged(spec.base) else _("Base")
-    titles = [_title(each) for each in changes_of(policy, policy.head_number, spec, index)]
+    titles = [_title(each) for each in changes_of(policy, revision, spec, index)]
     return ", ".join(titles) or _("Nothing changed")
 
 

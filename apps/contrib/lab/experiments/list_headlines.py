@@ -30,17 +30,15 @@ def list_headlines(
     """By experiment, of those in which the base and a variant are done."""
     policy = policy_to_read(slug=policy_slug, at=at, actor=actor)
     done: dict[int, dict[int, Headline]] = {}
-    rows = VariantResult.objects.filter(experiment__in=experiment_ids, experiment__policy=policy)
-    for experiment_id, index, summary in rows.values_list("experiment", "index", "summary"):
+    results = VariantResult.objects.filter(experiment__in=experiment_ids, experiment__policy=policy)
+    for experiment_id, index, summary in results.values_list("experiment", "index", "summary"):
         headline = headline_of(summary.get("headline"))
         if headline is not None:
             done.setdefault(experiment_id, {})[index] = headline
     chosen = {pk: _furthest(headlines) for pk, headlines in done.items() if 0 in headlines and len(headlines) > 1}
-    specs = dict(Experiment.objects.filter(pk__in=chosen).values_list("pk", "spec"))
-    return {
-        pk: ListedHeadline(title_of(policy, read_spec(specs[pk]), index), done[pk][index], done[pk][0])
-        for pk, index in chosen.items()
-    }
+    rows = Experiment.objects.filter(pk__in=chosen).values_list("pk", "revision_number", "spec")
+    titles = {pk: title_of(policy, revision, read_spec(spec), chosen[pk]) for pk, revision, spec in rows}
+    return {pk: ListedHeadline(titles[pk], done[pk][index], done[pk][0]) for pk, index in chosen.items()}
 
 
 def _furthest(headlines: Mapping[int, Headline]) -> int:

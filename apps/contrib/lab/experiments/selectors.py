@@ -94,7 +94,7 @@ def get_history_report(*, policy_slug: str, experiment_id: int, at: datetime, ac
     if outcome is None or inputs is None or inputs.history is None:
         raise Conflict(_("The policy as published has not been replayed, or not yet."), code="not_done")
     happened = _unpacked(bytes(inputs.history), inputs.history_digest)
-    title = title_of(experiment.policy, read_spec(experiment.spec), 0)
+    title = title_of(experiment.policy, experiment.revision_number, read_spec(experiment.spec), 0)
     return report_of(experiment.pk, 0, title, outcome, happened, first_day=_day_of(inputs))
 
 
@@ -227,7 +227,7 @@ def _variant_row(experiment: Experiment, spec: ExperimentSpec, variant: VariantR
     run = variant.run
     return VariantRow(
         index=variant.index,
-        title=title_of(experiment.policy, spec, variant.index),
+        title=title_of(experiment.policy, experiment.revision_number, spec, variant.index),
         changes=changes_of(experiment.policy, experiment.revision_number, spec, variant.index),
         change_set=spec.setup(variant.index).change_set,
         state=state,
@@ -249,7 +249,7 @@ def _report(experiment: Experiment, index: int) -> VariantReport:
     return report_of(
         experiment.pk,
         index,
-        title_of(experiment.policy, spec, index),
+        title_of(experiment.policy, experiment.revision_number, spec, index),
         outcome,
         base,
         first_day=None if inputs is None else _day_of(inputs),

@@ -16,7 +16,7 @@ from apps.contrib.lab.experiments.services import create_experiment
 from apps.contrib.lab.models import Experiment
 from apps.core import clock
 from apps.policies.models import ChangeSet
-from apps.policies.services import withdraw_change_set
+from apps.policies.services import change_settings, withdraw_change_set
 from apps.runs.services import work_due_runs
 from tests.pages.page import Page, read
 from tests.sign_in import sign_in
@@ -212,3 +212,18 @@ def test_it_is_attached_to_a_change_set_and_detached(manager: Client, computed: 
     assert refused.one(".note.bad").attributes["data-code"] == "decided"
     refused = read(manager.post(f"{LAB}{experiment.pk}/attach/", {"change_set": "one"}), 422)
     assert "Choose a change set." in refused.text(".note.bad")
+
+
+def test_titles_stay_after_a_variant_was_published(manager: Client, computed: Site) -> None:
+    experiment = made(computed)
+    change_settings(
+        policy_slug="grid",
+        settings={"window": {"half_life_s": 3600}},
+        reason="As tried.",
+        at=clock.now(),
+        actor=Actor(user=computed.admin, via="page"),
+    )
+    shown = page_of(manager, experiment)
+    assert "Half-life 1 h" in shown.text("[data-testid=variant][data-key='1'] th")
+    assert "Nothing changed" not in read(manager.get(LAB)).text("#experiments")
+    assert "changes nothing of the policy" in shown.text("[data-testid=draft][data-key='1']")
