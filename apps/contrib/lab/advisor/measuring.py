@@ -25,6 +25,7 @@ from apps.priorities.metering import weighted_resources
 from apps.priorities.recompute.totals import simulate_totals
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.sentences.numbers import unit_of_metric
+from apps.priorities.serving import store
 from apps.series.back_test import past_priorities
 from apps.series.back_test_runs import current_state, days_until
 from apps.series.daily_series import Day
@@ -58,6 +59,7 @@ def measure_policy(
 
     Raises Invalid where the settings can't be computed any more.
     """
+    store.poll()  # workers serve no requests, and know no newer snapshot without it
     view = open_view(policy_slug=policy.slug, actor=SYSTEM)
     settings = view.settings
     jobs, typical_h, one_in = _load_jobs(view, at)
@@ -141,15 +143,14 @@ def _past_results(view: PolicyView, at: datetime) -> list[PriorityResult]:
 def _load_jobs(view: PolicyView, at: datetime) -> tuple[Jobs, float | None, int]:
     """(finished jobs of the last days by entry, hours of the median one in the metric, of how many one was read)."""
     days = days_until(view.policy, at, MOST_DAYS)
-    empty = Jobs(*(np.zeros(0) for _ in range(3)), *(np.zeros(0, np.int64) for _ in range(2)), 0)
     if not days:
-        return empty, None, 1
+        return Jobs.none(), None, 1
     span = [datetime.fromtimestamp(days[0].from_s, UTC), datetime.fromtimestamp(days[-1].to_s, UTC)]
     n = int(fetch_columns(_COUNT, span)[0][0])
     one_in = max(1, -(-n // MOST_JOBS))
     columns = fetch_columns(_SELECT, [*span, one_in])
     if not columns:
-        return empty, None, one_in
+        return Jobs.none(), None, one_in
     account, submit, start, end, cpus, requested, gpus, nodes, mem, billing = columns
     index = load_account_index(use_cache=False)
     entry_of = head_mapping(view.policy, index.keys).entry

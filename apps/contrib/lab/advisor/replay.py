@@ -52,8 +52,19 @@ class Jobs:
         return len(self.submit_s)
 
     def chosen(self, mask: BoolArray | IntArray) -> Jobs:
-        columns = (self.submit_s, self.run_s, self.requested_s, self.cpus, self.entry)
-        return Jobs(*(column[mask] for column in columns), self.n_days)
+        return Jobs(
+            self.submit_s[mask],
+            self.run_s[mask],
+            self.requested_s[mask],
+            self.cpus[mask],
+            self.entry[mask],
+            self.n_days,
+        )
+
+    @classmethod
+    def none(cls) -> Jobs:
+        no_numbers, no_ids = np.zeros(0), np.zeros(0, dtype=np.int64)
+        return cls(no_numbers, no_numbers, no_numbers, no_ids, no_ids, 0)
 
     @property
     def core_s(self) -> FloatArray:
@@ -80,8 +91,9 @@ def waiting_core_s(at_s: FloatArray, workload: Workload, started_s: FloatArray) 
 
     def by(instant: FloatArray) -> FloatArray:
         place = np.searchsorted(at_s, instant, side="left") * n + jobs.site_queue % n
-        sums: FloatArray = np.bincount(place, amount, minlength=(len(at_s) + 1) * n)
-        return sums.reshape(len(at_s) + 1, n)[:-1].cumsum(axis=0)
+        sums = np.bincount(place, amount, minlength=(len(at_s) + 1) * n).reshape(len(at_s) + 1, n)
+        so_far: FloatArray = sums[:-1].cumsum(axis=0)
+        return so_far
 
     waiting: FloatArray = np.maximum(by(submit_s) - by(start_s), 0.0)
     return waiting
@@ -105,7 +117,7 @@ class Replay:
         Siblings without jobs are left out, so their shares go to the others, in proportion.
         """
         mine = jobs.chosen(~tree.is_reserve[jobs.entry] & (jobs.entry > 0) & (jobs.core_s > 0))
-        used = np.bincount(mine.entry, mine.core_s, minlength=tree.n_entries)
+        used = np.bincount(mine.entry, mine.core_s, minlength=tree.n_entries).astype(np.float64)
         order = np.argsort(-used, kind="stable")
         n_active = int((used > 0).sum())
         kept = np.zeros(tree.n_entries, dtype=np.bool_)
@@ -152,7 +164,7 @@ class Replay:
         scenario = self._scenario(variant)
         workload = draw(scenario)
         ran = run_jobs(scenario, workload)
-        at_s = DAY_S * np.arange(self.jobs.n_days + 1)
+        at_s = DAY_S * np.arange(self.jobs.n_days + 1, dtype=np.float64)
         n_queues = len(workload.entries)
         jobs, started = workload.jobs, ran.started_s >= 0
         so_far = delivered(
@@ -184,7 +196,8 @@ class Replay:
             weights += amount
             for day in np.flatnonzero(amount > 0).tolist():
                 errors[day] += amount[day] * demand_error_points(target[here], used[day, here], demand[day, here])
-        return np.divide(errors, weights, out=np.full(len(used), np.nan), where=weights > 0)
+        points: FloatArray = np.divide(errors, weights, out=np.full(len(used), np.nan), where=weights > 0)
+        return points
 
     def _scenario(self, variant: Variant) -> Scenario:
         tree, jobs = self.tree, self.jobs

@@ -74,7 +74,7 @@ def _choice(policy: str, advice: Advice, choice: Choice) -> dict[str, Any]:
 
 def _settings_url(policy: str, advice: Advice, choice: Choice) -> str:
     """The page on which this setting is chosen, with the recommended values filled in."""
-    names: Mapping[str, Any] = {"policy": policy}
+    names = {"policy": policy}
     if choice.subject == "half_life":
         filled = (
             {"aging": advice.aging, "half_life_s": f"{(advice.half_life_s or 0) / 86_400:g} d"}
