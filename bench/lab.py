@@ -6,9 +6,10 @@ Processor seconds are those of this process and of PostgreSQL.
 from __future__ import annotations
 
 import io
-import resource
+import os
 import time
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,8 @@ SLUG = "lab"
 
 def measure_large() -> list[BenchLine]:
     at = _build()
-    sweep = workers.gain("a sweep of four variants", _sweep, "series", rounds=1, warming=1)
-    lines = [*_replay(at), _many_sites(), *sweep]
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return [*lines, BenchLine(f"peak memory / {GOAL_MB:,.0f} MB", peak_mb / GOAL_MB, 1.0, f"{peak_mb:,.0f} MB")]
+    lines = [*_replay(at), _many_sites()]
+    return [*lines, *workers.gain("a sweep of four variants", _sweep, "series", rounds=1, warming=1)]
 
 
 def _build() -> datetime:
@@ -133,7 +132,8 @@ def _replay(at: datetime) -> list[BenchLine]:
     spec = {"workload": {"kind": "replay", "days": N_DAYS}, "variants": variants}
     experiment = create_experiment(policy_slug=SLUG, name="bench", spec=spec, at=at, actor=COMMAND)
     _simulate_small()
-    pids = [_own_pid()]
+    pids = [os.getpid()]
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins here: the log was made before
     began, parts = workers._cpu_s(pids), []
     assert experiment.preparing_id is not None
     for run_id in [experiment.preparing_id, None, None, None, None]:
@@ -150,13 +150,12 @@ def _replay(at: datetime) -> list[BenchLine]:
     named = ", ".join(f"{part:.1f}" for part in parts)
     text = f"{took_s:.1f} s of processors with PostgreSQL's: {named}; {base.n_jobs:,} jobs, {base.busy:.0%} busy"
     text += f"; the estimate was {detail.estimate.seconds:.0f} s and {detail.estimate.memory_mb:,.0f} MB"
-    return [BenchLine(f"{N_DAYS} days, {N_JOBS:,} records, four variants / {GOAL_S:g} s", took_s / GOAL_S, 1.0, text)]
-
-
-def _own_pid() -> int:
-    import os
-
-    return os.getpid()
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    peak_mb = int(status["VmHWM"].split()[0]) / 1024
+    return [
+        BenchLine(f"{N_DAYS} days, {N_JOBS:,} records, four variants / {GOAL_S:g} s", took_s / GOAL_S, 1.0, text),
+        BenchLine(f"peak memory of their runs / {GOAL_MB:,.0f} MB", peak_mb / GOAL_MB, 1.0, f"{peak_mb:,.0f} MB"),
+    ]
 
 
 def _simulate_small() -> None:
@@ -218,4 +217,4 @@ def _sweep(number: int) -> list[int]:
     experiment = create_experiment(policy_slug=SLUG, name=f"sweep {number}", spec=spec, at=now(), actor=COMMAND)
     assert experiment.preparing_id is not None
     assert work_run_now(experiment.preparing_id).state == "succeeded"
-    return [int(run) for run in experiment.variants.order_by("index").values_list("run", flat=True) if run is not None]
+    return [int(run) for run in experiment.variants.order_by("index").values_list("run_id", flat=True)]
