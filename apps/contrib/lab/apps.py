@@ -64,10 +64,7 @@ class LabConfig(PluginConfig):
         }
 
     def page_links(self) -> Mapping[str, Addition[PageLink]]:
-        return {
-            "operators": Addition(PageLink("algorithm.check", _("Operator"))),
-            "advice": Addition(PageLink("algorithm.head", _("Advice"), "flask")),
-        }
+        return {"operators": Addition(PageLink("algorithm.check", _("Operator")))}
 
     def body_limits(self) -> Mapping[str, Any]:
         from apps.web.rest.body_limits import MB, Limit

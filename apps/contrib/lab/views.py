@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.actor import Actor
 from apps.contrib.lab.advisor.runs import advice_sentence
+from apps.contrib.lab.experiments.permissions import sees_all_numbers
 from apps.contrib.lab.figures import DRAWN, FigureContext
 from apps.contrib.lab.operators.figure_numbers import OperatorQuery
 from apps.contrib.lab.operators.records import NAMES, READINGS, FigureQuery, read_query
@@ -23,6 +24,7 @@ from apps.contrib.lab.operators.selectors import (
 )
 from apps.core import clock
 from apps.core.errors import Invalid
+from apps.policies.selectors import get_policy
 from apps.web.figures import Figure
 from apps.web.shell import presentation
 from apps.web.shell.figure_frames import FigureFrame, answer_figure, framed
@@ -94,6 +96,7 @@ def operators(request: HttpRequest, policy: str) -> HttpResponse:
     context = {
         "page": page,
         "advice": advice_sentence(policy_slug=policy, at=clock.now(), actor=actor),
+        "reads_advice": sees_all_numbers(get_policy(slug=policy, actor=actor), at=clock.now(), actor=actor),
         "frames": frames(request, policy, requested, problem),
         "fields": _fields(page, request, problems),
         "kept": [(name, request.GET[name]) for name in _SET_BY_FIGURES if request.GET.get(name)],

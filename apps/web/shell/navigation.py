@@ -31,6 +31,7 @@ from apps.web.shell.places import (
     ENTRY,
     PLACES,
     USER_PLACES,
+    Tab,
     all_tabs,
     counters,
     keyed_tabs,
@@ -295,8 +296,12 @@ class Shell:
         return [
             self._titled(route)
             for route in routes
-            if not all_tabs()[route].names or all_tabs()[route].names[-1] in self._names
+            if (not all_tabs()[route].names or all_tabs()[route].names[-1] in self._names)
+            and self._may_read(all_tabs()[route])
         ]
+
+    def _may_read(self, tab: Tab) -> bool:
+        return not tab.below or tab.is_shown is None or tab.is_shown(self.visitor)
 
     def trail(self, crumbs: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """Breadcrumbs of a page, without what its tab says, and without tabs that the visitor isn't shown."""

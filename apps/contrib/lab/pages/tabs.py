@@ -15,7 +15,14 @@ TABS: Mapping[str, Addition[Tab]] = {
         Tab(place="settings", label=_("Operators"), names=POLICY_NAMES, below="algorithm"), after="algorithm"
     ),
     "advice": Addition(
-        Tab(place="settings", label=_("Advice"), names=POLICY_NAMES, below="algorithm"), after="operators"
+        Tab(
+            place="settings",
+            label=_("Advice"),
+            names=POLICY_NAMES,
+            below="algorithm",
+            is_shown=attrgetter("manages_policy"),
+        ),
+        after="operators",
     ),
     "lab": Addition(
         Tab(
