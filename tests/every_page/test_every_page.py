@@ -72,9 +72,8 @@ def world(live_server: Any, world: World) -> World:
 
 def is_page(row: Row) -> bool:
     """What a user opens: no fragment, no answer of the API, and an administrator may see it."""
-    last = row.route.rstrip("/").rsplit("/", 1)[-1]
     is_ours = not row.route.startswith(("api/", "admin/", "healthz", "readyz", "metrics", "fairshare"))
-    return row.method == "get" and is_ours and not last.startswith("_") and _status(row, "admin") in ("200", "302")
+    return row.method == "get" and is_ours and "/_" not in f"/{row.route}" and _status(row, "admin") in ("200", "302")
 
 
 def _status(row: Row, actor: str) -> str:
