@@ -125,8 +125,18 @@ def load_recorded_jobs(from_at: datetime, to_at: datetime, *, done: Callable[[],
         if columns:
             pieces.append(columns)
         done()
-    columns = [np.concatenate(parts) for parts in zip(*pieces, strict=True)] if pieces else _no_columns()
+    columns = _concatenated(pieces) if pieces else _no_columns()
     return _recorded(columns, sources, names)
+
+
+def _concatenated(pieces: list[list[Any]]) -> list[Any]:
+    """Column by column; what is joined is freed at once, because a year of jobs is large."""
+    columns = []
+    for at in range(len(pieces[0])):
+        columns.append(np.concatenate([piece[at] for piece in pieces]))
+        for piece in pieces:
+            piece[at] = None
+    return columns
 
 
 def _spans(from_at: datetime, to_at: datetime) -> Iterator[tuple[str, list[datetime]]]:
