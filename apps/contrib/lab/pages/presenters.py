@@ -165,7 +165,7 @@ def _variant_line(
         "row": row,
         "is_base": row.index == 0,
         "is_chosen": is_chosen,
-        "is_closest": len(detail.variants) > 1 and row.index == detail.closest,
+        "is_closest": row.index == _closest(detail),
         "badge": state_badge(row.state),
         "is_open": row.state in ("waiting", "queued", "running"),
         "done": percent(row.progress, 0),
@@ -175,6 +175,15 @@ def _variant_line(
         "json_url": rest,
         "csv_url": f"{rest}?format=csv",
     }
+
+
+def _closest(detail: ExperimentDetail) -> int | None:
+    """The variant closest to the targets; None where another one is as close by the numbers that are shown."""
+    texts = {row.index: points_text(row.headline.rms_points) for row in detail.variants if row.headline is not None}
+    closest = detail.closest
+    if closest is None or len(texts) < 2 or list(texts.values()).count(texts[closest]) > 1:
+        return None
+    return closest
 
 
 def headline_texts(headline: Headline, base: Headline | None) -> dict[str, str]:
