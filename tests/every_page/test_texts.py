@@ -17,11 +17,11 @@ from tests.pages.page import Page
 from tests.rights_world import World
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
-# Ports, uids, keys, secrets and the beginnings of them, what took how long, and when a session ends.
+# Ports, uids, keys, secrets and the beginnings of them, revisions, what took how long, and when a session ends.
 DIFFERING = re.compile(
     r"(?<=127\.0\.0\.1:)\d+|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{4}…[0-9a-f]{4}\b"
     r"|\b(?:[0-9a-f]{16}|[0-9a-f]{64})\b|\b([A-Z2-7]{4} ){7}[A-Z2-7]{4}\b|\bfsh_\w+…\w+|\b\d+(?=\sms\b)"
-    r"|\b(?:[0-9a-f]{4}\n){15}[0-9a-f]{4}\b|(?<=\btook )[\d.]+|[^\n]+(?=\nthis session)"
+    r"|\b(?:[0-9a-f]{4}\n){15}[0-9a-f]{4}\b|\([0-9a-f]{12}\+?\)|(?<=\btook )[\d.]+|[^\n]+(?=\nthis session)"
 )
 UNREAD = "script, style, template, svg, [hidden], .fig-table tbody"  # numbers of figures have tests of their own
 
