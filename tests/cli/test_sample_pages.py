@@ -40,6 +40,7 @@ RIGHT: Mapping[str, tuple[tuple[str, ...], str]] = {
     "policy/<slug:policy>/changes/": (("kimberg",), "drafts and requests are of those who may change something"),
     "policy/<slug:policy>/access/": (("kimberg",), "roles are shown to who has or gives one"),
     "audit/": (("kimberg",), "has done nothing"),
+    "policy/<slug:policy>/lab/": (("admin",), "the sample has no experiments: one is made by a click"),
 }
 
 

@@ -64,7 +64,11 @@ class ReportQuerySerializer(serializers.Serializer[Any]):
 
 class PresetQuerySerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(
-        max_length=8_400, required=False, default="", help_text="Path or uid of the project that doubles"
+        max_length=8_400,
+        required=False,
+        allow_blank=True,
+        default="",
+        help_text="Path or uid of the project that doubles",
     )
 
 
@@ -158,6 +162,7 @@ class ExperimentListView(APIView):
 
 class ExperimentEstimateView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
+    on_repeat = "work"  # it reads
 
     def before_body(self, request: Request, *, policy: str) -> None:
         policy_to_manage(slug=policy, at=clock.now(), actor=actor_of(request))

@@ -80,6 +80,13 @@ READERS: dict[str, tuple[dict[str, Any], Callable[[bytes], Rows], tuple[str, ...
 }
 
 
+# Their readers see every row: tests/contrib/lab compares their formats.
+FOR_ALL_NUMBERS = {
+    "policies/{policy}/experiments/{experiment}/history",
+    "policies/{policy}/experiments/{experiment}/variants/{variant}",
+}
+
+
 @cache
 def routes_with_formats() -> dict[str, list[str]]:
     """From the routes themselves, so that a new one joins: those that take `format`, with what it may be."""
@@ -93,7 +100,9 @@ def routes_with_formats() -> dict[str, list[str]]:
 
 
 def test_each_route_with_formats_is_compared_here() -> None:
-    assert set(routes_with_formats()) == set(READERS), "a route with formats needs a reader in READERS"
+    assert set(routes_with_formats()) - FOR_ALL_NUMBERS == set(READERS), (
+        "a route with formats needs a reader in READERS"
+    )
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from django.utils.translation import gettext as _
 from apps.contrib.lab.advisor import sentences
 from apps.contrib.lab.advisor.records import (
     Advice,
+    AdvisedChoice,
     Candidate,
-    Choice,
     Criterion,
     Evidence,
     HeldBack,
@@ -65,7 +65,7 @@ def aging_with_half_life(window: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class _Decided:
-    choice: Choice
+    choice: AdvisedChoice
     chosen: Any
 
 
@@ -114,7 +114,7 @@ def _resolution(evidence: Evidence) -> _Decided | None:
         )
         for each in facts
     )
-    choice = Choice(
+    choice = AdvisedChoice(
         "resolution",
         _("Resolution"),
         name(now.resolution),
@@ -172,7 +172,7 @@ def _operator(evidence: Evidence) -> _Decided | None:
         for each in facts
     )
     alike = [each.name for each in facts if each.orders_like == now.orders_like and each is not now]
-    choice = Choice(
+    choice = AdvisedChoice(
         "operator",
         _("Operator"),
         now.name,
@@ -233,7 +233,7 @@ def _replayed(
         values = (*(flags if properties else ()), *distances)
         return Candidate(each.name, each is now, each is chosen, "", values, each.refused)
 
-    choice = Choice(
+    choice = AdvisedChoice(
         subject,
         title,
         now.name,
@@ -271,7 +271,7 @@ def is_nearer(now: ReplayFacts, other: ReplayFacts) -> bool:
 
 
 def _held_back(
-    evidence: Evidence, changed: Sequence[Choice], half_life: _Decided | None, algorithm: _Decided | None
+    evidence: Evidence, changed: Sequence[AdvisedChoice], half_life: _Decided | None, algorithm: _Decided | None
 ) -> HeldBack | None:
     """With one change of a replayed setting these are its own numbers; with more, those of all together."""
     now = next((each for each in evidence.half_lives if each.is_now), None)

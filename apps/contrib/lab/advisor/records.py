@@ -156,7 +156,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class AdvisedChoice:
     """The advice about one setting, with what was measured of each candidate."""
 
     subject: Annotated[str, "operator, resolution, half_life or algorithm"]
@@ -186,7 +186,7 @@ class Advice:
 
     sentence: Annotated[str, "The advice in one sentence"]
     is_change: Annotated[bool, "Something should be changed"]
-    choices: tuple[Choice, ...]
+    choices: tuple[AdvisedChoice, ...]
     held_back: HeldBack | None
     sample: Sample
     algorithm: Annotated[Mapping[str, Any], "Recommended settings of the algorithm"]

@@ -8,7 +8,7 @@ from statistics import fmean
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.contrib.lab.advisor.records import Choice, OperatorFacts, ReplayFacts, ResolutionFacts, Sample
+from apps.contrib.lab.advisor.records import AdvisedChoice, OperatorFacts, ReplayFacts, ResolutionFacts, Sample
 from apps.priorities.sentences.numbers import count, job_hours, number, percent
 from apps.priorities.sentences.operators import resolution_text
 
@@ -28,7 +28,7 @@ def resolution_name(value: int) -> str:
     return resolution_text(value)
 
 
-def verdict(choices: Sequence[Choice]) -> str:
+def verdict(choices: Sequence[AdvisedChoice]) -> str:
     """The whole advice in one sentence."""
     changed = [choice for choice in choices if choice.is_change]
     if not choices:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from apps.contrib.lab.advisor import sentences
-from apps.contrib.lab.advisor.records import Advice, Choice
+from apps.contrib.lab.advisor.records import Advice, AdvisedChoice
 from apps.contrib.lab.advisor.runs import get_advice, request_advice
 from apps.contrib.lab.experiments.permissions import may_manage
 from apps.core import clock
@@ -54,7 +54,7 @@ def _shown(policy: str, advice: Advice) -> dict[str, Any]:
     }
 
 
-def _choice(policy: str, advice: Advice, choice: Choice) -> dict[str, Any]:
+def _choice(policy: str, advice: Advice, choice: AdvisedChoice) -> dict[str, Any]:
     units = [criterion.unit for criterion in choice.criteria]
     return {
         "choice": choice,
@@ -72,7 +72,7 @@ def _choice(policy: str, advice: Advice, choice: Choice) -> dict[str, Any]:
     }
 
 
-def _settings_url(policy: str, advice: Advice, choice: Choice) -> str:
+def _settings_url(policy: str, advice: Advice, choice: AdvisedChoice) -> str:
     """The page on which this setting is chosen, with the recommended values filled in."""
     names = {"policy": policy}
     if choice.subject == "half_life":

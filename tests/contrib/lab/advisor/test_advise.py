@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from apps.contrib.lab.advisor.advise import advise, is_nearer
-from apps.contrib.lab.advisor.records import Choice, Evidence, OperatorFacts
+from apps.contrib.lab.advisor.records import AdvisedChoice, Evidence, OperatorFacts
 from tests.contrib.lab.advisor.made_evidence import AEQUUS, SAMPLE, WINDOW, evidence, operator, replay, resolution
 
 
-def choice(found: Evidence, subject: str) -> Choice:
+def choice(found: Evidence, subject: str) -> AdvisedChoice:
     return next(each for each in advise(found).choices if each.subject == subject)
 
 

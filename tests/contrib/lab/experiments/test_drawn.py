@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
@@ -87,6 +90,20 @@ def test_an_experiment_is_prepared_simulated_and_reported(computed: Site) -> Non
     assert sum(each.core_hours for each in report.entries if each.depth == 1) == pytest.approx(
         report.headline.core_hours
     )
+
+
+def test_a_report_has_the_same_entries_in_every_format(computed: Site) -> None:
+    experiment = made(computed)
+    work()
+    client = Client(headers={"accept": "application/json"})
+    client.force_login(computed.admin, backend="django.contrib.auth.backends.ModelBackend")
+    url = f"/api/v1/policies/grid/experiments/{experiment.pk}/variants/2"
+    as_json = client.get(url).json()["entries"]
+    answer = client.get(url, {"format": "csv"})
+    body = b"".join(answer) if answer.streaming else answer.content
+    rows = list(csv.DictReader(io.StringIO(body.decode("utf-8-sig"))))
+    assert [row["path"] for row in rows] == [each["path"] for each in as_json]
+    assert [float(row["core_hours"]) for row in rows] == [each["core_hours"] for each in as_json]
 
 
 def test_a_variant_that_is_repeated_gives_the_same_bytes(computed: Site) -> None:
