@@ -50,6 +50,7 @@ NOT_LINKED = {
     "federation/usage/<int:subscription_id>/fetches/": "linked once there are more fetches than its page shows",
     "group/": "leads managers of one group to its page",
     "policy/<slug:policy>/edit": "leads to one's newest draft",
+    "policy/<slug:policy>/lab/<int:experiment>/": "the sample has no experiments",
     "policy/<slug:policy>/files/<int:change_set>/": "no file waits for a decision",
     "schedulers/<slug:name>/shares/": "linked where a scheduler carries shares",
     "sign-in/done/": "the end of a sign-in in a window of its own",
