@@ -26,13 +26,14 @@ SPEC = {
     },
     "variants": [{"settings": {"window": {"half_life_s": 3600}}}],
 }  # fmt: skip
-MADE = SPEC | {"name": "two hours of bob"}
+NAME = "two hours of bob"
+MADE = SPEC | {"name": NAME}
 
 
 def _experiment(world: World) -> int:
     """Made by the administrator, and simulated."""
     actor = Actor(user=world.site.admin, via="page")
-    made = create_experiment(policy_slug="grid", name=MADE["name"], spec=SPEC, at=AT, actor=actor)
+    made = create_experiment(policy_slug="grid", name=NAME, spec=SPEC, at=AT, actor=actor)
     work_due_runs(clock=lambda: AT, of_kinds=[PREPARE, VARIANT])
     return made.pk
 

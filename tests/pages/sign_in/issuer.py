@@ -31,7 +31,11 @@ CURVE_KEYS: dict[str, Any] = {
     "ES384": ec.generate_private_key(ec.SECP384R1()),
     "EdDSA": ed25519.Ed25519PrivateKey.generate(),
 }
-_JWK = {"ES256": jwt.algorithms.ECAlgorithm, "ES384": jwt.algorithms.ECAlgorithm, "EdDSA": jwt.algorithms.OKPAlgorithm}
+_JWK: dict[str, Any] = {
+    "ES256": jwt.algorithms.ECAlgorithm,
+    "ES384": jwt.algorithms.ECAlgorithm,
+    "EdDSA": jwt.algorithms.OKPAlgorithm,
+}
 _HASHES = {"ES384": hashlib.sha384, "EdDSA": hashlib.sha512}
 OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CODES: dict[str, dict[str, str]] = {}
