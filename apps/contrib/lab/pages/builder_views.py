@@ -15,19 +15,20 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.accounts.actor import Actor
 from apps.contrib.lab.experiments import selectors, services
+from apps.contrib.lab.experiments.asked import has_own_jobs
 from apps.contrib.lab.experiments.permissions import policy_to_manage
 from apps.contrib.lab.experiments.spec import MOST_VARIANTS, REPLAY, SYNTHETIC, TRACE
-from apps.contrib.lab.experiments.traces import LONGEST_NAME, MOST_BYTES, list_traces, upload_trace
+from apps.contrib.lab.experiments.traces import LONGEST_NAME, MOST_BYTES, list_traces, remove_trace, upload_trace
 from apps.contrib.lab.experiments.variant_trees import entry_named
 from apps.contrib.lab.pages import presenters
 from apps.contrib.lab.pages.builder_fields import head_fields, variant_fields, workload_fields
 from apps.contrib.lab.pages.builder_form import KEPT, BuilderForm, entry_line, form_of_spec, read_posted
 from apps.contrib.lab.pages.list_views import lab_url
 from apps.contrib.lab.pages.numbers import estimate_text, wait_text
-from apps.contrib.lab.pages.questions import USUAL_DAYS, drawn_workload, entry_choices, has_own_jobs
+from apps.contrib.lab.pages.questions import USUAL_DAYS, drawn_workload, entry_choices
 from apps.core import clock
 from apps.core.counts import counted
-from apps.core.errors import Conflict, Invalid, TooLarge, status_of
+from apps.core.errors import Conflict, Invalid, NotFound, TooLarge, status_of
 from apps.core.typed_numbers import read_whole
 from apps.policies.changesets.review import list_of_change_sets
 from apps.policies.models import Policy
@@ -40,7 +41,7 @@ from apps.web.shell import presentation
 from apps.web.shell.figure_frames import answer_figure, framed
 from apps.web.shell.requests import SeeOther, actor_of
 
-_REMOVE = "remove-"
+_REMOVE = "remove-variant-"
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -65,6 +66,9 @@ def build(request: HttpRequest, policy: str) -> HttpResponse:
         return _show(request, viewed, form, status=422 if form.problems else 200)
     if step == "upload":
         _upload(request, form, policy, at=at, actor=actor)
+        return _show(request, viewed, form, status=422 if form.problems else 200)
+    if step == "remove-log":
+        _remove_log(request, form, policy, at=at, actor=actor)
         return _show(request, viewed, form, status=422 if form.problems else 200)
     if step == "estimate":
         return _show(request, viewed, form, **_estimate(viewed, form, at=at, actor=actor))
@@ -129,7 +133,7 @@ def _first_form(request: HttpRequest, policy: Policy, *, at: datetime, actor: Ac
             form.values["v1-change_set"] = str(draft)
             form.values["name"] = _("Change set %(id)s tried") % {"id": draft}
     drawn = drawn_workload()
-    if form.value("kind") != KEPT and not has_own_jobs(policy, at=at, actor=actor):
+    if form.value("kind") != KEPT and not has_own_jobs(USUAL_DAYS, at=at):
         form.values["kind"] = SYNTHETIC
     form.values |= {
         "days": str(USUAL_DAYS),
@@ -200,6 +204,20 @@ def _upload(request: HttpRequest, form: BuilderForm, policy: str, *, at: datetim
         form.values["trace"] = str(trace.pk)
 
 
+def _remove_log(request: HttpRequest, form: BuilderForm, policy: str, *, at: datetime, actor: Actor) -> None:
+    """Remove the chosen log. Experiments that were made of it keep its jobs."""
+    trace = read_whole(form.values.pop("trace", ""), 18)
+    if trace is None:
+        form.problem("trace", _("Choose a log."))
+        return
+    try:
+        remove_trace(policy_slug=policy, trace_id=trace, at=at, actor=actor)
+    except NotFound as error:  # removed by another in the meantime
+        form.problem("trace", error.message)
+    else:
+        messages.success(request, _("Removed. Experiments that were made of it keep its jobs."))
+
+
 def _estimate(policy: Policy, form: BuilderForm, *, at: datetime, actor: Actor) -> dict[str, Any]:
     spec = form.spec(_kept_workload(policy, form, at=at, actor=actor))
     try:
@@ -232,6 +250,7 @@ def _show(request: HttpRequest, policy: Policy, form: BuilderForm, *, status: in
     variants = variant_fields(form, _drafts(policy, at=at, actor=actor))
     source = reverse("dashboard:lab-tree", kwargs={"policy": policy.slug})
     kept = read_whole(form.value("kept_from"), 18)
+    logs = _traces(policy, at=at, actor=actor)
     context = {
         "policy": policy.slug,
         "policy_name": policy.name,
@@ -240,7 +259,8 @@ def _show(request: HttpRequest, policy: Policy, form: BuilderForm, *, status: in
         "head": head_fields(form),
         "kinds": _kinds(form, kept),
         "kind_problem": form.problems.get("kind", ""),
-        "workloads": workload_fields(form, _traces(policy, at=at, actor=actor)),
+        "workloads": workload_fields(form, logs),
+        "has_logs": bool(logs),
         "log_problem": form.problems.get("log", ""),
         "variants": variants,
         "may_add": form.n_variants < MOST_VARIANTS,
@@ -294,9 +314,9 @@ def _traces(policy: Policy, *, at: datetime, actor: Actor) -> list[tuple[str, st
 
 def _drafts(policy: Policy, *, at: datetime, actor: Actor) -> list[tuple[str, str]]:
     """Change sets that may be tried: one's own drafts, and those that are proposed."""
-    found = {
+    change_sets = {
         each.pk: each
         for which in ("mine", "open")
         for each in list_of_change_sets(policy=policy, which=which, actor=actor, at=at)  # type: ignore[arg-type]
     }
-    return [(str(pk), f"{pk}: {presentation.title_of(each)}") for pk, each in found.items()]
+    return [(str(pk), f"{pk}: {presentation.title_of(each)}") for pk, each in change_sets.items()]

@@ -12,7 +12,7 @@ from django.urls import reverse
 from apps.accounts.actor import Actor
 from apps.contrib.lab.experiments.services import create_experiment
 from apps.contrib.lab.experiments.spec import read_spec
-from apps.contrib.lab.models import Experiment
+from apps.contrib.lab.models import Experiment, UploadedTrace
 from apps.contrib.lab.pages.builder_form import form_of_spec
 from apps.core import clock
 from apps.policies.models import Policy
@@ -136,7 +136,7 @@ def test_the_estimate_follows_the_form_and_names_what_is_wrong(manager: Client) 
 def test_variants_and_entries_are_added_and_removed_without_scripts(manager: Client) -> None:
     shown = read(manager.post(NEW, TYPED | {"step": "add-variant"}))
     assert shown.each("fieldset.variant", "data-prefix") == ["base-", "v1-", "v2-", "v3-"]
-    shown = read(manager.post(NEW, TYPED | {"step": "remove-1"}))
+    shown = read(manager.post(NEW, TYPED | {"step": "remove-variant-1"}))
     assert shown.each("fieldset.variant", "data-prefix") == ["base-", "v1-"]
     assert shown.text("#id_v1-entries").strip() == "/physics shares 2 jobs 1.5"
     picked = TYPED | {"step": "jobs", "entry": "/biology", "entry_for": "v2-"}
@@ -220,3 +220,17 @@ def test_a_log_is_uploaded_in_the_form_and_simulated(manager: Client) -> None:
     assert manager.post(NEW, chosen | {"step": "start"}).status_code == 303
     workload = Experiment.objects.get().spec["workload"]
     assert workload["map"] == [{"entry": "/physics/alice", "user": "1"}, {"entry": "/biology/carol"}]
+
+
+def test_a_log_is_removed_in_the_form(manager: Client) -> None:
+    typed = TYPED | {"kind": "trace"}
+    log = SimpleUploadedFile("small.swf", swf())
+    shown = read(manager.post(NEW, typed | {"step": "upload", "log": log}))
+    chosen = typed | {"trace": shown.one("#id_trace option[selected]").attributes["value"] or ""}
+    shown = read(manager.post(NEW, chosen | {"step": "remove-log"}))
+    assert "none is uploaded yet" in shown.text("#id_trace")
+    assert not UploadedTrace.objects.exists()
+    assert shown.one("#id_v1-half_life_d").attributes["value"] == "14"
+    assert not shown.each("[value=remove-log]", "name")
+    again = read(manager.post(NEW, chosen | {"step": "remove-log"}), 422)
+    assert "has no log" in again.text("#id_trace_error")
