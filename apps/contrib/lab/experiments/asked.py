@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.utils.translation import gettext as _
 
-from apps.contrib.lab.experiments.estimate import estimate_inputs, estimate_replay
+from apps.contrib.lab.experiments.estimate import estimate_inputs, estimate_replay, refuse_without_jobs
 from apps.contrib.lab.experiments.prepare import days_of_replay, prepare
 from apps.contrib.lab.experiments.records import Estimate
 from apps.contrib.lab.experiments.spec import ExperimentSpec, ReplayWorkload, read_spec
@@ -41,6 +41,16 @@ def ask(policy: Policy, spec: object, *, at: datetime) -> Asked:
         days = days_of_replay(workload)
         return Asked(read, estimate_replay(read, days[0].from_at, days[-1].to_at, len(tree)))
     return Asked(read, estimate_inputs(prepare(policy, policy.head_number, read, is_strict=True).inputs))
+
+
+def has_own_jobs(days: int, *, at: datetime) -> bool:
+    """Whether jobs of the last days can be replayed."""
+    span = days_of_replay(_with_last_day(ReplayWorkload(days), at))
+    try:
+        refuse_without_jobs(span[0].from_at, span[-1].to_at)
+    except Invalid:
+        return False
+    return True
 
 
 def _with_last_day(workload: ReplayWorkload, at: datetime) -> ReplayWorkload:

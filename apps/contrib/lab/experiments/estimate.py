@@ -19,6 +19,7 @@ from apps.contrib.lab.experiments.variant_trees import place_of
 from apps.contrib.lab.simulation.scenario import Scenario, decision_steps, refuse_endless
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.errors import EngineError
+from apps.usage.account_counts import account_counts
 from apps.usage.parsers.base import PENDING
 
 MOST_JOBS = 1_500_000  # of one variant
@@ -78,23 +79,37 @@ def _load_of(scenario: Scenario) -> _Load:
 
 
 _COUNT_JOBS = """
-SELECT COALESCE(sum(jobs), 0)::float8, count(DISTINCT account_id), count(DISTINCT (source_id, site)) FROM usage_bucket
-WHERE source_id = ANY(%s) AND hour_at >= %s AND hour_at < %s
+SELECT COALESCE(sum(n), 0)::float8, count(*) FROM (
+    SELECT sum(jobs) AS n FROM usage_bucket WHERE source_id = ANY(%s) AND hour_at >= %s AND hour_at < %s
+    GROUP BY source_id, site) AS of_sites
+"""
+_HAS_USED = """
+SELECT EXISTS (SELECT FROM usage_bucket WHERE source_id = ANY(%s) AND hour_at >= %s AND hour_at < %s)
 """
 
 
-def estimate_replay(spec: ExperimentSpec, from_at: datetime, to_at: datetime, n_entries: int) -> Estimate:
-    """About, from hourly sums: jobs that ended in these days, and accounts that used something. n_entries: of the tree.
-
-    Raises Invalid for what is too large, and where nothing ran in these days.
-    """
+def refuse_without_jobs(from_at: datetime, to_at: datetime) -> None:
+    """Raise Invalid where no job of these days can be replayed."""
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT_JOBS, [[source.pk for source in own_sources()], from_at, to_at])
-        n_jobs, n_accounts, n_sites = cursor.fetchone()
-    if not n_accounts:
+        cursor.execute(_HAS_USED, [[source.pk for source in own_sources()], from_at, to_at])
+        (has_used,) = cursor.fetchone()
+    if not has_used:
         message = _("No job of this site ran in these days.")
         raise Invalid(message, code="no_jobs", fields=[FieldProblem("workload.days", message)])
     _refuse_without_submit_times(from_at, to_at)
+
+
+def estimate_replay(spec: ExperimentSpec, from_at: datetime, to_at: datetime, n_entries: int) -> Estimate:
+    """About, from hourly sums: jobs that ended in these days, and accounts that ever used something.
+
+    n_entries: of the tree. Raises Invalid for what is too large, and where nothing ran in these days.
+    """
+    refuse_without_jobs(from_at, to_at)
+    source_ids = [source.pk for source in own_sources()]
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT_JOBS, [source_ids, from_at, to_at])
+        n_jobs, n_sites = cursor.fetchone()
+    n_accounts = sum(account_counts.count(source_ids).values())
     taking_part = min(n_entries, 2 * n_accounts)
     seconds = (to_at - from_at).total_seconds()
     loads = []
@@ -157,12 +172,12 @@ def refuse_too_large(estimate: Estimate) -> None:
         )
     if estimate.seconds > MOST_SECONDS:
         problems.append(
-            _("About %(n)s seconds of processor time; at most %(most)s are given. Choose fewer days or variants.")
+            _("About %(n)s seconds of processor time; at most %(most)s are allowed. Choose fewer days or variants.")
             % {"n": f"{estimate.seconds:,.0f}", "most": f"{MOST_SECONDS:,.0f}"}
         )
     if estimate.memory_mb > MOST_MEMORY_MB:
         problems.append(
-            _("About %(n)s MB of memory; at most %(most)s are given. Choose fewer days or sites.")
+            _("About %(n)s MB of memory; at most %(most)s are allowed. Choose fewer days or sites.")
             % {"n": f"{estimate.memory_mb:,.0f}", "most": f"{MOST_MEMORY_MB:,.0f}"}
         )
     if problems:

@@ -10,7 +10,6 @@ from apps.accounts.actor import Actor
 from apps.contrib.lab.experiments.presets import Preset, list_presets
 from apps.contrib.lab.experiments.records import Estimate
 from apps.contrib.lab.experiments.selectors import estimate_experiment
-from apps.contrib.lab.experiments.spec import REPLAY
 from apps.core.errors import Invalid
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
@@ -78,13 +77,3 @@ def drawn_workload() -> Json:
         "sites": [{"name": "site", "cpus": 100}],
         "all_users": {"load": 1.1},
     }
-
-
-def has_own_jobs(policy: Policy, *, at: datetime, actor: Actor) -> bool:
-    """Whether jobs of the last days can be replayed."""
-    spec = {"workload": {"kind": REPLAY, "days": USUAL_DAYS}}
-    try:
-        estimate_experiment(policy_slug=policy.slug, spec=spec, at=at, actor=actor)
-    except Invalid as error:
-        return error.code not in NO_OWN_JOBS
-    return True
