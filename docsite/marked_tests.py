@@ -13,13 +13,13 @@ from apps.core.code_paths import REPOSITORY
 @cache
 def marked_tests(mark: str) -> dict[str, list[str]]:
     """Tests as `path::name`, by each argument of `@pytest.mark.<mark>` at functions of modules."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    tests: defaultdict[str, list[str]] = defaultdict(list)
     for path in sorted((REPOSITORY / "tests").rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
         if f"@pytest.mark.{mark}(" in text:
             for test, name in _marks(ast.parse(text), f"pytest.mark.{mark}"):
-                found[name].append(f"{path.relative_to(REPOSITORY)}::{test}")
-    return dict(found)
+                tests[name].append(f"{path.relative_to(REPOSITORY)}::{test}")
+    return dict(tests)
 
 
 def _marks(module: ast.Module, mark: str) -> Iterator[tuple[str, str]]:

@@ -156,8 +156,8 @@ def _inverted_order() -> str:
         vectors = {name: codecs.scalar(np.array(p), resolution).tolist() for name, p in _INVERTED.items()}
         first = max(vectors, key=vectors.__getitem__)
         texts.append(f"at {resolution:,}: u1 {vectors['u1']}, u2 {vectors['u2']}, so {first} is first")
-    given = " and ".join(f"{name} ({p[0]:g}, {p[1]:+g})" for name, p in _INVERTED.items()).replace("-", "−")
-    return f"With {given}, {'; '.join(texts)}."
+    parameters = " and ".join(f"{name} ({p[0]:g}, {p[1]:+g})" for name, p in _INVERTED.items()).replace("-", "−")
+    return f"With {parameters}, {'; '.join(texts)}."
 
 
 def _steps() -> dict[str, list[float | None]]:

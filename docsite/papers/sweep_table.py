@@ -70,7 +70,7 @@ def _conclusions(rows: Sequence[SweepRow], settings: Sequence[dict[str, SweepRow
 def _means(rows: Sequence[SweepRow], name: str, values: Iterable[str]) -> dict[str, float]:
     """Mean distance by the value of one column."""
     columns = [(str(dict(row)[name]), row["rms_points"]) for row in rows]
-    return {value: mean(points for given, points in columns if given == value) for value in values}
+    return {value: mean(points for setting, points in columns if setting == value) for value in values}
 
 
 def _listed(means: dict[str, float]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +16,13 @@ from apps.contrib.lab.advisor.records import Evidence, Sample
 from apps.contrib.lab.advisor.replay import MOST_DAYS, MOST_JOBS, Jobs
 from apps.contrib.lab.advisor.replayed_settings import Replays
 from apps.contrib.lab.advisor.tree_facts import operator_facts, resolution_facts
+from apps.contrib.lab.experiments.inputs import WAS_RUNNING
+from apps.contrib.lab.experiments.prepare import entries_of_accounts
+from apps.contrib.lab.experiments.replay_records import count_submitted, load_recorded_jobs, replayed_jobs
 from apps.contrib.lab.operators.figure_numbers import CANDIDATES, compared_operators, settings_with
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms.aequus import operator_of
 from apps.policies.models import Policy
-from apps.priorities.metering import weighted_resources
 from apps.priorities.recompute.totals import simulate_totals
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.sentences.numbers import unit_of_metric
@@ -30,26 +31,11 @@ from apps.series.back_test import past_priorities
 from apps.series.back_test_runs import current_state, days_until
 from apps.series.daily_series import Day
 from apps.series.inputs import head_mapping
-from apps.usage.held_hours import OF_CURRENT
-from apps.usage.parsers.base import FINISHED
-from apps.usage.pgbinary import fetch_columns
 
-F8 = npt.NDArray[np.float64]
+I8 = npt.NDArray[np.int64]
 DAYS = 28  # of which ranks are compared
 _MOST_LEAF_DAYS = 600_000  # fewer days of larger trees
 _FEWEST_SAMPLED = 3
-_US = 1_000_000
-
-_COUNT = f"""
-SELECT array_agg(n) FROM (SELECT count(*) AS n FROM usage_record
-    WHERE submit_at >= %s AND submit_at < %s AND state = {FINISHED} AND NOT is_charge{OF_CURRENT}) AS counted
-"""  # noqa: S608 - constants only
-_SELECT = f"""
-SELECT array_agg(account_id), array_agg(submit_at), array_agg(start_at), array_agg(end_at), array_agg(cpus),
-    array_agg(COALESCE(requested_s, -1)), array_agg(gpus), array_agg(nodes), array_agg(mem_mb), array_agg(billing)
-FROM usage_record
-WHERE submit_at >= %s AND submit_at < %s AND state = {FINISHED} AND NOT is_charge AND id %% %s = 0{OF_CURRENT}
-"""  # noqa: S608 - constants only
 
 
 def measure_policy(
@@ -141,43 +127,38 @@ def _past_results(view: PolicyView, at: datetime) -> list[PriorityResult]:
 
 
 def _load_jobs(view: PolicyView, at: datetime) -> tuple[Jobs, float | None, int]:
-    """(finished jobs of the last days by entry, hours of the median one in the metric, of how many one was read)."""
+    """(jobs of the last days by entry, hours of the median one in the metric, of how many one was read)."""
     days = days_until(view.policy, at, MOST_DAYS)
     if not days:
         return Jobs.none(), None, 1
-    span = [datetime.fromtimestamp(days[0].from_s, UTC), datetime.fromtimestamp(days[-1].to_s, UTC)]
-    n = int(fetch_columns(_COUNT, span)[0][0])
-    one_in = max(1, -(-n // MOST_JOBS))
-    columns = fetch_columns(_SELECT, [*span, one_in])
-    if not columns:
+    from_at, to_at = days[0].from_at, days[-1].to_at
+    one_in = max(1, -(-count_submitted(from_at, to_at) // MOST_JOBS))
+    recorded = load_recorded_jobs(from_at, to_at, one_in=one_in)
+    accounts = load_account_index(use_cache=False)
+    entry = head_mapping(view.policy, accounts.keys).entry.astype(np.int64)
+
+    def entry_of(ids: I8) -> I8:
+        return entries_of_accounts(accounts, entry, ids)
+
+    replayed = replayed_jobs(recorded, from_at, to_at, is_mapped=lambda ids: entry_of(ids) > 0, cpus={})
+    stored = replayed.jobs
+    if not len(stored):
         return Jobs.none(), None, one_in
-    account, submit, start, end, cpus, requested, gpus, nodes, mem, billing = columns
-    index = load_account_index(use_cache=False)
-    entry_of = head_mapping(view.policy, index.keys).entry
-    place = np.searchsorted(index.ids, account)
-    entry = entry_of[np.minimum(place, len(entry_of) - 1)]
-    run_s = (end - start) / _US
-    usable = (entry > 0) & (run_s > 0)
-    rates = {"cpu_s": cpus, "gpu_s": gpus, "mem_gb_s": mem / 1024.0, "node_s": nodes, "billing": billing}
-    weights: dict[str, Any] = view.settings.metric["weights"]
-    amount = sum(weights[name] * rates[name] for name in weighted_resources(view.settings.metric)) * run_s
-    amount = amount[usable & (amount > 0)]
+    amount = recorded.rates(view.settings.metric)[replayed.rows] * stored.run_s
+    amount = amount[(stored.marks & WAS_RUNNING == 0) & (amount > 0)]
     typical_h = float(np.median(amount)) / 3600.0 if len(amount) else None
-    order = np.flatnonzero(usable)
-    order = order[np.lexsort((account[order], submit[order]))]
-    first_s = _first_day_s(days, submit[order] / _US)
+    first_s = _first_day_s(days, float(stored.at_s.min()) + days[0].from_s)
     jobs = Jobs(
-        submit_s=submit[order] / _US - first_s,
-        run_s=run_s[order].astype(np.float64),
-        requested_s=np.where(requested[order] > 0, requested[order], -1.0).astype(np.float64),
-        cpus=np.maximum(np.rint(cpus[order]), 1).astype(np.int64),
-        entry=entry[order].astype(np.int64),
+        submit_s=stored.at_s + (days[0].from_s - first_s),
+        run_s=stored.run_s,
+        requested_s=stored.requested_s,
+        cpus=stored.cpus,
+        entry=entry_of(replayed.account_ids)[stored.who],
         n_days=sum(day.from_s >= first_s for day in days),
     )
     return jobs, typical_h, one_in
 
 
-def _first_day_s(days: Sequence[Day], submit_s: F8) -> int:
-    """Begin of the first of these days with a job; of the first one without jobs."""
-    first_s = float(submit_s[0]) if len(submit_s) else 0.0
+def _first_day_s(days: Sequence[Day], first_s: float) -> int:
+    """Begin of the day with this instant, of the first job."""
     return next((day.from_s for day in days if day.to_s > first_s), days[0].from_s)

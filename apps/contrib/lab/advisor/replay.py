@@ -11,6 +11,7 @@ from math import inf
 
 import numpy as np
 
+from apps.contrib.lab.experiments.simulated_tree import SimulatedTree, simulated_part
 from apps.contrib.lab.simulation.log_jobs import Trace
 from apps.contrib.lab.simulation.run import delivered, run_jobs
 from apps.contrib.lab.simulation.scenario import Noise, Scenario
@@ -112,47 +113,29 @@ class Replay:
 
     @classmethod
     def of(cls, tree: FairshareTree, jobs: Jobs) -> Replay | None:
-        """Keep the entries with jobs and their ancestors; None if fewer than two entries submit jobs.
-
-        Siblings without jobs are left out, so their shares go to the others, in proportion.
+        """Keep the entries with jobs, those above them, and the shares of their idle siblings as one entry; None if
+        fewer than two entries submit jobs.
         """
-        mine = jobs.chosen(~tree.is_reserve[jobs.entry] & (jobs.entry > 0) & (jobs.core_s > 0))
-        used = np.bincount(mine.entry, mine.core_s, minlength=tree.n_entries).astype(np.float64)
+        counted = jobs.chosen(~tree.is_reserve[jobs.entry] & (jobs.entry > 0) & (jobs.core_s > 0))
+        used = np.bincount(counted.entry, counted.core_s, minlength=tree.n_entries).astype(np.float64)
         order = np.argsort(-used, kind="stable")
         n_active = int((used > 0).sum())
         kept = np.zeros(tree.n_entries, dtype=np.bool_)
         kept[order[: min(n_active, MOST_ENTRIES)]] = True
         if kept.sum() < 2:
             return None
-        mine = mine.chosen(kept[mine.entry])
-        whole = kept.copy()
-        for entry in np.flatnonzero(kept).tolist():
-            above = int(tree.parent[entry])
-            while above >= 0 and not whole[above]:
-                whole[above] = True
-                above = int(tree.parent[above])
-        rows = np.flatnonzero(whole)
-        place = np.full(tree.n_entries, -1, dtype=np.int64)
-        place[rows] = np.arange(len(rows))
-        smaller, row_of = FairshareTree.from_columns(
-            np.where(tree.parent[rows] < 0, -1, place[tree.parent[rows]]),
-            tree.shares[rows],
-            inherits=tree.inherits[rows],
-            is_group=tree.is_group[rows],
-            is_user=tree.is_user[rows],
-        )
-        entry_of_row = np.empty(len(rows), dtype=np.int64)
-        entry_of_row[row_of] = np.arange(len(rows))
-        cpus = max(int(np.ceil(mine.core_s.sum() / (jobs.n_days * DAY_S))), 1)
-        wide = np.maximum(mine.cpus / cpus, 1.0)
+        counted = counted.chosen(kept[counted.entry])
+        part, place, _ = simulated_part(SimulatedTree.unnamed(tree), kept, np.zeros_like(kept))
+        cpus = max(int(np.ceil(counted.core_s.sum() / (jobs.n_days * DAY_S))), 1)
+        wide = np.maximum(counted.cpus / cpus, 1.0)
         jobs_there = replace(
-            mine,
-            entry=entry_of_row[place[mine.entry]],
-            cpus=np.minimum(mine.cpus, cpus),
-            run_s=mine.run_s * wide,
-            requested_s=np.where(mine.requested_s > 0, mine.requested_s * wide, -1.0),
+            counted,
+            entry=place[counted.entry],
+            cpus=np.minimum(counted.cpus, cpus),
+            run_s=counted.run_s * wide,
+            requested_s=np.where(counted.requested_s > 0, counted.requested_s * wide, -1.0),
         )
-        return cls(smaller, jobs_there, cpus, max(0, n_active - MOST_ENTRIES))
+        return cls(part.engine_tree, jobs_there, cpus, max(0, n_active - MOST_ENTRIES))
 
     def deviations(self, variant: Variant) -> FloatArray:
         """Distance from fair use at the end of each day, (n_days,), in points; NaN where nothing has run yet.

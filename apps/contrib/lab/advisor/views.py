@@ -30,16 +30,16 @@ def advice(request: HttpRequest, policy: str) -> HttpResponse:
         request_advice(policy_slug=policy, at=now, actor=actor)
         return SeeOther(reverse("dashboard:advice", kwargs={"policy": policy}))
     stored = get_advice(policy_slug=policy, at=now, actor=actor)
-    found = get_policy(slug=policy, actor=actor)
+    own_policy = get_policy(slug=policy, actor=actor)
     context = {
         "stored": stored,
         "advice": stored.advice,
         **({} if stored.advice is None else _shown(policy, stored.advice)),
-        "may_compute": may_manage(found, at=now, actor=actor),
-        "policy_name": found.name,
+        "may_compute": may_manage(own_policy, at=now, actor=actor),
+        "policy_name": own_policy.name,
         "rest_url": reverse("api:policy-advice", kwargs={"policy": policy}),
         "crumbs": [
-            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": own_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
             {"label": _("Advice")},
         ],
         "policy": policy,

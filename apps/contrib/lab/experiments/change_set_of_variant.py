@@ -13,11 +13,11 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.contrib.lab.experiments.changed import title_of
 from apps.contrib.lab.experiments.permissions import policy_to_manage
+from apps.contrib.lab.experiments.selectors import experiment_of, no_variant
 from apps.contrib.lab.experiments.services import attach_experiment
 from apps.contrib.lab.experiments.spec import Changes, ExperimentSpec, read_spec
 from apps.contrib.lab.experiments.variant_trees import entry_named
-from apps.contrib.lab.models import Experiment
-from apps.core.errors import Conflict, NotFound
+from apps.core.errors import Conflict
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.records import NewChangeSet
@@ -103,13 +103,10 @@ def make_change_set_of_variant(
             and as `make_change_set`.
     """
     policy = policy_to_manage(slug=policy_slug, at=at, actor=actor)
-    rows = Experiment.objects.select_for_update(no_key=True, of=("self",)).filter(policy=policy, pk=experiment_id)
-    experiment = rows.first() if 0 < experiment_id < 2**63 else None
-    if experiment is None:
-        raise NotFound(_("This policy has no experiment %(id)s.") % {"id": experiment_id})
+    experiment = experiment_of(policy, experiment_id, is_locked=True)
     spec = read_spec(experiment.spec)
     if not 0 <= index < spec.n_runs:
-        raise NotFound(_("This experiment has no variant %(index)s.") % {"index": index})
+        raise no_variant(index)
     part = policy_part(policy, spec, index)
     if part.draft is not None:
         raise Conflict(_("This variant is change set %(id)s already.") % {"id": part.draft}, code="is_draft")

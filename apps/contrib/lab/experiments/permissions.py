@@ -25,8 +25,12 @@ def policy_to_read(*, slug: str, at: datetime, actor: Actor) -> Policy:
     """
     policy = get_policy(slug=slug, actor=actor, is_past=True)
     if not sees_all_numbers(policy, at=at, actor=actor):
-        raise NotAllowed(_("Experiments show waits and shares of all entries: they are for those who may see these."))
+        raise numbers_hidden()
     return policy
+
+
+def numbers_hidden() -> NotAllowed:
+    return NotAllowed(_("Experiments show waits and shares of all entries: they are for those who may see these."))
 
 
 def sees_all_numbers(policy: Policy, *, at: datetime, actor: Actor) -> bool:

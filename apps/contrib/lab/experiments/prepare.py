@@ -238,7 +238,7 @@ def _prepare_replay(
         recorded,
         from_at,
         to_at,
-        is_mapped=lambda ids: _of_accounts(accounts, base_entry, ids) >= 0,
+        is_mapped=lambda ids: entries_of_accounts(accounts, base_entry, ids) >= 0,
         cpus=workload.cpus,
     )
     _refuse_unsuitable(replayed)
@@ -249,7 +249,7 @@ def _prepare_replay(
         entry = entries[index]
         if entry is None:
             raise ValueError("A variant with a tree has entries.")
-        entry_of_who = _of_accounts(accounts, entry, replayed.account_ids)
+        entry_of_who = entries_of_accounts(accounts, entry, replayed.account_ids)
         refuse_without_shares(tree.whole, entry_of_who, place_of(index))
         metric = json.dumps(tree.settings["metric"], sort_keys=True)
         variant = _variant_inputs(tree, entry_of_who, before(metric).of_entries(accounts.ids, entry))
@@ -292,7 +292,7 @@ def _entries(policy: Policy, tree: VariantTree, accounts: AccountIndex) -> I8:
     return placed.astype(np.int64)
 
 
-def _of_accounts(accounts: AccountIndex, entry: I8, ids: I8) -> I8:
+def entries_of_accounts(accounts: AccountIndex, entry: I8, ids: I8) -> I8:
     """The entries of these accounts; −1 for one that was made after they were read."""
     if not len(accounts.ids):
         return np.full(len(ids), -1, dtype=np.int64)

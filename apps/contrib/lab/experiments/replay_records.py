@@ -35,8 +35,14 @@ SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), arr
     array_agg(COALESCE(requested_s, 'NaN')), array_agg(is_charge::int), array_agg(COALESCE(named.code, 0)),
     array_agg({held})
 FROM usage_record LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS named(name, code) ON named.name = site
-WHERE source_id = ANY(%s::int8[]) AND {when}{of_current}
+WHERE source_id = ANY(%s::int8[]) AND {when}{of_current}{sampled}
 """
+_COUNT = f"""
+SELECT array_agg(n) FROM (
+    SELECT count(*) AS n FROM usage_record
+    WHERE source_id = ANY(%s::int8[]) AND submit_at >= %s AND submit_at < %s{OF_CURRENT}
+) AS counted
+"""  # noqa: S608 - constants only
 _IS_HELD = """(EXISTS (
     SELECT FROM usage_overlap AS held WHERE held.held_id = source_id AND held.site = usage_record.site
     AND held.state IN ('held', 'dropped') AND start_at >= held.from_at AND start_at < held.to_at
@@ -107,8 +113,16 @@ def own_sources() -> list[Source]:
     return list(Source.objects.filter(origin="").exclude(kind=Source.Kind.PEER).order_by("pk"))
 
 
-def load_recorded_jobs(from_at: datetime, to_at: datetime, *, done: Callable[[], object]) -> RecordedJobs:
-    """All records that matter for these days. done: is called after each week that was read."""
+def count_submitted(from_at: datetime, to_at: datetime) -> int:
+    """Records of jobs that were submitted in these days."""
+    sources = [source.pk for source in own_sources()]
+    return int(fetch_columns(_COUNT, [sources, from_at, to_at])[0][0])
+
+
+def load_recorded_jobs(
+    from_at: datetime, to_at: datetime, *, one_in: int = 1, done: Callable[[], object] = lambda: None
+) -> RecordedJobs:
+    """Records that matter for these days: all, or one in so many. done: is called after each week that was read."""
     sources = own_sources()
     names = sorted(
         set(
@@ -118,9 +132,10 @@ def load_recorded_jobs(from_at: datetime, to_at: datetime, *, done: Callable[[],
         )
     )
     is_held = Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists()
+    sampled = f" AND usage_record.id %% {one_in:d} = 0" if one_in > 1 else ""
     pieces = []
     for when, parameters in _spans(from_at, to_at):
-        query = _LOAD.format(when=when, of_current=OF_CURRENT, held=_IS_HELD if is_held else "0")
+        query = _LOAD.format(when=when, of_current=OF_CURRENT, sampled=sampled, held=_IS_HELD if is_held else "0")
         columns = fetch_columns(query, [names, [source.pk for source in sources], *parameters])
         if columns:
             pieces.append(columns)

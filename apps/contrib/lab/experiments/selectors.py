@@ -64,7 +64,7 @@ def list_experiments(*, policy_slug: str, at: datetime, actor: Actor) -> list[Ex
 
 def get_experiment(*, policy_slug: str, experiment_id: int, at: datetime, actor: Actor) -> ExperimentDetail:
     policy = policy_to_read(slug=policy_slug, at=at, actor=actor)
-    return _detail(_experiment(policy, experiment_id), at=at, actor=actor)
+    return _detail(experiment_of(policy, experiment_id), at=at, actor=actor)
 
 
 def get_variant_report(
@@ -75,7 +75,7 @@ def get_variant_report(
     Raises Conflict (`not_done`) until its run has ended, or if it failed.
     """
     policy = policy_to_read(slug=policy_slug, at=at, actor=actor)
-    return _report(_experiment(policy, experiment_id), index)
+    return _report(experiment_of(policy, experiment_id), index)
 
 
 def get_history_report(*, policy_slug: str, experiment_id: int, at: datetime, actor: Actor) -> VariantReport:
@@ -84,7 +84,7 @@ def get_history_report(*, policy_slug: str, experiment_id: int, at: datetime, ac
     Raises Conflict (`not_done`) until it has run, and NotFound for an experiment without a history.
     """
     policy = policy_to_read(slug=policy_slug, at=at, actor=actor)
-    experiment = _experiment(policy, experiment_id)
+    experiment = experiment_of(policy, experiment_id)
     inputs = ExperimentInputs.objects.filter(experiment=experiment).defer("data").first()
     if inputs is not None and inputs.history is None:
         raise NotFound(
@@ -121,8 +121,11 @@ def _evidence(experiment: Experiment, change_set_id: int, *, at: datetime, actor
     )
 
 
-def _experiment(policy: Policy, experiment_id: int) -> Experiment:
+def experiment_of(policy: Policy, experiment_id: int, *, is_locked: bool = False) -> Experiment:
+    """Raises NotFound if the policy has none with this id."""
     rows = Experiment.objects.filter(policy=policy, pk=experiment_id).select_related("policy", "preparing")
+    if is_locked:
+        rows = rows.select_for_update(no_key=True, of=("self",))
     experiment = rows.first() if 0 < experiment_id < 2**63 else None
     if experiment is None:
         raise NotFound(_("This policy has no experiment %(id)s.") % {"id": experiment_id})
@@ -261,10 +264,14 @@ def _day_of(inputs: ExperimentInputs) -> date | None:
     return date.fromisoformat(first_day) if first_day else None
 
 
+def no_variant(index: int) -> NotFound:
+    return NotFound(_("This experiment has no variant %(index)s.") % {"index": index})
+
+
 def _outcome(experiment: Experiment, index: int) -> Outcome | None:
     row = experiment.variants.filter(index=index).first() if 0 <= index < 2**15 else None
     if row is None:
-        raise NotFound(_("This experiment has no variant %(index)s.") % {"index": index})
+        raise no_variant(index)
     return None if row.data is None else _unpacked(bytes(row.data), row.digest)
 
 

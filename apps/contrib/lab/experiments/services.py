@@ -13,6 +13,7 @@ from apps.accounts.audit_log import record
 from apps.contrib.lab.experiments.asked import ask
 from apps.contrib.lab.experiments.permissions import policy_to_manage
 from apps.contrib.lab.experiments.runs import PREPARE, enqueue_preparation
+from apps.contrib.lab.experiments.selectors import experiment_of
 from apps.contrib.lab.experiments.spec import LONGEST_NAME
 from apps.contrib.lab.models import Experiment, VariantResult
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
@@ -89,7 +90,7 @@ def cancel_experiment(*, policy_slug: str, experiment_id: int, at: datetime, act
     A second cancellation changes nothing, and neither does one after the end.
     """
     policy = policy_to_manage(slug=policy_slug, at=at, actor=actor)
-    experiment = locked(policy, experiment_id)
+    experiment = experiment_of(policy, experiment_id, is_locked=True)
     runs = open_runs(experiment)
     if not runs or experiment.cancelled_at is not None:
         return experiment
@@ -108,7 +109,7 @@ def remove_experiment(*, policy_slug: str, experiment_id: int, at: datetime, act
     Raises Conflict (`is_evidence`) while it is attached to a change set.
     """
     policy = policy_to_manage(slug=policy_slug, at=at, actor=actor)
-    experiment = locked(policy, experiment_id)
+    experiment = experiment_of(policy, experiment_id, is_locked=True)
     if experiment.change_set_id is not None:
         message = _("It is evidence of change set %(id)s: detach it first.") % {"id": experiment.change_set_id}
         raise Conflict(message, code="is_evidence")
@@ -129,7 +130,7 @@ def attach_experiment(
         Conflict: `decided` where the change set is published or withdrawn, which keeps its evidence as it is.
     """
     policy = policy_to_manage(slug=policy_slug, at=at, actor=actor)
-    experiment = locked(policy, experiment_id)
+    experiment = experiment_of(policy, experiment_id, is_locked=True)
     if experiment.change_set_id == change_set_id:
         return experiment
     if experiment.change_set is not None:
@@ -150,14 +151,6 @@ def attach_experiment(
 def _refuse_decided(state: str) -> None:
     if state in ("published", "withdrawn"):
         raise Conflict(_("The change set is decided: its evidence stays as it is."), code="decided")
-
-
-def locked(policy: Policy, experiment_id: int) -> Experiment:
-    rows = Experiment.objects.select_for_update(no_key=True, of=("self",)).filter(policy=policy, pk=experiment_id)
-    experiment = rows.first() if 0 < experiment_id < 2**63 else None
-    if experiment is None:
-        raise NotFound(_("This policy has no experiment %(id)s.") % {"id": experiment_id})
-    return experiment
 
 
 def open_runs(experiment: Experiment) -> list[Run]:

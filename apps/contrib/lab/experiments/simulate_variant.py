@@ -42,10 +42,10 @@ def _ran_jobs(inputs: Inputs, index: int, workload: Workload, started_s: F8) -> 
     cpus = jobs.cpus.astype(np.float64)
     before_s, rate, counts = np.zeros(len(at_s)), cpus, np.ones(len(at_s), dtype=np.bool_)
     if inputs.jobs is not None:
-        given, variant = inputs.jobs, inputs.variant(index)
+        stored, variant = inputs.jobs, inputs.variant(index)
         row = given_rows(inputs, variant, inputs.spec.setup(index))[workload.row]
-        before_s, rate = given.before_s[row], (variant.rate if len(variant.rate) else given.rate)[row]
-        counts = given.marks[row] & (WAS_RUNNING | NO_SUBMIT_TIME) == 0
+        before_s, rate = stored.before_s[row], (variant.rate if len(variant.rate) else stored.rate)[row]
+        counts = stored.marks[row] & (WAS_RUNNING | NO_SUBMIT_TIME) == 0
     return RanJobs(
         entry=workload.entries[jobs.site_queue % n_queues] if len(at_s) else jobs.site_queue,
         at_s=at_s,
@@ -60,23 +60,23 @@ def _ran_jobs(inputs: Inputs, index: int, workload: Workload, started_s: F8) -> 
 
 def history_of(inputs: Inputs) -> Outcome | None:
     """What the jobs of a replay did in fact, as an outcome of the base; None where jobs didn't run."""
-    given, variant = inputs.jobs, inputs.variant(0)
-    if given is None or not np.isfinite(given.waited_s).any():
+    stored, variant = inputs.jobs, inputs.variant(0)
+    if stored is None or not np.isfinite(stored.waited_s).any():
         return None
     rows = given_rows(inputs, variant, Changes())
-    runs = given.marks[rows] & WAS_RUNNING != 0
-    start_s = np.where(runs, 0.0, given.at_s[rows] - given.before_s[rows] + given.waited_s[rows])
+    runs = stored.marks[rows] & WAS_RUNNING != 0
+    start_s = np.where(runs, 0.0, stored.at_s[rows] - stored.before_s[rows] + stored.waited_s[rows])
     jobs = RanJobs(
-        entry=variant.entry_of_who[given.who[rows]],
-        at_s=given.at_s[rows],
-        before_s=given.before_s[rows],
+        entry=variant.entry_of_who[stored.who[rows]],
+        at_s=stored.at_s[rows],
+        before_s=stored.before_s[rows],
         start_s=start_s,
-        run_s=given.run_s[rows],
-        cpus=given.cpus[rows].astype(np.float64),
-        rate=given.rate[rows],
-        counts=given.marks[rows] & (WAS_RUNNING | NO_SUBMIT_TIME) == 0,
+        run_s=stored.run_s[rows],
+        cpus=stored.cpus[rows].astype(np.float64),
+        rate=stored.rate[rows],
+        counts=stored.marks[rows] & (WAS_RUNNING | NO_SUBMIT_TIME) == 0,
     )
-    return outcome_of(inputs, variant, jobs, numbers_of(inputs, jobs, given.site[rows], 0))
+    return outcome_of(inputs, variant, jobs, numbers_of(inputs, jobs, stored.site[rows], 0))
 
 
 def numbers_of(inputs: Inputs, jobs: RanJobs, site: I8, n_events: int) -> dict[str, Any]:

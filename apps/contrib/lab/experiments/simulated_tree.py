@@ -72,6 +72,23 @@ class SimulatedTree:
     def policy(self) -> Policy:
         return Policy(self.engine_tree, self.paths, {path: entry for entry, path in enumerate(self.paths)})
 
+    @classmethod
+    def unnamed(cls, tree: FairshareTree) -> SimulatedTree:
+        """A whole tree for which nothing but the comparison of its entries matters. Usage is that of all sites."""
+        no = np.zeros(tree.n_entries, dtype=np.bool_)
+        return cls(
+            uid=np.zeros((tree.n_entries, 16), np.uint8),
+            parent=tree.parent.astype(np.int64),
+            name=[""] * tree.n_entries,
+            shares=tree.shares,
+            inherits=tree.inherits,
+            is_group=tree.is_group,
+            is_reserve=tree.is_reserve,
+            is_user=tree.is_user,
+            is_global=no,
+            is_rest=no,
+        )
+
     def columns(self, prefix: str) -> dict[str, Any]:
         """For `blobs.pack`."""
         return {f"{prefix}{name}": getattr(self, name) for name in COLUMNS} | {f"{prefix}name": list(self.name)}

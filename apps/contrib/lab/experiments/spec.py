@@ -227,8 +227,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     if hasattr(value, "__dataclass_fields__"):
-        given = {each.name: getattr(value, each.name) for each in fields(value)}
-        return {name: _plain(each) for name, each in given.items() if each is not None and each not in ("", (), {})}
+        columns = {each.name: getattr(value, each.name) for each in fields(value)}
+        return {name: _plain(each) for name, each in columns.items() if each is not None and each not in ("", (), {})}
     return dict(value) if isinstance(value, Mapping) else value
 
 

@@ -210,5 +210,5 @@ def chosen_leaves(whole: SimulatedTree, most: int) -> I8:
 
 def entries_of_uids(tree: TreeColumns, uids: Sequence[str]) -> I8:
     """The entry of each uid, −1 where the tree has none."""
-    found = (tree.index_of_uid(UUID(uid)) for uid in uids)
-    return np.array([-1 if i is None else i for i in found], dtype=np.int64)
+    indexes = (tree.index_of_uid(UUID(uid)) for uid in uids)
+    return np.array([-1 if i is None else i for i in indexes], dtype=np.int64)

@@ -12,13 +12,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.contrib.lab.experiments.change_set_of_variant import policy_part
-from apps.contrib.lab.experiments.permissions import may_manage
+from apps.contrib.lab.experiments.permissions import may_manage, numbers_hidden
 from apps.contrib.lab.experiments.records import ReplayEvidence
 from apps.contrib.lab.experiments.selectors import get_variant_report, list_evidence
 from apps.contrib.lab.experiments.spec import read_spec
 from apps.contrib.lab.models import Experiment
 from apps.contrib.lab.pages import presenters
-from apps.core.errors import Conflict, Invalid, NotAllowed
+from apps.core.errors import Conflict, Invalid
 from apps.pages.changes.review.pages import open_page
 from apps.pages.changes.review.reviewed_change import ReviewPage
 from apps.policies.models import ChangeSet, Policy
@@ -42,7 +42,7 @@ def experiments(request: HttpRequest, change_set: int) -> HttpResponse:
     """The card of the review; a page of its own without scripts."""
     page = open_page(request, change_set)
     if not page.sees_all_numbers:
-        raise NotAllowed(_("Experiments show waits and shares of all entries: they are for those who may see these."))
+        raise numbers_hidden()
     reviewed, policy = page.review.change_set, page.review.policy
     evidence = list_evidence(change_set=reviewed, at=page.now, actor=page.actor)
     title = presentation.title_of(reviewed)
