@@ -103,7 +103,7 @@ def _forget_all() -> None:
     account_sums.cached_sums = account_sums.AccountSums()
     delivered_by_site._cache = delivered_by_site._Cache()
     placement._placements, account_places._last = placement._PlacementCache(), account_places._LastPlaces()
-    account_index._cached = account_index._CachedIndex()
+    account_index.forget()
     trees.tree_cache.clear()
     store.forget()
     store.poll()

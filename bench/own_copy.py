@@ -59,7 +59,7 @@ def _move_to(name: str) -> None:
 
     connection.close()
     connection.settings_dict["NAME"] = name
-    account_index._cached.xmin = None
+    account_index.forget()
     kept_usage._kept.clear()
     store.forget()
 

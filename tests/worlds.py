@@ -91,7 +91,7 @@ def _forget_state() -> None:
         forget()
     store.forget()
     account_counts._forget()
-    account_index._cached.xmin = None  # another database may have as many accounts, with other numbers
+    account_index.forget()
 
 
 @contextmanager

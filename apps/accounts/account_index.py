@@ -1,28 +1,46 @@
-"""All accounts in columns, read from the database and kept until one is created, deleted or renamed."""
+"""All accounts in columns, read from the database and kept until one is created, deleted or renamed.
+
+Many are kept in a file, which all processes of the host map: a process that starts reads those that changed since.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, overload
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
+from django.conf import settings
 from django.db import connection
 
 from apps.accounts.account_ids import AccountKey, is_reserved
+from apps.core.mapped_columns import Columns, find_columns, share_columns
+from apps.core.postgresql import EPOCH
 from apps.core.strings import Strings
 
 I8 = npt.NDArray[np.int64]
+MANY = 20_000  # accounts from which on files save more time than they cost
+
+
+class Origin(NamedTuple):
+    """The file with the first accounts of an index, and their number."""
+
+    token: str
+    n: int
 
 
 class AccountKeys(Sequence[AccountKey]):
     """Names of accounts in columns, one for each field of AccountKey; a key is made where one is read."""
 
-    def __init__(self, columns: Sequence[Strings]) -> None:
-        self.columns = tuple(columns)
+    def __init__(self, columns: Sequence[Strings], origin: Origin | None = None) -> None:
+        """origin: of all accounts, if they are in a file of this host."""
+        self.columns, self.origin = tuple(columns), origin
         self._read = [None if column.is_empty else column for column in self.columns]
 
     @classmethod
@@ -100,8 +118,9 @@ _SINCE = """
 SELECT count(*), COALESCE(array_agg(id) FILTER (WHERE age(xmin) <= age(%s::xid)), '{}') FROM accounts_account
 """
 _SOME = f"SELECT id, {', '.join(AccountKey._fields)} FROM accounts_account WHERE id = ANY(%s) ORDER BY id"  # noqa: S608 - constants only
-_NOW = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8"
+_NOW = f"SELECT {EPOCH}, pg_snapshot_xmin(pg_current_snapshot())::text::int8"
 _MOST_TRANSACTIONS = 1 << 30  # beyond this, comparisons of transaction numbers are ambiguous
+_NEW_PART = 20  # the file is written again when more than one in so many accounts is new
 _CHUNK = 200_000  # accounts; PostgreSQL's values have at most 1 GB
 # Bytes of big-endian numbers, because arrays would be read number by number. Aggregates read the rows in the order of
 # the subquery, all in the same one; `_read` checks that of the ids.
@@ -118,16 +137,22 @@ SELECT string_agg(int8send(id), ''), {
 """  # noqa: S608 - constants only
 
 
-@dataclass
-class _CachedIndex:
-    """xmin: oldest transaction that had not ended when the index was read."""
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """An index as a transaction saw it. xmin: oldest one that had not ended then, in this epoch of the server."""
 
-    index: AccountIndex = field(default_factory=lambda: AccountIndex(np.zeros(0, np.int64), AccountKeys.of(())))
-    xmin: int | None = None
+    index: AccountIndex
+    epoch: str
+    xmin: int
+
+
+@dataclass
+class _LastRead:
+    read: _Read | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-_cached = _CachedIndex()
+_last = _LastRead()
 
 
 def load_account_index(*, use_cache: bool) -> AccountIndex:
@@ -137,22 +162,38 @@ def load_account_index(*, use_cache: bool) -> AccountIndex:
     """
     if not use_cache:
         return _read()
-    with _cached.lock:
-        _refresh(_cached)
-        return _cached.index
+    with _last.lock:
+        before, _last.read = _last.read, None  # until the refresh has succeeded
+        _last.read = _refreshed(before)
+        return _last.read.index
 
 
-def _refresh(cached: _CachedIndex) -> None:
-    before, cached.xmin = cached.xmin, None  # until the refresh has succeeded
-    xmin = _one(_NOW)[0]
-    known = cached.index if before is not None and 0 <= xmin - before < _MOST_TRANSACTIONS else None
-    cached.index = _read() if known is None else _updated(known, *_one(_SINCE, str((before or 0) & 0xFFFF_FFFF)))
-    cached.xmin = xmin
+def forget() -> None:
+    """Keep nothing in memory, as a process that starts."""
+    with _last.lock:
+        _last.read = None
 
 
-def _updated(index: AccountIndex, n_accounts: int, changed: list[int]) -> AccountIndex:
-    """Add new accounts behind the known ones; the same object if no name changed. All are read again if a known one was
-    renamed or deleted, or a new one has an older id.
+def _refreshed(before: _Read | None) -> _Read:
+    """What is in memory or in the file, with changes since; else all accounts. The file gets them if it lacks many."""
+    epoch, xmin = _one(_NOW)
+    index = _followed(before, epoch, xmin)
+    if index is None:
+        index = _followed(_from_file(epoch), epoch, xmin)
+    read = _Read(_read() if index is None else index, epoch, xmin)
+    return _in_file(read) if _lacks_many(read.index) else read
+
+
+def _followed(before: _Read | None, epoch: str, xmin: int) -> AccountIndex | None:
+    """The index with what changed since; None if all accounts have to be read for it."""
+    if before is None or before.epoch != epoch or not 0 <= xmin - before.xmin < _MOST_TRANSACTIONS:
+        return None
+    return _updated(before.index, *_one(_SINCE, str(before.xmin & 0xFFFF_FFFF)))
+
+
+def _updated(index: AccountIndex, n_accounts: int, changed: list[int]) -> AccountIndex | None:
+    """Add new accounts behind the known ones; the same object if no name changed. None if a known one was renamed or
+    deleted, or a new one has an older id.
     """
     rows = _rows(_SOME, changed) if changed else []
     new = []
@@ -161,14 +202,58 @@ def _updated(index: AccountIndex, n_accounts: int, changed: list[int]) -> Accoun
         if place == len(index.ids):
             new.append(row)
         elif index.ids[place] != row[0] or index.keys[place] != row[1:]:
-            return _read()
+            return None
     if len(index.ids) + len(new) != n_accounts:  # accounts were deleted, and nothing shows which
-        return _read()
+        return None
     if not new:
         return index
     ids = np.array([row[0] for row in new], np.int64)
     added = AccountKeys.of(AccountKey(*row[1:]) for row in new)
-    return AccountIndex(np.concatenate([index.ids, ids]), AccountKeys.joined([index.keys, added]))
+    keys = AccountKeys(AccountKeys.joined([index.keys, added]).columns, index.keys.origin)
+    return AccountIndex(np.concatenate([index.ids, ids]), keys)
+
+
+def directory() -> Path:
+    """Files by account, of this host."""
+    return Path(settings.VAR) / "accounts"
+
+
+def _path() -> Path:
+    return directory() / "all.accounts"
+
+
+def _key(epoch: str) -> str:
+    return f"accounts, format 1, database {epoch}"
+
+
+def _from_file(epoch: str) -> _Read | None:
+    found = find_columns(_path(), key=_key(epoch))
+    return None if found is None else _read_of(found, epoch)
+
+
+def _read_of(found: Columns, epoch: str) -> _Read:
+    columns, meta = found
+    origin = Origin(meta["token"], len(columns["id"]))
+    keys = AccountKeys([columns[name] for name in AccountKey._fields], origin)
+    return _Read(AccountIndex(columns["id"], keys), epoch, meta["xmin"])
+
+
+def _lacks_many(index: AccountIndex) -> bool:
+    """Whether the host's file should have these accounts, and hasn't."""
+    origin = index.keys.origin
+    n_new = len(index.ids) - (0 if origin is None else origin.n)
+    return n_new >= MANY and n_new >= len(index.ids) // _NEW_PART
+
+
+def _in_file(read: _Read) -> _Read:
+    """Write the host's file, and take the accounts from it, if it can be written."""
+    index = read.index
+    columns = {"id": index.ids, **dict(zip(AccountKey._fields, index.keys.columns, strict=True))}
+    with suppress(OSError):  # `share_columns` says why it can't be written
+        directory().mkdir(mode=0o700, parents=True, exist_ok=True)
+    meta = {"token": token_hex(16), "xmin": read.xmin}
+    shared = share_columns(_path(), (columns, meta), key=_key(read.epoch))
+    return _read_of(shared, read.epoch)
 
 
 def _read() -> AccountIndex:

@@ -7,16 +7,46 @@ it has its name, and is never changed: a new one takes its place, and a process 
 from __future__ import annotations
 
 import hashlib
+import logging
 import mmap
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from apps.core.blobs import Column, CorruptBlob, raw_parts, read_raw
 
+logger = logging.getLogger(__name__)
 _DIGEST_BYTES = 64
+
+Columns = tuple[Mapping[str, Any], Mapping[str, Any]]  # columns and meta
+
+
+def find_columns(path: Path, *, key: str) -> Columns | None:
+    """As `map_columns`; None without such a file. One that can't be used is logged."""
+    try:
+        return map_columns(path, key=key)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        logger.warning("%s can't be used and is made again: %s", path, error)
+        return None
+
+
+def share_columns(path: Path, columns: Columns, *, key: str) -> Columns:
+    """Write the file and return its columns; those of the caller if it can't be written, which is logged."""
+    try:
+        write_columns(path, *columns, key=key)
+        return map_columns(path, key=key)
+    except (OSError, ValueError) as error:
+        logger.warning("%s can't be shared, this process keeps it in its own memory: %s", path, error)
+        return columns
+
+
+def map_or_make(path: Path, *, key: str, make: Callable[[], Columns]) -> Columns:
+    """Columns from the file, which is written if there is none that can be read."""
+    return find_columns(path, key=key) or share_columns(path, make(), key=key)
 
 
 def write_columns(path: Path, columns: Mapping[str, Column], meta: Mapping[str, Any], *, key: str) -> None:

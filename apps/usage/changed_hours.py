@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from django.db import connection
+from django.db.models.expressions import RawSQL
 
+from apps.core.postgresql import EPOCH
 from apps.usage.models import Source
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -67,6 +69,7 @@ class ReadMarks:
 
     def __init__(self) -> None:
         self._marks: dict[str, tuple[int, int]] | None = None  # by source slug: primary key and watermark
+        self._epoch = ""
 
     def first_changed_hour(self) -> int | None:
         """The first hour since 1970 whose buckets may have changed since the last call; None if none has.
@@ -74,9 +77,12 @@ class ReadMarks:
         Call it in the transaction that reads the buckets. The first call, and one after a failure, returns 0.
         """
         before, self._marks = self._marks, None  # until the check below has succeeded
-        marks = {slug: (pk, mark) for slug, pk, mark in Source.objects.values_list("slug", "pk", "watermark")}
+        with_epoch = Source.objects.annotate(epoch=RawSQL(EPOCH, ()))  # noqa: S611 - a constant
+        rows = list(with_epoch.values_list("slug", "pk", "watermark", "epoch"))
+        marks = {slug: (pk, mark) for slug, pk, mark, _epoch in rows}
+        before_epoch, self._epoch = self._epoch, rows[0][3] if rows else ""
         changed: int | None = None
-        if before is None or not _is_continued(before, marks):
+        if before is None or before_epoch != self._epoch or not _is_continued(before, marks):
             changed = 0
         elif marks != before:
             changed_at = earliest_change({slug: mark for slug, (_pk, mark) in before.items()})

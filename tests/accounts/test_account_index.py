@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from django.db import connection, transaction
+from pytest_django import Settings
 
 from apps.accounts import account_index
 from apps.accounts.account_ids import AccountKey, account_ids
-from apps.accounts.account_index import AccountIndex, load_account_index
+from apps.accounts.account_index import AccountIndex, AccountKeys, load_account_index
 from apps.accounts.models import Account
 from tests.instants import AT
 
@@ -18,8 +20,25 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(account_index, "_cached", account_index._CachedIndex())
+def _nothing_remembered() -> None:
+    account_index.forget()
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> list[int]:
+    """One number for each time that all accounts are read. Even two accounts are kept in the host's file."""
+    settings.VAR = tmp_path
+    monkeypatch.setattr(account_index, "MANY", 2)
+    numbers: list[int] = []
+    read = account_index._read
+
+    def noted() -> AccountIndex:
+        index = read()
+        numbers.append(len(index.ids))
+        return index
+
+    monkeypatch.setattr(account_index, "_read", noted)
+    return numbers
 
 
 def _add(*users: str) -> list[int]:
@@ -90,3 +109,74 @@ def test_uncommitted_accounts_are_never_cached() -> None:
         assert _names(load_account_index(use_cache=False)) == ["alice", "undone"]
         transaction.set_rollback(True)
     assert _names(_load()) == ["alice"]
+
+
+def test_a_process_that_starts_reads_only_what_changed_since_the_file(reads: list[int]) -> None:
+    _add("alice", "bob")
+    _load()
+    _add("carol")
+    account_index.forget()
+    loaded = _load()
+    assert _names(loaded) == ["alice", "bob", "carol"]
+    assert reads == [2]
+    assert loaded.keys.origin is not None
+    assert loaded.keys.origin.n == 2
+
+
+def test_the_file_is_written_again_once_it_lacks_many(reads: list[int]) -> None:
+    _add("alice", "bob")
+    first = _load().keys.origin
+    _add("carol")
+    assert _load().keys.origin == first
+    _add("dave")
+    origin = _load().keys.origin
+    assert origin is not None
+    assert (origin.n, origin != first, reads) == (4, True, [2])
+    account_index.forget()
+    assert _load().keys.origin == origin
+
+
+@pytest.mark.parametrize("change", ["renamed", "deleted", "deleted and added"])
+def test_all_are_read_if_one_of_the_file_has_changed(reads: list[int], change: str) -> None:
+    _add("alice", "bob", "carol")
+    _load()
+    account_index.forget()
+    if change == "renamed":
+        Account.objects.filter(user_name="bob").update(user_name="p-1")
+    else:
+        Account.objects.filter(user_name="bob").delete()
+    if change == "deleted and added":
+        _add("dave")
+    _names(_load())
+    account_index.forget()
+    _names(_load())
+    assert len(reads) == 2, "and the file has them then"
+
+
+@pytest.mark.parametrize("damage", ["cut", "of another server", "not writable"])
+def test_a_file_that_cannot_be_used_is_not(reads: list[int], damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _add("alice", "bob")
+    path = account_index._path()
+    if damage == "not writable":
+        path.parent.write_text("a file instead of the folder")
+    _load()
+    if damage == "cut":
+        path.chmod(0o600)
+        path.write_bytes(path.read_bytes()[:-9])
+    if damage == "of another server":  # which has as many accounts, with other names
+        other = account_index._Read(
+            AccountIndex(_load().ids, AccountKeys.of([AccountKey("c", "x")] * 2)), "elsewhere", 3
+        )
+        account_index._in_file(other)
+    account_index.forget()
+    assert _names(_load()) == ["alice", "bob"]
+    assert len(reads) == 2
+
+
+def test_a_server_that_was_started_anew_is_read_again(reads: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failover its transactions can have numbers of others that are lost."""
+    _add("alice", "bob")
+    _load()
+    monkeypatch.setattr(account_index, "_NOW", account_index._NOW.replace("pg_postmaster_start_time()", "now()"))
+    assert _names(_load()) == ["alice", "bob"]
+    assert len(reads) == 2

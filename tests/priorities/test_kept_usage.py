@@ -15,6 +15,7 @@ from django.db import OperationalError, transaction
 
 from apps.accounts.actor import COMMAND
 from apps.core.postgresql import consistent_read
+from apps.usage import changed_hours
 from apps.usage import kept_usage as kept_module
 from apps.usage.arrays import UsageArrays, load_usage
 from apps.usage.kept_usage import KeptUsage
@@ -104,6 +105,16 @@ def test_a_read_that_fails_is_done_again(world: Site) -> None:
     with patch.object(kept_module, "load_usage", side_effect=OperationalError), pytest.raises(OperationalError):
         read(kept)
     assert len(read(kept)) > len(before)
+
+
+def test_all_is_read_again_from_a_server_that_was_started_anew(world: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failover its watermarks can be those of imports that are lost."""
+    kept = KeptUsage()
+    read(kept)
+    monkeypatch.setattr(changed_hours, "EPOCH", "'another server'")
+    with starts_of_reads() as starts:
+        read(kept)
+    assert starts == [AS_OF - 60 * DAY]
 
 
 def test_held_hours_and_archived_sources_are_left_out_at_once(world: Site) -> None:

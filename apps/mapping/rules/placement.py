@@ -8,7 +8,7 @@ one by one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from threading import Lock
 
@@ -19,6 +19,7 @@ from cachetools import LRUCache
 from apps.accounts.account_ids import AccountKey, canonical, is_reserved
 from apps.accounts.account_index import AccountKeys
 from apps.core.strings import Strings
+from apps.mapping.rules.placement_files import find_placement, name_placement, share_placement
 from apps.mapping.rules.resolver import NOWHERE, UNMAPPED, Decided, KnownAccounts, Match, Resolver, Step
 from apps.mapping.rules.rule import Rule, entry_name
 from apps.policies.tree.columns import TreeColumns
@@ -61,6 +62,8 @@ class Placement(Sequence[Decided]):
         return Placement(*(column[places] for column in self.columns))
 
     def followed_by(self, other: Placement) -> Placement:
+        if not len(self):
+            return other
         return Placement(*map(np.concatenate, zip(self.columns, other.columns, strict=True)))
 
 
@@ -72,6 +75,7 @@ def _or_minus(number: int | None) -> int:
     return _NONE if number is None else number
 
 
+_NO_ACCOUNTS = Placement(*(np.zeros(0, np.int32) for _ in range(4)))
 _MOST_KEPT = 8
 _Key = tuple[str, tuple[Rule, ...], int]
 
@@ -97,11 +101,17 @@ _placements = _PlacementCache()
 
 
 def place_accounts(
-    tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
+    tree: TreeColumns,
+    rules: tuple[Rule, ...],
+    known: KnownAccounts,
+    keys: Sequence[AccountKey],
+    *,
+    is_shared: bool = False,
 ) -> Placement:
     """Return the placement of all these accounts. Of the one before, only accounts that are new at its end are placed.
 
-    The same object is returned while nothing changes, for callers that cache by it.
+    The same object is returned while nothing changes, for callers that cache by it. is_shared: store it for all
+    processes of the host, if the accounts are.
     """
     key, resolver = (tree.digest, rules, known.digest), Resolver(rules, tree, known)
     if not isinstance(keys, AccountKeys):
@@ -109,13 +119,27 @@ def place_accounts(
     last = _placements.get(key)
     if last is not None and (last[0] is keys or (len(last[0]) == len(keys) and keys.starts_with(last[0]))):
         return last[1]
-    if last is not None and keys.starts_with(last[0]):
-        new = place_columns(resolver, keys.take(np.arange(len(last[0]), len(keys))))
-        placement = last[1].followed_by(new)
-    else:
-        placement = place_columns(resolver, keys)
+    first = last[1] if last is not None and keys.starts_with(last[0]) else _of_file(resolver, keys, is_shared=is_shared)
+    placement = first
+    if len(first) < len(keys):
+        new = place_columns(resolver, keys.take(np.arange(len(first), len(keys))) if len(first) else keys)
+        placement = first.followed_by(new)
     _placements.keep(key, keys, placement)
     return placement
+
+
+def _of_file(resolver: Resolver, keys: AccountKeys, *, is_shared: bool) -> Placement:
+    """The placement of the first accounts, which the host has in a file; of none, if it hasn't."""
+    tree, origin = resolver.tree, keys.origin
+    if not tree.digest or origin is None:
+        return _NO_ACCOUNTS
+    name = name_placement(tree.digest, resolver.rules, resolver.known, origin)
+    columns = find_placement(name)
+    if columns is None and is_shared:
+        first = keys if origin.n == len(keys) else keys.take(np.arange(origin.n))
+        made = place_columns(resolver, first)
+        columns = share_placement(name, {each.name: getattr(made, each.name) for each in fields(made)})
+    return _NO_ACCOUNTS if columns is None else Placement(**columns)
 
 
 def place_columns(resolver: Resolver, keys: AccountKeys) -> Placement:

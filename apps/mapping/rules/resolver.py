@@ -5,6 +5,7 @@ Pure, without database access. Attachments come first, then the rules in their o
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -52,6 +53,13 @@ class KnownAccounts:
     def digest(self) -> int:
         """Hash that changes when anything in it changes; valid within this process."""
         return hash((frozenset(self.places.items()), frozenset(self.persons.items())))
+
+    @cached_property
+    def content(self) -> str:
+        """Digest of everything in it, the same in each process."""
+        places = sorted((key, uid.hex) for key, uid in self.places.items())
+        persons = sorted((key, person.name, sorted(person.groups)) for key, person in self.persons.items())
+        return hashlib.sha256(repr((places, persons)).encode()).hexdigest()
 
 
 NOTHING_KNOWN = KnownAccounts()

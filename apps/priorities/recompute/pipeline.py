@@ -191,7 +191,7 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
     Raises Invalid (`package_failed`) if the algorithm is from a package that fails.
     """
     tree, settings = inputs.tree, inputs.settings
-    placement = place_accounts(inputs.tree, inputs.rules, inputs.known, inputs.account_keys)
+    placement = place_accounts(inputs.tree, inputs.rules, inputs.known, inputs.account_keys, is_shared=True)
     entry = placement.of_usage
     code, scopes = tree.effective_scopes(local=inputs.local_only)
     counted = correction_amounts(

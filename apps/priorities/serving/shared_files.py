@@ -23,7 +23,7 @@ from django.conf import settings
 
 from apps import engine
 from apps.core.blobs import CorruptBlob
-from apps.core.mapped_columns import map_columns, write_columns
+from apps.core.mapped_columns import Columns, map_columns, map_or_make
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.mapped import columns_of_tree, tree_of_columns
 from apps.priorities.serving.lookup import LookupIndex
@@ -34,8 +34,6 @@ FORMAT = 1  # of all columns: another one for other names, types or meanings
 _WAIT_S, _RETRY_S = 5.0, 0.02  # for another process that writes the same files
 _ABANDONED_S = 600.0  # age of unfinished files of processes that were killed
 _KINDS = ("tree", "places", "values")
-
-Columns = tuple[Mapping[str, Any], Mapping[str, Any]]  # columns and meta
 
 
 @dataclass(frozen=True)
@@ -151,21 +149,7 @@ def _read_copy(path: Path) -> Copy | None:
 
 
 def _shared(slug: str, kind: str, digest: str, make: Callable[[], Columns]) -> Columns:
-    """Columns from the file with the digest, which is written if there is none that can be read."""
-    path, key = _path(slug, kind, digest), _key(kind, digest)
-    try:
-        return map_columns(path, key=key)
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError) as error:
-        logger.warning("%s can't be used and is made again: %s", path, error)
-    columns, meta = make()
-    try:
-        write_columns(path, columns, meta, key=key)
-        return map_columns(path, key=key)
-    except (OSError, ValueError) as error:
-        logger.warning("%s can't be shared, this process keeps it in its own memory: %s", path, error)
-        return columns, meta
+    return map_or_make(_path(slug, kind, digest), key=_key(kind, digest), make=make)
 
 
 def _delete_all_but(slug: str, kept: set[Path]) -> None:

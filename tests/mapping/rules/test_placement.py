@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
@@ -11,11 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pytest_django import Settings
 
+from apps.accounts import account_index
 from apps.accounts.account_ids import AccountKey, entry_account
-from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_index import AccountKeys, Origin
 from apps.core.strings import Strings
 from apps.mapping.rules import placement as placing
+from apps.mapping.rules import placement_files
 from apps.mapping.rules.placement import place_accounts, place_columns
 from apps.mapping.rules.resolver import NOTHING_KNOWN, KnownAccounts, Resolver
 from apps.mapping.rules.rule import KINDS, Person, Rule
@@ -128,6 +133,64 @@ def test_only_new_accounts_are_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     renamed = AccountKeys.of([AccountKey("c1", "bob", "atlas"), AccountKey("c1", "bob", "atlas")])
     place_accounts(tree, rules, NOTHING_KNOWN, renamed)
     assert placed == [2, 1, 2]
+
+
+def test_a_process_that_starts_takes_the_placement_from_the_file(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path
+) -> None:
+    """But for new accounts; and with other rules, facts, trees or accounts it places all anew."""
+    settings.VAR = tmp_path
+    account_index.directory().mkdir()
+    placed: list[int] = []
+    by_columns = placing.place_columns
+
+    def counted(resolver: Resolver, keys: AccountKeys) -> placing.Placement:
+        placed.append(len(keys))
+        return by_columns(resolver, keys)
+
+    monkeypatch.setattr(placing, "place_columns", counted)
+    tree, rules = replace(_TREE, digest="stored"), (Rule("glob", _UIDS[0], suffix="/physics/{group}/{user}"),)
+    names = AccountKeys.of([AccountKey("c1", "alice", "atlas"), AccountKey("c1", "bob", "atlas")])
+    keys = AccountKeys(names.columns, Origin("file", 2))
+    more = AccountKeys(
+        AccountKeys.joined([names, AccountKeys.of([AccountKey("c1", "a.b", "cms")])]).columns, keys.origin
+    )
+
+    def in_a_new_process(*asked: Any, **options: Any) -> list[Any]:
+        monkeypatch.setattr(placing, "_placements", placing._PlacementCache())
+        placed.clear()
+        result = place_accounts(*asked, **options)
+        monkeypatch.setattr(placing, "_placements", placing._PlacementCache())
+        resolver = Resolver(asked[1], asked[0], asked[2])
+        assert list(result) == [resolver.decide(key) for key in asked[3]]
+        return list(placed)
+
+    assert in_a_new_process(tree, rules, NOTHING_KNOWN, keys) == [2], "nobody stores it"
+    assert in_a_new_process(tree, rules, NOTHING_KNOWN, more, is_shared=True) == [2, 1]
+    assert in_a_new_process(tree, rules, NOTHING_KNOWN, keys) == []
+    assert in_a_new_process(tree, rules, NOTHING_KNOWN, more) == [1]
+    others = (Rule("glob", _UIDS[0], suffix="/physics/{group}"),)
+    attached = KnownAccounts({AccountKey("c1", "bob", "atlas"): _UIDS[0]})
+    assert in_a_new_process(tree, others, NOTHING_KNOWN, keys) == [2]
+    assert in_a_new_process(tree, rules, attached, keys) == [2]
+    assert in_a_new_process(replace(tree, digest="other"), rules, NOTHING_KNOWN, keys) == [2]
+    assert in_a_new_process(tree, rules, NOTHING_KNOWN, AccountKeys(names.columns, Origin("other", 2))) == [2]
+    for path in account_index.directory().glob("*.placement"):
+        path.chmod(0o600)
+        path.write_bytes(path.read_bytes()[:-1])
+    assert in_a_new_process(tree, rules, NOTHING_KNOWN, keys) == [2], "it is damaged"
+
+
+def test_placements_used_longest_ago_are_deleted(settings: Settings, tmp_path: Path) -> None:
+    settings.VAR = tmp_path
+    account_index.directory().mkdir()
+    columns = {"entry": np.zeros(1, np.int32)}
+    with patch.object(placement_files, "_MOST", 2):
+        for at, name in enumerate(["a" * 64, "b" * 64, "a" * 64, "c" * 64]):
+            if placement_files.find_placement(name) is None:
+                placement_files.share_placement(name, columns)
+            os.utime(placement_files._path(name), (at, at))
+    assert [placement_files.find_placement(name * 64) is not None for name in "abc"] == [True, False, True]
 
 
 _TEXTS = st.lists(st.text(max_size=8), max_size=12)

@@ -15,12 +15,12 @@ import pytest
 from django.conf import settings
 from django.db import DataError, OperationalError, connection
 
-from apps.core import blobs
+from apps.core import blobs, mapped_columns
 from apps.core.errors import NotFound, Unavailable
 from apps.priorities import snapshots
 from apps.priorities.models import Snapshot, StoredPlaces
 from apps.priorities.selectors import freshness
-from apps.priorities.serving import shared_files, store
+from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import AccountQuery, Query
 from apps.priorities.snapshot_retention import ALL_FOR, prune_snapshots
 from tests.priority_site import AS_OF, PROJECTS, Site
@@ -267,7 +267,7 @@ def test_a_failing_disk_loses_the_copy_but_not_the_answer(site: Site, caplog: py
     site.recompute()
     store.forget()
     without_copies()
-    with patch.object(shared_files, "write_columns", side_effect=OSError(28, "No space left on device")):
+    with patch.object(mapped_columns, "write_columns", side_effect=OSError(28, "No space left on device")):
         assert store.newest("grid").lookup(["alice"])[0]["rank"] == 2
     assert "No space left on device" in caplog.text
 
