@@ -134,6 +134,45 @@ class Strings(Sequence[str]):
     def has_equal_bytes(self, other: Strings) -> bool:
         return self.utf8 == other.utf8 and bool(np.array_equal(self.ends, other.ends))
 
+    def differ(self, other: Strings) -> npt.NDArray[np.bool_]:
+        """Mask of the texts that aren't the one at the same place of the other, which has as many."""
+        lengths = np.diff(self.ends, prepend=0)
+        differ = np.asarray(lengths != np.diff(other.ends, prepend=0), np.bool_)
+        alike = np.flatnonzero(~differ)
+        own, there = self.take(alike), other.take(alike)
+        bytes_differ = np.frombuffer(own.utf8, np.uint8) != np.frombuffer(there.utf8, np.uint8)
+        if bytes_differ.any():
+            differ[alike[own.ends.searchsorted(np.flatnonzero(bytes_differ), "right")]] = True
+        return differ
+
+    def find_part(self, part: str) -> tuple[I8, npt.NDArray[np.bool_]]:
+        """Places of the texts that contain the part, without regard to case, and which of them begin with it."""
+        wanted = part.casefold()
+        if not wanted:
+            return np.arange(len(self)), np.ones(len(self), np.bool_)
+        is_found, begins = np.zeros(len(self), np.bool_), np.zeros(len(self), np.bool_)
+        if wanted.isascii():
+            at = self._find_ascii(wanted.encode())
+            places = self.ends.searchsorted(at, "right")
+            starts = np.where(places > 0, self.ends[places - 1], 0)
+            is_inside = at + len(wanted) <= self.ends[places]
+            is_found[places[is_inside]] = True
+            begins[places[is_inside & (at == starts)]] = True
+        others = np.flatnonzero(np.frombuffer(self.utf8, np.uint8) >= 128)  # parts of letters that fold in other ways
+        for place in np.unique(self.ends.searchsorted(others, "right")).tolist():
+            text = self[place].casefold()
+            is_found[place], begins[place] = wanted in text, text.startswith(wanted)
+        found = np.flatnonzero(is_found)
+        return found, begins[found]
+
+    def _find_ascii(self, wanted: bytes) -> I8:
+        """Where these bytes of small letters begin, ascending; perhaps across two texts."""
+        lowered = np.frombuffer(bytes(self.utf8).lower(), np.uint8)
+        at = np.flatnonzero(lowered[: max(0, len(lowered) - len(wanted) + 1)] == wanted[0])
+        for step, byte in enumerate(wanted[1:], 1):
+            at = at[lowered[at + step] == byte]
+        return at
+
     def hashes(self) -> U8:
         """64-bit hash of each text: of its length, then of eight bytes at a time. It never changes."""
         ends = self.ends.astype(np.int64)

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid, NotFound
+from apps.core.strings import Strings
 from apps.engine.algorithms import PriorityResult, read_algorithm
 from apps.engine.explain import Contrast, OrderFlip, contrast
 from apps.explain.account_path import moment_json, scope_of
@@ -103,12 +104,12 @@ def find_leaves(
     if own is None or not visible.shows_numbers[own]:
         return []
     offered[own] = False
-    wanted, leaves = query.strip().casefold(), np.flatnonzero(offered)
-    if wanted:
-        hits = [i for i in leaves.tolist() if wanted in tree.name[i].casefold()]
-        hits.sort(key=lambda i: (not tree.name[i].casefold().startswith(wanted), int(rank[i])))
-        hits = hits[:_MOST_HITS]
+    if query.strip():
+        found, begins = Strings.of(tree.name).find_part(query.strip())
+        found, begins = found[offered[found]], begins[offered[found]]
+        hits = found[np.lexsort((found, rank[found], ~begins))[:_MOST_HITS]].tolist()
     else:
+        leaves = np.flatnonzero(offered)
         distance = np.where(rank[leaves] <= rank[own], rank[own] - rank[leaves], len(tree) + rank[leaves])
         hits = leaves[np.argsort(distance, kind="stable")[:_MOST_NEAR]].tolist()
     return [

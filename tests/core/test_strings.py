@@ -54,3 +54,26 @@ def test_names_are_found_by_hash(names: list[str], asked: list[str]) -> None:
     n_alike, first = index.find_only(asked)
     assert [names.count(name) for name in asked] == n_alike.tolist()
     assert [names.index(name) if name in names else -1 for name in asked] == first.tolist()
+
+
+_NAMES = st.lists(st.text("aAbßéÉ日K", max_size=6), max_size=20)
+
+
+@examples(300)
+@given(_NAMES, st.text("aAbsßéÉ日k", max_size=3))
+@example(["ab", "ba"], "bb")
+@example(["Straße", "STRASSE", "x"], "ss")
+@example(["", "a", ""], "a")
+def test_a_part_is_found_as_in_each_text(texts: list[str], part: str) -> None:
+    found, begins = Strings.of(texts).find_part(part)
+    wanted = part.casefold()
+    assert found.tolist() == [place for place, text in enumerate(texts) if wanted in text.casefold()]
+    assert begins.tolist() == [texts[place].casefold().startswith(wanted) for place in found.tolist()]
+
+
+@examples(200)
+@given(st.lists(st.tuples(st.text("ab", max_size=3), st.text("ab", max_size=3)), max_size=20))
+def test_texts_that_differ_are_found_place_by_place(pairs: list[tuple[str, str]]) -> None:
+    texts, others = [text for text, _ in pairs], [other for _, other in pairs]
+    differ = Strings.of(texts).differ(Strings.of(others))
+    assert differ.tolist() == [text != other for text, other in pairs]

@@ -65,6 +65,9 @@ class Node:
 FIELDS = tuple(each.name for each in fields(Node) if each.name != "uid")
 
 
+_OF_SHAPE = ("n_children", "first_child", "level_starts", "level", "listed", "name_index", "uid_halves")
+
+
 @dataclass(frozen=True, eq=False)
 class TreeColumns:
     """Entries in breadth-first order; siblings are contiguous and sorted by name (code points); entry 0 is the root.
@@ -97,6 +100,12 @@ class TreeColumns:
 
     def __len__(self) -> int:
         return len(self.parent)
+
+    def with_values(self, **columns: Any) -> TreeColumns:
+        """These entries with other values. What follows from their uids, parents and names is kept."""
+        made = replace(self, digest="", **columns)
+        vars(made).update({name: vars(self)[name] for name in _OF_SHAPE if name in vars(self)})
+        return made
 
     @cached_property
     def n_children(self) -> I4:

@@ -10,6 +10,7 @@ from uuid import UUID
 import numpy as np
 
 from apps.core.errors import FieldProblem, NotAllowed
+from apps.core.strings import Strings
 from apps.policies.operations.apply import Operation
 from apps.policies.operations.tree_edits import Archived
 from apps.policies.tree.columns import F8, Mask, Node, TreeColumns
@@ -272,9 +273,7 @@ def _kinds(before: TreeColumns, after: TreeColumns, in_before: IndexArray, chang
     old = in_before[both]
     parents = (np.maximum(after.parent[both], 0), np.maximum(before.parent[old], 0))
     moved = (after.uid[parents[0]] != before.uid[parents[1]]).any(axis=1)
-    renamed = np.array(
-        [after.name[i] != before.name[j] for i, j in zip(both.tolist(), old.tolist(), strict=True)], dtype=bool
-    )
+    renamed = Strings.of(after.name).take(both).differ(Strings.of(before.name).take(old))
     reshared = (after.shares[both] != before.shares[old]) | (after.inherit[both] != before.inherit[old])
     for word, mask in ((MOVED, moved), (RENAMED, renamed), (RESHARED, reshared)):
         kinds[both, CHANGES.index(word)] = mask

@@ -210,8 +210,7 @@ def _with_values(base: TreeColumns, nodes: Sequence[Node]) -> TreeColumns:
             if value := getattr(node, name):
                 values[i] = value
     kind_names, kind_code = without_unused_kinds(tuple(kinds), kind_code)
-    return replace(
-        base,
+    return base.with_values(
         kind_names=kind_names,
         kind_code=kind_code,
         shares=shares,
@@ -219,7 +218,6 @@ def _with_values(base: TreeColumns, nodes: Sequence[Node]) -> TreeColumns:
         is_group=is_group,
         scope_code=scope_code,
         locked=locked,
-        digest="",
         scope_sources=sparse["scope_sources"],
         dates=sparse["dates"],
         members=sparse["members"],

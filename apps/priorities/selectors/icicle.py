@@ -7,12 +7,14 @@ from datetime import datetime
 from uuid import UUID
 
 import numpy as np
+import numpy.typing as npt
 
 from apps.accounts.actor import Actor
 from apps.priorities.records import IciclePage, Sector
 from apps.priorities.selectors.rows import F8, PolicyView, open_view
 from apps.priorities.selectors.visible_snapshot import local_only_among, moment_of, require_entry
 
+I8 = npt.NDArray[np.int64]
 MOST_A_LEVEL = 50  # entries of one level; with combined ones a chart has at most 400 sectors
 
 
@@ -86,17 +88,19 @@ class _Chart:
         return sum(int(mask[level.start : level.stop].sum()) for level in self._levels)
 
     def draw(self) -> Sector:
-        shown = {self.top}
+        is_shown = np.zeros(len(self.view.tree), np.bool_)
+        is_shown[self.top] = True
         for level in self._levels[1 : self._depth]:
-            shown |= self._largest([i for i in level if int(self.view.tree.parent[i]) in shown])
+            below = level.start + np.flatnonzero(is_shown[self.view.tree.parent[level.start : level.stop]])
+            is_shown[self._largest(below)] = True
+        shown = set(np.flatnonzero(is_shown).tolist())
         self.n_shown = len(shown)
         return self._sector(self.top, shown, depth=1)
 
-    def _largest(self, candidates: list[int]) -> set[int]:
-        mask, size = self.view.visibility.mask, self._size
-        least = self._smallest * self._whole * (1 - 1e-9)
-        seen = [i for i in candidates if mask[i] and size[i] >= least]
-        return set(sorted(seen, key=lambda i: (-size[i], i))[:MOST_A_LEVEL])
+    def _largest(self, candidates: I8) -> I8:
+        size, least = self._size, self._smallest * self._whole * (1 - 1e-9)
+        seen = candidates[self.view.visibility.mask[candidates] & (size[candidates] >= least)]
+        return seen[np.lexsort((seen, -size[seen]))[:MOST_A_LEVEL]]
 
     def _sector(self, i: int, shown: set[int], depth: int) -> Sector:
         """A sector with the sectors below it; recursion is limited by the number of levels."""

@@ -14,6 +14,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from apps.core.strings import Strings
 from apps.priorities.selectors.rows import F8, PolicyView
 
 I8 = npt.NDArray[np.int64]
@@ -159,14 +160,15 @@ def sort_key(view: PolicyView, sort: str) -> Callable[[I8], npt.NDArray[Any]]:
 
 def matching(view: PolicyView, query: str) -> list[int]:
     """Visible entries whose name contains the query, or the entry at a path."""
-    wanted = query.strip().casefold()
+    wanted = query.strip()
     if not wanted:
         return []
     if wanted.startswith("/"):
-        at = view.tree.index_of_path(query.strip())
+        at = view.tree.index_of_path(wanted)
         return [at] if at is not None and view.visibility.may_see(at) else []
-    mask = view.visibility.mask
-    return [i for i, name in enumerate(view.tree.name) if i and wanted in name.casefold() and mask[i]]
+    found, _begins = Strings.of(view.tree.name).find_part(wanted)
+    below_root: list[int] = found[(found > 0) & view.visibility.mask[found]].tolist()
+    return below_root
 
 
 def _level_of(view: PolicyView, arrangement: Arrangement, room: int) -> int:
