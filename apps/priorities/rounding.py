@@ -35,7 +35,7 @@ class CheckedTree:
     """One tree with the usage of one snapshot, under `aequus` with these settings.
 
     leaves: mask (n,) of the leaves to include. job_leaves: mask (n,) of those whose smallest job the reader may know;
-    None: the same.
+    None: the same. content: names a large tree that isn't stored, as a digest does.
     """
 
     snapshot: ServedSnapshot
@@ -43,6 +43,7 @@ class CheckedTree:
     settings: Settings
     leaves: Mask
     job_leaves: Mask | None = None
+    content: str = ""
 
     @property
     def visible_job_leaves(self) -> Mask:
@@ -57,7 +58,7 @@ class CheckedTree:
     def _cache_key(self) -> tuple[Any, ...]:
         settings = orjson.dumps(self.settings, option=orjson.OPT_SORT_KEYS)
         masks = np.packbits(self.leaves).tobytes(), np.packbits(self.visible_job_leaves).tobytes()
-        return self.snapshot.snapshot_id, self.tree.digest, settings, *masks
+        return self.snapshot.snapshot_id, self.tree.digest or self.content, settings, *masks
 
     def at(self, resolutions: Sequence[int]) -> list[Collisions]:
         return self._cached(("at", *resolutions), lambda: collisions_at(self.result, resolutions, leaves=self.leaves))
@@ -88,8 +89,8 @@ class CheckedTree:
         return jobs.anywhere[self.visible_job_leaves] / HOUR_S, jobs.everywhere[self.visible_job_leaves] / HOUR_S
 
     def _cached(self, what: tuple[Any, ...], count: Callable[[], T]) -> T:
-        """Compute once per snapshot, which never changes. A draft's tree has no digest, so it is not cached."""
-        if not self.tree.digest:
+        """Compute once per snapshot, which never changes. A draft's tree has no digest, so few of them are cached."""
+        if not (self.tree.digest or self.content):
             return count()
         key = (*self._cache_key, *what)
         with _lock:

@@ -15,6 +15,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.selectors import display_name
 from apps.core.errors import Invalid
 from apps.core.invisible import visible
+from apps.core.strings import Strings
 from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import AccountMoves
 from apps.policies.changesets.review import Review
@@ -133,17 +134,21 @@ def _new(after: Mask, before: Mask, review: Review) -> list[int]:
 
 def _confusable_names(review: Review, sees: Mask) -> list[Check]:
     """Warn of new and renamed entries whose name looks like a sibling's."""
-    before, after, moves = review.before, review.after, review.moves
-    was = moves.place.tolist()
-    is_fresh = moves.is_new | moves.came
-    named = [i for i in np.flatnonzero(sees).tolist() if is_fresh[i] or before.name[was[i]] != after.name[i]]
-    pairs = [(i, other) for i, other in find_confusable_names(after, named) if sees[other]]
+    after, moves = review.after, review.moves
+    named = np.flatnonzero(sees & (moves.is_new | moves.came | _is_renamed(review)))
+    pairs = [(i, other) for i, other in find_confusable_names(after, named.tolist()) if sees[other]]
     if not pairs:
         return []
     text = _("%(name)s looks like %(other)s.")
     shown = [text % {"name": after.path(i), "other": after.path(other)} for i, other in pairs[:_SHOWN]]
     remedy = _("Check that this is intended.")
     return [Check("names", "warn", _("Names look alike"), " ".join(shown), remedy)]
+
+
+def _is_renamed(review: Review) -> Mask:
+    """Mask of entries that had another name before; of new ones nothing is said."""
+    was = Strings.of(review.before.name).take(np.maximum(review.moves.place, 0))
+    return Strings.of(review.after.name).differ(was)
 
 
 def _locks(review: Review, actor: Actor, sees: Mask) -> Check:
@@ -162,9 +167,10 @@ def _locks(review: Review, actor: Actor, sees: Mask) -> Check:
 def _locked(review: Review) -> Iterator[int]:
     assert review.outcome is not None, "asked before"  # noqa: S101 - an invariant, not input
     for uid, (before, after) in review.outcome.changes.items():
-        i = review.after.index_of_uid(uid)
-        if before is not None and before.locked and after is not None and i is not None:
-            yield i
+        if before is not None and before.locked and after is not None:
+            i = review.after.index_of_uid(uid)
+            if i is not None:
+                yield i
 
 
 def _delegation(review: Review) -> Check:

@@ -5,6 +5,7 @@ Effects are of two kinds: what the change set states, and other targets that cha
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,11 +13,13 @@ from functools import cached_property
 from typing import Any, Literal, cast, get_args
 from uuid import UUID
 
+import orjson
 from django.db.models import Q, QuerySet
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.errors import DomainError, NotAllowed
+from apps.core.kept_briefly import KeptBriefly
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb, Visibility, visible_entries
 from apps.policies.changesets.change_sets import (
@@ -40,6 +43,10 @@ from apps.policies.tree.stored import archived_lookup, load_tree
 from apps.policies.tree.working_tree import Changes
 
 _MOST = 200
+_MANY_ENTRIES = 20_000  # from which on outcomes are kept between requests
+_MOST_KEPT = 1_500_000  # entries, of up to 200 bytes
+_outcomes: KeptBriefly[Outcome | None] = KeptBriefly(_MOST_KEPT)
+_moves: KeptBriefly[TargetChanges] = KeptBriefly(_MOST_KEPT)
 _SAME = 1e-12
 
 
@@ -207,7 +214,15 @@ class Review:
 
     @cached_property
     def moves(self) -> TargetChanges:
-        return compare_targets(self.before, self.after)
+        if not self.content:
+            return compare_targets(self.before, self.after)
+        kept = _moves.get(self.content, lambda: compare_targets(self.before, self.after), size=len(self.after))
+        return kept if kept.after is self.after else compare_targets(self.before, self.after)
+
+    @cached_property
+    def content(self) -> str:
+        """Names what is compared, of a large tree: equal for equal trees after the change."""
+        return "" if self.outcome is None else _content(self.change_set, self.policy, self.before)
 
     def size(self, actor: Actor) -> Size:
         """Return the size of the change as far as the actor may know it."""
@@ -217,7 +232,7 @@ class Review:
             if self.outcome is None
             else ProposedChange.of_outcome(self.outcome)
         )
-        return measure(self.policy, self.before, active, proposed, actor=actor, at=self.at)
+        return measure(self.policy, self.before, active, proposed, actor=actor, at=self.at, moves=self.moves)
 
     def why_not_publish(self, actor: Actor) -> NotAllowed | None:
         """Return the error that the actor would get for lack of a right on publishing, or None."""
@@ -333,18 +348,35 @@ def _place(change_set: ChangeSet, policy: Policy) -> tuple[int, str, Sequence[Fi
 
 def _outcome(change_set: ChangeSet, policy: Policy, number: int, settings: PolicySettings) -> Outcome | None:
     base = load_tree(policy, number)
-    try:
-        if is_document(change_set):
-            return document_outcome(change_set, policy, base, number)
-        return apply_operations(
-            base,
-            change_set.operations,
-            settings=settings,
-            archived=archived_lookup(policy, new_uids=added_uids(change_set.operations)),
-            is_stored=change_set.state not in _OPEN,
-        )
-    except DomainError:
-        return None
+
+    def compute() -> Outcome | None:
+        try:
+            if is_document(change_set):
+                return document_outcome(change_set, policy, base, number)
+            return apply_operations(
+                base,
+                change_set.operations,
+                settings=settings,
+                archived=archived_lookup(policy, new_uids=added_uids(change_set.operations)),
+                is_stored=change_set.state not in _OPEN,
+            )
+        except DomainError:
+            return None
+
+    content = _content(change_set, policy, base)
+    if not content:
+        return compute()
+    key = content, change_set.state in _OPEN, orjson.dumps(settings.to_json(), option=orjson.OPT_SORT_KEYS)
+    kept = _outcomes.get(key, compute, size=len(base))
+    return kept if kept is None or kept.base is base else compute()
+
+
+def _content(change_set: ChangeSet, policy: Policy, base: TreeColumns) -> str:
+    """Names the trees that a change set leads between; empty for those that are computed faster than kept."""
+    if len(base) < _MANY_ENTRIES or not base.digest:
+        return ""
+    operations = hashlib.sha256(orjson.dumps(change_set.operations)).hexdigest()
+    return f"{policy.pk} {policy.head_number} {base.digest} {change_set.pk} {change_set.version} {operations}"
 
 
 def _candidates(policy: Policy, verb: str, at: datetime) -> QuerySet[User]:

@@ -106,17 +106,17 @@ def measure(
     *,
     actor: Actor,
     at: datetime,
+    moves: TargetChanges | None = None,
 ) -> Size:
-    """Measure a change, including the later effects of its dates.
+    """Measure a change, including the later effects of its dates. moves: to the proposed tree, from who has compared.
 
     A change is tried again and again by who may make one. So nothing that follows from hidden usage decides or shows
     it: neither whether the limit of ranks is exceeded nor by how much. Targets of hidden entries decide, or one person
     could move what others don't see, but no figure or count of them is shown.
     """
     limits = settings.review
-    comparisons = [
-        compare_targets(before, tree) for tree in (proposed.tree, *future_trees(proposed.tree, proposed.changes))
-    ]
+    later = [compare_targets(before, tree) for tree in future_trees(proposed.tree, proposed.changes)]
+    comparisons = [compare_targets(before, proposed.tree) if moves is None else moves, *later]
     points = limits["points"]
     ranks = None if limits["users"] is None else _rank_moves(policy, proposed, comparisons[0], actor, at)
     sees = visible_entries(policy=policy, tree=before, actor=actor, at=at)

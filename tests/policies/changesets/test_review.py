@@ -12,6 +12,7 @@ from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.policies import services
 from apps.policies.changesets import lifecycle
+from apps.policies.changesets import review as reviewing
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.records import ChangeSetEdit, NewChangeSet
@@ -185,3 +186,34 @@ def test_choosing_theirs_drops_only_that_operation(policy: Policy, tree: TreeCol
     assert [operation["shares"] for operation in kept.operations] == [60]
     services.publish_change_set(id=mine.pk, version=kept.version, reason="Both.", at=AT, actor=alice)
     assert (shares_of(policy, "/physics"), shares_of(policy, "/biology")) == (35, 60)
+
+
+def test_a_kept_outcome_is_that_of_the_newest_edits(
+    policy: Policy, bob: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large tree it is kept between requests: until the draft, the policy or the minute changes."""
+    monkeypatch.setattr(reviewing, "_MANY_ENTRIES", 1)
+    draft = drafted(bob, shares("/physics/alice", 9))
+
+    def shares_after(change_set: ChangeSet) -> float:
+        review = reviewing.open_review(id=change_set.pk, actor=bob, at=AT)
+        assert review.outcome is not None
+        again = reviewing.open_review(id=change_set.pk, actor=bob, at=AT)
+        assert again.outcome is review.outcome
+        assert again.moves is review.moves
+        at = review.after.index_of_path("/physics/alice")
+        assert at is not None
+        assert review.moves.new[at] != review.moves.old[at]
+        return float(review.after.shares[at])
+
+    assert shares_after(draft) == 9
+    edit = ChangeSetEdit(operations=[shares("/physics/alice", 12)])
+    draft = services.update_change_set(id=draft.pk, version=draft.version, edit=edit, at=AT, actor=bob)
+    assert shares_after(draft) == 12
+    other = drafted(bob, shares("/physics/bob", 50), reason="More.")
+    services.publish_change_set(id=other.pk, version=other.version, at=AT, actor=bob)
+    review = reviewing.open_review(id=draft.pk, actor=bob, at=AT)
+    at = review.after.index_of_path("/physics/bob")
+    assert at is not None
+    assert review.after.shares[at] == 50, "it is compared with what was published meanwhile"
+    assert shares_after(draft) == 12

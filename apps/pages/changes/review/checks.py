@@ -83,7 +83,7 @@ def check_resolution(
     settings = review.wanted.algorithm
     if settings.get("name") != "aequus":
         return None
-    after = _checked(snapshot, review.after, settings, visible_after)
+    after = _checked(snapshot, review.after, settings, visible_after, review.content)
     try:
         rounding = after.at([int(settings["resolution"])])[0]
         before = _before(review, snapshot, visible_before)
@@ -109,8 +109,10 @@ def check_resolution(
     )
 
 
-def _checked(snapshot: ServedSnapshot, tree: TreeColumns, settings: Settings, visible: Mask) -> CheckedTree:
-    return CheckedTree(snapshot, tree, settings, visible & tree.engine_tree().is_ranked)
+def _checked(
+    snapshot: ServedSnapshot, tree: TreeColumns, settings: Settings, visible: Mask, content: str = ""
+) -> CheckedTree:
+    return CheckedTree(snapshot, tree, settings, visible & tree.engine_tree().is_ranked, content=content)
 
 
 def _before(review: Review, snapshot: ServedSnapshot, visible: Mask) -> Collisions | None:
