@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import resource
+from pathlib import Path
 
 # From malloc.h. glibc accepts no larger threshold for individually mapped blocks.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MAPPED_FROM_BYTES = 32 * 2**20
 _KEPT_BYTES = 128 * 2**20
+GROWN_BYTES = 64 * 2**20
 
 
 def keep_freed_memory() -> bool:
@@ -28,6 +31,33 @@ def return_freed_memory() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def own_bytes() -> int:
+    """Resident memory that isn't shared with other processes or files; 0 where the system has no such number."""
+    try:
+        _size, resident, shared = map(int, Path("/proc/self/statm").read_text().split()[:3])
+    except OSError:
+        return 0
+    return (resident - shared) * resource.getpagesize()
+
+
+class MemoryReturn:
+    """Returns freed memory once this process has grown: one large answer needs gigabytes for a moment."""
+
+    def __init__(self) -> None:
+        self._was_bytes = own_bytes()
+
+    def after_growth(self) -> bool:
+        """Whether the process had grown by GROWN_BYTES since the last time."""
+        if own_bytes() < self._was_bytes + GROWN_BYTES:
+            return False
+        self.now()
+        return True
+
+    def now(self) -> None:
+        return_freed_memory()
+        self._was_bytes = own_bytes()
 
 
 def spare_collector() -> None:

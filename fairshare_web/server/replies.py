@@ -7,7 +7,7 @@ import contextlib
 import io
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +23,7 @@ STALL_S = 30.0  # a client that reads nothing for so long is disconnected
 IN_MEMORY = 1024**2  # bytes of a stream that wait for the client; with more all of them lie in a file
 MOST_WAITING = 512 * 1024**2  # bytes; beyond them the view waits for the client
 PIECE = 128 * 1024
+GATHERED = 32 * 1024  # bytes of a stream, but its last ones, that are written at once
 AT_ONCE = 256 * 1024  # bytes of a response that the server gets in one piece, however slowly they are read
 
 
@@ -50,7 +51,7 @@ class Outbox:
         incomplete.
         """
         try:
-            self._is_ended = all(self._put(piece) for piece in pieces if piece)
+            self._is_ended = all(self._put(piece) for piece in _gathered(pieces))
         finally:
             with self._changed:
                 self._is_broken = not self._is_ended
@@ -116,6 +117,19 @@ class Outbox:
             self._changed.notify()
             if self._is_ended or self._is_broken:
                 self._unsent.close()
+
+
+def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """These bytes, GATHERED or more at a time: each piece takes a lock and wakes the event loop."""
+    waiting, n_waiting = [], 0
+    for piece in pieces:
+        waiting.append(piece)
+        n_waiting += len(piece)
+        if n_waiting >= GATHERED:
+            yield b"".join(waiting)
+            waiting, n_waiting = [], 0
+    if n_waiting:
+        yield b"".join(waiting)
 
 
 def headers_of(response: HttpResponseBase, *, closes: bool = False) -> list[Header]:

@@ -1,4 +1,4 @@
-"""A worker's memory: arrays that are made again and again cost no new pages."""
+"""Memory of processes: arrays that are made again and again cost no new pages; what was freed is returned."""
 
 from __future__ import annotations
 
@@ -31,3 +31,22 @@ def faults(call: str) -> int:
 def test_freed_memory_is_reused_for_the_next_arrays() -> None:
     assert faults("") > 1_000
     assert faults("assert keep_freed_memory()") < 100
+
+
+_RETURNS = """
+from apps.runs.memory import GROWN_BYTES, MemoryReturn, own_bytes
+memory = MemoryReturn()
+print(memory.after_growth())
+blocks = [b"x" * 50_000 for _ in range(3 * GROWN_BYTES // 50_000)]
+last = b"x" * 50_001  # behind them: the end of the heap stays in use
+blocks.clear()
+was = own_bytes()
+print(memory.after_growth())
+print(was - own_bytes() > 2 * GROWN_BYTES)
+print(memory.after_growth())
+"""
+
+
+def test_freed_memory_is_returned_once_the_process_has_grown() -> None:
+    done = subprocess.run([sys.executable, "-c", _RETURNS], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True", "False"]

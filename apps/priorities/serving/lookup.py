@@ -279,11 +279,11 @@ class LookupIndex:
         """Known accounts of exactly each of these entries."""
         order, entries = self.by_entry
         wanted = wanted.astype(entries.dtype)  # a search for another type converts the whole column first
-        lo, hi = np.searchsorted(entries, wanted, "left"), np.searchsorted(entries, wanted, "right")
-        ends = np.cumsum(hi - lo)
-        places = np.repeat(hi - ends, hi - lo) + np.arange(ends[-1])
+        first, last = np.searchsorted(entries, wanted, "left"), np.searchsorted(entries, wanted, "right")
+        n_each, ends = last - first, np.cumsum(last - first)
+        places = np.repeat(last - ends, n_each) + np.arange(n_each.sum())
         keys = list(self.places.keys.take(order[places]))
-        return [keys[end - n : end] for end, n in zip(ends.tolist(), (hi - lo).tolist(), strict=True)]
+        return [keys[end - n : end] for end, n in zip(ends.tolist(), n_each.tolist(), strict=True)]
 
     def identities(self, entry: int, accounts: Sequence[AccountKey] | None = None) -> tuple[AccountKey, ...]:
         """Names by which a look-up finds the entry: of its known accounts, and by rules.

@@ -24,6 +24,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import NotFound, Unavailable
+from apps.core.kept_briefly import drop_old
 from apps.policies.access.scope import archived_policy
 from apps.policies.tree.stored import TreeColumns, digest_of_tree, load_tree, tree_cache, tree_with_digest
 from apps.priorities.models import Snapshot
@@ -32,7 +33,7 @@ from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot, serve
 from apps.priorities.snapshot_values import Values, unpack_snapshot
 from apps.priorities.snapshots import read_data, read_places
-from apps.runs.memory import return_freed_memory, spare_collector
+from apps.runs.memory import MemoryReturn, spare_collector
 from apps.usage.models import Source, is_collected
 
 __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "cached_state", "load_stored", "newest", "state"]
@@ -180,6 +181,7 @@ class _Served:
 
     def _poll(self) -> None:
         before: Mapping[str, ServedSnapshot] | None = None
+        memory = MemoryReturn()
         while True:
             try:
                 self.poll()
@@ -187,7 +189,10 @@ class _Served:
                     spare_collector()
                 if before != self.state.snapshots:
                     before = self.state.snapshots
-                    return_freed_memory()
+                    memory.now()
+                else:
+                    drop_old()
+                    memory.after_growth()
             except Exception:
                 logger.exception("Polling for new snapshots failed; the last valid ones are served.")
                 self._polled.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
+import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -70,6 +71,7 @@ def test_the_accounts_of_an_entry_are_found_without_a_copy_of_all() -> None:
     tracemalloc.start()
     try:
         assert index.accounts_of(lone - 1) == []
+        assert index.accounts_of_each(np.zeros(0, np.int64)) == []
         assert tracemalloc.get_traced_memory()[1] < n_known
     finally:
         tracemalloc.stop()
