@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import gc
 import resource
+import time
 from pathlib import Path
 
 # From malloc.h. glibc accepts no larger threshold for individually mapped blocks.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MAPPED_FROM_BYTES = 32 * 2**20
 _KEPT_BYTES = 128 * 2**20
-GROWN_BYTES = 64 * 2**20
+GROWN_BYTES, EVERY_S = 64 * 2**20, 10.0
 
 
 def keep_freed_memory() -> bool:
@@ -43,21 +44,24 @@ def own_bytes() -> int:
 
 
 class MemoryReturn:
-    """Returns freed memory once this process has grown: one large answer needs gigabytes for a moment."""
+    """Returns freed memory once this process has grown: one large answer needs gigabytes for a moment.
+
+    Not at once: what is returned has to be asked for again by the next request of a page that needs as much.
+    """
 
     def __init__(self) -> None:
-        self._was_bytes = own_bytes()
+        self._was_bytes, self._next_s = own_bytes(), 0.0
 
     def after_growth(self) -> bool:
-        """Whether the process had grown by GROWN_BYTES since the last time."""
-        if own_bytes() < self._was_bytes + GROWN_BYTES:
+        """Whether the process had grown by GROWN_BYTES since the last time, EVERY_S ago or more."""
+        if time.monotonic() < self._next_s or own_bytes() < self._was_bytes + GROWN_BYTES:
             return False
         self.now()
         return True
 
     def now(self) -> None:
         return_freed_memory()
-        self._was_bytes = own_bytes()
+        self._was_bytes, self._next_s = own_bytes(), time.monotonic() + EVERY_S
 
 
 def spare_collector() -> None:
