@@ -122,6 +122,7 @@ def _replay(at: datetime) -> list[BenchLine]:
     from apps.accounts.actor import COMMAND
     from apps.contrib.lab.experiments.selectors import get_experiment
     from apps.contrib.lab.experiments.services import create_experiment
+    from apps.runs.memory import return_freed_memory
     from apps.runs.services import work_run_now
 
     variants: list[dict[str, Any]] = [
@@ -133,7 +134,8 @@ def _replay(at: datetime) -> list[BenchLine]:
     experiment = create_experiment(policy_slug=SLUG, name="bench", spec=spec, at=at, actor=COMMAND)
     _simulate_small()
     pids = [os.getpid()]
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins here: the log was made before
+    return_freed_memory()  # of the log and its import
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
     began, parts = workers._cpu_s(pids), []
     assert experiment.preparing_id is not None
     for run_id in [experiment.preparing_id, None, None, None, None]:

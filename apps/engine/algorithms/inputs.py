@@ -230,6 +230,15 @@ def prepare(tree: FairshareTree) -> Prepared:
     return prepared
 
 
+def release(tree: FairshareTree) -> None:
+    """Forget what was computed of a tree: it refers to the tree, and both would wait for the garbage collector.
+
+    Who still has the tree can compute it again.
+    """
+    for name in (_CACHE_ATTRIBUTE, "competition"):
+        vars(tree).pop(name, None)
+
+
 def _at_least_smallest(values: FloatArray, is_positive: Callable[[], BoolArray]) -> tuple[FloatArray, int]:
     """Raise underflowed values to `SMALLEST` where they are positive in exact arithmetic.
 

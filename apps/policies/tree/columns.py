@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from apps.core import blobs
 from apps.core.name_index import NameIndex
 from apps.core.strings import Strings
+from apps.engine.algorithms.inputs import release
 from apps.engine.tree import FairshareTree
 from apps.policies.tree.names import PARENT, RESERVE, creation_ranks
 from apps.policies.tree.terms import Dates, MembershipRule, MountedPublication, read_dates, read_members, read_mounted
@@ -338,6 +340,7 @@ class TreeColumns:
 
     @cached_property
     def _engine_tree(self) -> FairshareTree:
+        uid = self.uid  # without a reference to this tree
         tree, order = FairshareTree.from_columns(
             self.parent,
             self.shares,
@@ -345,11 +348,19 @@ class TreeColumns:
             is_group=self.is_group,
             is_reserve=self.is_reserve,
             is_user=self._is_kind("user"),
-            seniority=lambda: creation_ranks(self.uid),
+            seniority=lambda: creation_ranks(uid),
         )
         if not np.array_equal(order, np.arange(len(self))):
             raise blobs.CorruptBlob("The stored tree isn't in breadth-first order.")
-        return replace(tree, parent=self.parent, first_child=self.first_child, child_count=self.n_children)
+        return self.owning(replace(tree, parent=self.parent, first_child=self.first_child, child_count=self.n_children))
+
+    def owning(self, tree: FairshareTree) -> FairshareTree:
+        """The engine's tree of these entries, of which nothing that was computed outlives this one.
+
+        A page that tries a draft of a million entries frees it with the request.
+        """
+        weakref.finalize(self, release, tree).atexit = False
+        return tree
 
     def engine_tree(self) -> FairshareTree:
         """Return the engine's tree of these entries in the same order; ties follow the order of creation."""

@@ -33,10 +33,11 @@ def columns_of_tree(tree: TreeColumns) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def tree_of_columns(columns: Mapping[str, Any], meta: Mapping[str, Any], digest: str) -> TreeColumns:
     tree = tree_of(columns, meta, digest)
+    uid = tree.uid
     engine_tree = FairshareTree(
         **{name: columns[name] for name in _SHAPE},
         **{name: columns[f"engine.{name}"] for name in _ENGINE},
-        seniority=lambda: creation_ranks(tree.uid),
+        seniority=lambda: creation_ranks(uid),
     )
     seat, is_whole = columns["seat"], "entry" not in columns
     contest = engine_tree
@@ -49,6 +50,6 @@ def tree_of_columns(columns: Mapping[str, Any], meta: Mapping[str, Any], digest:
         is_reserve=engine_tree.is_reserve,
         uid_halves=tuple(columns[f"uid_{at}"] for at in range(3)),
         name_index=NameIndex(tree.name, columns["name_hash"], columns["name_order"]),
-        _engine_tree=engine_tree,
+        _engine_tree=tree.owning(engine_tree),
     )
     return tree

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from collections.abc import Iterator
 from uuid import UUID
 
 import numpy as np
+import pytest
 from hypothesis import given
 
+from apps.engine.algorithms.inputs import prepare
+from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.policies.tree.mapped import _ENGINE, _SHAPE, columns_of_tree, tree_of_columns
 from tests.examples import examples
@@ -36,3 +42,36 @@ def test_a_tree_of_columns_is_the_stored_one(tree: TreeColumns) -> None:
     assert ours.seniority is not None
     assert theirs.seniority is not None
     assert np.array_equal(ours.seniority(), theirs.seniority())
+
+
+@pytest.fixture
+def collector_off() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("is_mapped", [False, True])
+@pytest.mark.usefixtures("collector_off")
+def test_a_tree_is_freed_at_once(is_mapped: bool) -> None:
+    """With all that was computed of it: drafts of a large tree would wait for the garbage collector."""
+    root = {"name": "p", "children": [{"name": "a", "shares": 1}, {"name": "b", "shares": 3}]}
+    tree = unpack_tree(*pack_tree(read_document({"policy": "p", "root": root}).tree))
+    if is_mapped:
+        tree = tree_of_columns(*columns_of_tree(tree), tree.digest)
+    engine_tree = tree.engine_tree()
+    assert prepare(engine_tree).has_leaf.all()
+    there = [weakref.ref(tree), weakref.ref(engine_tree)]
+    del tree, engine_tree
+    assert [each() for each in there] == [None, None]
+
+
+def test_what_was_computed_of_a_freed_tree_can_be_computed_again() -> None:
+    root = {"name": "p", "children": [{"name": "a", "shares": 1}, {"name": "b", "shares": 3}]}
+    tree = unpack_tree(*pack_tree(read_document({"policy": "p", "root": root}).tree))
+    engine_tree = tree.engine_tree()
+    before = prepare(engine_tree)
+    del tree
+    again = prepare(engine_tree)
+    assert again is not before
+    assert again.target.tolist() == before.target.tolist() == [1.0, 0.25, 0.75]

@@ -83,16 +83,14 @@ SELECT COALESCE(sum(n), 0)::float8, count(*) FROM (
     SELECT sum(jobs) AS n FROM usage_bucket WHERE source_id = ANY(%s) AND hour_at >= %s AND hour_at < %s
     GROUP BY source_id, site) AS of_sites
 """
-_HAS_USED = """
-SELECT EXISTS (SELECT FROM usage_bucket WHERE source_id = ANY(%s) AND hour_at >= %s AND hour_at < %s)
-"""
+_ONE_BUCKET = "SELECT FROM usage_bucket WHERE source_id = ANY(%s) AND hour_at >= %s AND hour_at < %s LIMIT 1"
 
 
 def refuse_without_jobs(from_at: datetime, to_at: datetime) -> None:
     """Raise Invalid where no job of these days can be replayed."""
     with connection.cursor() as cursor:
-        cursor.execute(_HAS_USED, [[source.pk for source in own_sources()], from_at, to_at])
-        (has_used,) = cursor.fetchone()
+        cursor.execute(_ONE_BUCKET, [[source.pk for source in own_sources()], from_at, to_at])
+        has_used = cursor.fetchone() is not None
     if not has_used:
         message = _("No job of this site ran in these days.")
         raise Invalid(message, code="no_jobs", fields=[FieldProblem("workload.days", message)])

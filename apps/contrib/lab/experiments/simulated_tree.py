@@ -57,6 +57,7 @@ class SimulatedTree:
 
     @cached_property
     def engine_tree(self) -> FairshareTree:
+        uid = self.uid.copy()  # the tree of the engine stays longer than this one, and than the blob of these columns
         tree, _ = FairshareTree.from_columns(
             self.parent,
             self.shares,
@@ -64,7 +65,7 @@ class SimulatedTree:
             is_group=self.is_group,
             is_reserve=self.is_reserve,
             is_user=self.is_user,
-            seniority=lambda: creation_ranks(self.uid),
+            seniority=lambda: creation_ranks(uid),
         )
         return tree
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -118,3 +120,16 @@ def test_usage_before_the_start_of_those_left_out_is_that_of_the_rest(algorithm:
     simulated = starts(part, settings, place[ACTIVE], PastUsage(place_of_usage[users], site, hour, amount))
     np.testing.assert_array_equal(simulated, whole)
     assert not np.array_equal(whole, starts(tree, settings, ACTIVE))
+
+
+def test_a_simulated_tree_is_freed_at_once() -> None:
+    """With the blob that its columns are views of: a worker simulates one experiment after the other."""
+    tree = whole_tree(1, is_whole=True)
+    assert prepare(tree.engine_tree).has_leaf.any()
+    there = weakref.ref(tree)
+    gc.disable()
+    try:
+        del tree
+        assert there() is None
+    finally:
+        gc.enable()
