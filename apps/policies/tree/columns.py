@@ -359,7 +359,7 @@ class TreeColumns:
 
         A page that tries a draft of a million entries frees it with the request.
         """
-        weakref.finalize(self, release, tree).atexit = False
+        weakref.finalize(self, release, tree)
         return tree
 
     def engine_tree(self) -> FairshareTree:
