@@ -189,6 +189,21 @@ def test_the_builder_follows_what_is_typed_and_the_picture(managers: Grid, visit
     expect(page.locator("[data-testid=state]")).to_have_attribute("data-state", "cancelled")
 
 
+def test_a_log_is_uploaded_and_removed(managers: Grid, visit: Open) -> None:
+    maria = signed_in(visit, "maria")
+    page = maria.go(f"{LAB}new/")
+    page.check("#id_kind_trace")
+    log = "".join(f"{n} {90 * n} 5 3000 1 -1 -1 1 6000 -1 1 {1 + n % 2} 1 -1 1 -1 -1 -1\n" for n in range(60))
+    page.set_input_files("#id_log", {"name": "small.swf", "mimeType": "text/plain", "buffer": log.encode()})
+    page.click("button:has-text('Upload')")
+    expect(page.locator("#id_trace option:checked")).to_contain_text("small.swf: 60 jobs of 2 users")
+    maria.look()
+    shoot(maria, "builder-log")
+    page.click("button:has-text('Remove the chosen log')")
+    expect(page.locator("#id_trace")).to_contain_text("none is uploaded yet")
+    expect(page.get_by_text("Experiments that were made of it keep its jobs.")).to_be_visible()
+
+
 def test_without_scripts_a_question_is_started_and_read(managers: Grid, visit: Open) -> None:
     window = signed_in(visit, "maria", scripts=False)
     page = window.go(LAB)
