@@ -79,6 +79,7 @@ def measure_large() -> Iterator[BenchLine]:
     print(f"  built in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     with web_server() as port:
         asked = _ask_alone(port, chosen, readers)
+        print(route_table(asked, left_out), file=sys.stderr, flush=True)
         pages = [each for each in asked if not each.is_bulk]
         if ROUNDS:
             _ask_together(port, pages, readers)
@@ -124,19 +125,23 @@ def route_table(asked: list[Asked], left_out: list[str]) -> str:
 
 
 def _ask_alone(port: int, chosen: list[Address], readers: Readers) -> list[Asked]:
-    """Those that are answered with 200. The first of a process is listed, and not counted."""
+    """Those that are answered with 200. The first of a process is listed, and not counted, but of bulk answers."""
     asked = []
     connection = _connect(port)
     for address in chosen:
+        before = cpu_of_children(os.getpid())
         status, n_bytes, first_s = _ask(connection, address, readers)
         if status != 200:
             continue
         each = Asked(address, status, n_bytes, first_s)
-        before, n_asked = cpu_of_children(os.getpid()), 1 if each.is_bulk else _ALONE
-        for _ in range(n_asked):
-            each.seconds.append(_ask(connection, address, readers)[2])
-        each.cpu_s = (cpu_of_children(os.getpid()) - before) / n_asked
         asked.append(each)
+        if each.is_bulk:
+            each.seconds, each.cpu_s = [first_s], cpu_of_children(os.getpid()) - before
+            continue
+        before = cpu_of_children(os.getpid())
+        for _ in range(_ALONE):
+            each.seconds.append(_ask(connection, address, readers)[2])
+        each.cpu_s = (cpu_of_children(os.getpid()) - before) / _ALONE
     return asked
 
 
