@@ -61,9 +61,10 @@ def test_a_tree_is_freed_at_once(is_mapped: bool) -> None:
         tree = tree_of_columns(*columns_of_tree(tree), tree.digest)
     engine_tree = tree.engine_tree()
     assert prepare(engine_tree).has_leaf.all()
-    there = [weakref.ref(tree), weakref.ref(engine_tree)]
+    tree_there, engine_there = weakref.ref(tree), weakref.ref(engine_tree)
     del tree, engine_tree
-    assert [each() for each in there] == [None, None]
+    assert tree_there() is None
+    assert engine_there() is None
 
 
 def test_what_was_computed_of_a_freed_tree_can_be_computed_again() -> None:

@@ -20,7 +20,8 @@ from tests.priority_site import AS_OF, PROJECTS, Site
 def jobs_of(*entries: int) -> Jobs:
     n = len(entries)
     ones, entry = np.ones(n, np.float64), np.array(entries, dtype=np.int64)
-    return Jobs(np.arange(n) * 600.0, 3600.0 * ones, -ones, np.ones(n, dtype=np.int64), entry, 1)
+    submit_s = np.arange(n, dtype=np.float64) * 600.0
+    return Jobs(submit_s, 3600.0 * ones, -ones, np.ones(n, dtype=np.int64), entry, 1)
 
 
 def test_idle_siblings_keep_their_shares() -> None:
