@@ -60,6 +60,11 @@ class MemoryReturn:
         return True
 
     def now(self) -> None:
+        """What is unreachable is freed first: an error of a form has the view's variables, and these have the form.
+
+        That takes some milliseconds where the collector is spared what stays.
+        """
+        gc.collect()
         return_freed_memory()
         self._was_bytes, self._next_s = own_bytes(), time.monotonic() + EVERY_S
 

@@ -95,10 +95,10 @@ def preview(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     if not problem:
         try:
             shares, giver = form.cleaned_data["shares"], form.giver_uid
-            preview = preview_shares(
-                policy_slug=policy, entry_uid=uid, shares=shares, giver=giver, actor=actor_of(request)
+            context |= effect_context(
+                preview_shares(policy_slug=policy, entry_uid=uid, shares=shares, giver=giver, actor=actor_of(request)),
+                policy,
             )
-            context |= effect_context(preview, policy)
         except (Invalid, Conflict) as error:
             problem = message_of(error)
     response = render(request, "pages/entry/_preview.html", {**context, "problem": problem})
