@@ -20,8 +20,8 @@ from django.conf import settings
 from django.db import connection
 
 from apps.accounts.account_ids import AccountKey, is_reserved
-from apps.core.mapped_columns import Columns, find_columns, share_columns
-from apps.core.postgresql import EPOCH
+from apps.core.mapped_columns import Columns, delete_abandoned, find_columns, share_columns
+from apps.core.postgresql import SERVER_EPOCH
 from apps.core.strings import Strings
 
 I8 = npt.NDArray[np.int64]
@@ -118,7 +118,7 @@ _SINCE = """
 SELECT count(*), COALESCE(array_agg(id) FILTER (WHERE age(xmin) <= age(%s::xid)), '{}') FROM accounts_account
 """
 _SOME = f"SELECT id, {', '.join(AccountKey._fields)} FROM accounts_account WHERE id = ANY(%s) ORDER BY id"  # noqa: S608 - constants only
-_NOW = f"SELECT {EPOCH}, pg_snapshot_xmin(pg_current_snapshot())::text::int8"
+_NOW = f"SELECT {SERVER_EPOCH}, pg_snapshot_xmin(pg_current_snapshot())::text::int8"
 _MOST_TRANSACTIONS = 1 << 30  # beyond this, comparisons of transaction numbers are ambiguous
 _NEW_PART = 20  # the file is written again when more than one in so many accounts is new
 _CHUNK = 200_000  # accounts; PostgreSQL's values have at most 1 GB
@@ -227,12 +227,12 @@ def _key(epoch: str) -> str:
 
 
 def _from_file(epoch: str) -> _Read | None:
-    found = find_columns(_path(), key=_key(epoch))
-    return None if found is None else _read_of(found, epoch)
+    shared = find_columns(_path(), key=_key(epoch))
+    return None if shared is None else _read_of(shared, epoch)
 
 
-def _read_of(found: Columns, epoch: str) -> _Read:
-    columns, meta = found
+def _read_of(shared: Columns, epoch: str) -> _Read:
+    columns, meta = shared
     origin = Origin(meta["token"], len(columns["id"]))
     keys = AccountKeys([columns[name] for name in AccountKey._fields], origin)
     return _Read(AccountIndex(columns["id"], keys), epoch, meta["xmin"])
@@ -251,6 +251,7 @@ def _in_file(read: _Read) -> _Read:
     columns = {"id": index.ids, **dict(zip(AccountKey._fields, index.keys.columns, strict=True))}
     with suppress(OSError):  # `share_columns` says why it can't be written
         directory().mkdir(mode=0o700, parents=True, exist_ok=True)
+        delete_abandoned(directory())
     meta = {"token": token_hex(16), "xmin": read.xmin}
     shared = share_columns(_path(), (columns, meta), key=_key(read.epoch))
     return _read_of(shared, read.epoch)

@@ -11,6 +11,7 @@ import logging
 import mmap
 import os
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from apps.core.blobs import Column, CorruptBlob, raw_parts, read_raw
 
 logger = logging.getLogger(__name__)
 _DIGEST_BYTES = 64
+_ABANDONED_S = 600.0
 
 Columns = tuple[Mapping[str, Any], Mapping[str, Any]]  # columns and meta
 
@@ -47,6 +49,13 @@ def share_columns(path: Path, columns: Columns, *, key: str) -> Columns:
 def map_or_make(path: Path, *, key: str, make: Callable[[], Columns]) -> Columns:
     """Columns from the file, which is written if there is none that can be read."""
     return find_columns(path, key=key) or share_columns(path, make(), key=key)
+
+
+def delete_abandoned(folder: Path, pattern: str = ".*") -> None:
+    """Delete unfinished files of processes that were killed. Raises OSError."""
+    for path in folder.glob(pattern):
+        if time.time() - path.stat().st_mtime > _ABANDONED_S:
+            path.unlink(missing_ok=True)
 
 
 def write_columns(path: Path, columns: Mapping[str, Column], meta: Mapping[str, Any], *, key: str) -> None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from django.db import connection
 from django.db.models.expressions import RawSQL
 
-from apps.core.postgresql import EPOCH
+from apps.core.postgresql import SERVER_EPOCH
 from apps.usage.models import Source
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -77,7 +77,7 @@ class ReadMarks:
         Call it in the transaction that reads the buckets. The first call, and one after a failure, returns 0.
         """
         before, self._marks = self._marks, None  # until the check below has succeeded
-        with_epoch = Source.objects.annotate(epoch=RawSQL(EPOCH, ()))  # noqa: S611 - a constant
+        with_epoch = Source.objects.annotate(epoch=RawSQL(SERVER_EPOCH, ()))  # noqa: S611 - a constant
         rows = list(with_epoch.values_list("slug", "pk", "watermark", "epoch"))
         marks = {slug: (pk, mark) for slug, pk, mark, _epoch in rows}
         before_epoch, self._epoch = self._epoch, rows[0][3] if rows else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -134,6 +135,18 @@ def test_the_file_is_written_again_once_it_lacks_many(reads: list[int]) -> None:
     assert (origin.n, origin != first, reads) == (4, True, [2])
     account_index.forget()
     assert _load().keys.origin == origin
+
+
+def test_unfinished_files_of_killed_processes_are_deleted(reads: list[int]) -> None:
+    account_index.directory().mkdir()
+    old, young = (account_index.directory() / f".all.accounts.{name}" for name in ("killed", "writing"))
+    for path in (old, young):
+        path.write_bytes(b"half of it")
+    os.utime(old, (0, 0))
+    _add("alice", "bob")
+    _load()
+    assert not old.exists()
+    assert young.exists()
 
 
 @pytest.mark.parametrize("change", ["renamed", "deleted", "deleted and added"])

@@ -111,7 +111,7 @@ def test_all_is_read_again_from_a_server_that_was_started_anew(world: Site, monk
     """After a failover its watermarks can be those of imports that are lost."""
     kept = KeptUsage()
     read(kept)
-    monkeypatch.setattr(changed_hours, "EPOCH", "'another server'")
+    monkeypatch.setattr(changed_hours, "SERVER_EPOCH", "'another server'")
     with starts_of_reads() as starts:
         read(kept)
     assert starts == [AS_OF - 60 * DAY]

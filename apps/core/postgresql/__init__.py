@@ -150,7 +150,7 @@ def consistent_read() -> Iterator[bool]:
 # An expression: the running server with its database. It changes when the server is started anew, and with another
 # server. Only then can transactions that were read be lost, at a failover or a recovery, and their numbers be used
 # again: what is kept by such numbers is kept by the epoch, too.
-EPOCH = (
+SERVER_EPOCH = (
     "(SELECT oid || ' since ' || extract(epoch FROM pg_postmaster_start_time())"
     " FROM pg_database WHERE datname = current_database())"
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 from apps.accounts import account_index
 from apps.accounts.account_index import Origin
-from apps.core.mapped_columns import find_columns, share_columns
+from apps.core.mapped_columns import delete_abandoned, find_columns, share_columns
 from apps.core.release import code_digest
 from apps.mapping.rules.resolver import KnownAccounts
 from apps.mapping.rules.rule import Rule
@@ -28,18 +28,19 @@ def name_placement(tree_digest: str, rules: tuple[Rule, ...], known: KnownAccoun
 
 def find_placement(name: str) -> Mapping[str, Any] | None:
     """Its columns, or None if this host hasn't stored it."""
-    found = find_columns(_path(name), key=name)
-    if found is None:
+    shared = find_columns(_path(name), key=name)
+    if shared is None:
         return None
     with suppress(OSError):
         os.utime(_path(name))  # used now
-    return found[0]
+    return shared[0]
 
 
 def share_placement(name: str, columns: Mapping[str, Any]) -> Mapping[str, Any]:
     """Store it; returns the columns of the file, or these if it can't be written."""
     shared = share_columns(_path(name), (columns, {}), key=name)[0]
     with suppress(OSError):
+        delete_abandoned(account_index.directory())
         paths = sorted(account_index.directory().glob("*.placement"), key=lambda path: path.stat().st_mtime)
         for path in paths[:-_MOST]:
             path.unlink(missing_ok=True)

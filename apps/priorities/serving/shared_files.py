@@ -23,7 +23,7 @@ from django.conf import settings
 
 from apps import engine
 from apps.core.blobs import CorruptBlob
-from apps.core.mapped_columns import Columns, map_columns, map_or_make
+from apps.core.mapped_columns import Columns, delete_abandoned, map_columns, map_or_make
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.mapped import columns_of_tree, tree_of_columns
 from apps.priorities.serving.lookup import LookupIndex
@@ -32,7 +32,6 @@ from apps.priorities.snapshot_values import Values, columns_of_values, values_of
 logger = logging.getLogger(__name__)
 FORMAT = 1  # of all columns: another one for other names, types or meanings
 _WAIT_S, _RETRY_S = 5.0, 0.02  # for another process that writes the same files
-_ABANDONED_S = 600.0  # age of unfinished files of processes that were killed
 _KINDS = ("tree", "places", "values")
 
 
@@ -158,9 +157,7 @@ def _delete_all_but(slug: str, kept: set[Path]) -> None:
         for path in directory().glob(f"{slug}@*.{kind}"):
             if path not in kept:
                 path.unlink(missing_ok=True)
-    for path in directory().glob(f".{slug}@*"):
-        if time.time() - path.stat().st_mtime > _ABANDONED_S:
-            path.unlink(missing_ok=True)
+    delete_abandoned(directory(), f".{slug}@*")
 
 
 def directory() -> Path:
