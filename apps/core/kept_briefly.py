@@ -23,14 +23,14 @@ class KeptBriefly(Generic[Value]):
 
     def get(self, key: Hashable, make: Callable[[], Value], *, size: float) -> Value:
         with self._lock:
-            found = self._kept.get(key)
-        if found is not None:
-            return found[1]
+            kept = self._kept.get(key)
+        if kept is not None:
+            return kept[1]
         value = make()
-        if size <= self._kept.maxsize:
-            with self._lock:
-                found = self._kept.setdefault(key, (size, value))  # another thread may have been faster
-        return value if found is None else found[1]
+        if size > self._kept.maxsize:
+            return value
+        with self._lock:
+            return self._kept.setdefault(key, (size, value))[1]  # another thread may have been faster
 
     def drop_old(self) -> None:
         with self._lock:

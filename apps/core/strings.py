@@ -162,8 +162,8 @@ class Strings(Sequence[str]):
         for place in np.unique(self.ends.searchsorted(others, "right")).tolist():
             text = self[place].casefold()
             is_found[place], begins[place] = wanted in text, text.startswith(wanted)
-        found = np.flatnonzero(is_found)
-        return found, begins[found]
+        all_places = np.flatnonzero(is_found)
+        return all_places, begins[all_places]
 
     def _find_ascii(self, wanted: bytes) -> I8:
         """Where these bytes of small letters begin, ascending; perhaps across two texts."""

@@ -105,9 +105,9 @@ def find_leaves(
         return []
     offered[own] = False
     if query.strip():
-        found, begins = Strings.of(tree.name).find_part(query.strip())
-        found, begins = found[offered[found]], begins[offered[found]]
-        hits = found[np.lexsort((found, rank[found], ~begins))[:_MOST_HITS]].tolist()
+        named, begins = Strings.of(tree.name).find_part(query.strip())
+        leaves, begins = named[offered[named]], begins[offered[named]]
+        hits = leaves[np.lexsort((leaves, rank[leaves], ~begins))[:_MOST_HITS]].tolist()
     else:
         leaves = np.flatnonzero(offered)
         distance = np.where(rank[leaves] <= rank[own], rank[own] - rank[leaves], len(tree) + rank[leaves])

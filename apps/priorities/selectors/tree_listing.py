@@ -166,8 +166,8 @@ def matching(view: PolicyView, query: str) -> list[int]:
     if wanted.startswith("/"):
         at = view.tree.index_of_path(wanted)
         return [at] if at is not None and view.visibility.may_see(at) else []
-    found, _begins = Strings.of(view.tree.name).find_part(wanted)
-    below_root: list[int] = found[(found > 0) & view.visibility.mask[found]].tolist()
+    named, _begins = Strings.of(view.tree.name).find_part(wanted)
+    below_root: list[int] = named[(named > 0) & view.visibility.mask[named]].tolist()
     return below_root
 
 
