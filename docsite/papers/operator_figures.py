@@ -229,7 +229,7 @@ def _finest_around_balance(rows: dict[str, list[float | None]]) -> str:
 
 def _job_sizes(region: str) -> dict[str, list[float | None]]:
     rows: dict[str, list[float | None]] = {}
-    for size in figure_numbers.job_sizes(_OPERATORS, FigureQuery()):
+    for size in figure_numbers.job_sizes(_OPERATORS, FigureQuery(reading="typical")):
         if size.region == region:
             rows.setdefault(size.operator, []).append(None if not size.job_h else math.log10(size.job_h))
     return rows

@@ -50,7 +50,12 @@ OPERATORS = Paper(
             "tried at 3, 6, 9 and 12 bits and nine targets; figures have up to 8 bits",
         ),
         "J1": Claim("eq. 23–25", "The job that raises an actual share by a step", "`manage.py analyse job-size`"),
-        "J2": Claim("figure 17", "Bits that make a job of 2,000 h visible", "*Operators*, figure *bits*"),
+        "J2": Claim(
+            "figure 17",
+            "Bits that make a job of 2,000 h visible",
+            "*Operators*, figure *bits*",
+            "the 21 within one bit count states that no entry can have",
+        ),
         "J3": Claim(
             "figures 14–16", "Smallest visible job by bits, operator and region", "*Operators*, figure *job size*"
         ),

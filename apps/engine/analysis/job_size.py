@@ -94,9 +94,10 @@ def significant_job(
 class Reading:
     """One reading of "the job that shows": formula, and which case is chosen among targets and priorities.
 
-    over_targets: the `biggest` or the `smallest` job among targets, for each priority. over_priorities: then among the
-    priorities of a region: the biggest, the smallest, the job at the `lower-third` of them, or their geometric mean.
-    real_states_only: exclude components at actuals that are wholly or partly outside 0..1.
+    over_targets: the `biggest` or the `smallest` job among targets, for each priority. over_priorities: then among
+    these jobs of a region, sorted by size: the biggest, the smallest, the one a third of the way up (`lower-third`), or
+    their geometric mean. real_states_only: exclude components at actuals that are wholly or partly outside 0..1, which
+    no entry can have; without it the inverse formula is applied beyond 0..1 as well.
     """
 
     formula: Formula
@@ -110,8 +111,11 @@ PLAIN_PRINTED = Reading("printed", "biggest", "biggest", real_states_only=True)
 PLAIN_CORRECTED = Reading("corrected", "biggest", "biggest", real_states_only=True)
 # "Among all the possible k on each target, the biggest (as a bigger k means smaller job)".
 EASIEST_TARGET = Reading("printed", "smallest", "biggest", real_states_only=True)
-# Chosen after comparison with the published table: the reading that agrees with it within one bit.
+# Chosen after comparison with the published table: the reading that agrees with it within one bit. It counts states
+# that can't exist, such as priorities of `combined` from 0.6 on at a target of 0.1.
 TYPICAL = Reading("corrected", "smallest", "lower-third", real_states_only=False)
+# What an entry of a real tree needs: the same without those states.
+TYPICAL_OF_REAL_STATES = Reading("corrected", "smallest", "lower-third", real_states_only=True)
 
 REGIONS = {"balance": (-0.25, 0.25), "over": (-0.9, -0.6), "under": (0.6, 0.9)}
 TARGETS = tuple(i / 10 for i in range(1, 10))
@@ -243,8 +247,14 @@ READINGS = (
     NamedReading("plain, corrected", "k = D/(1 − s − D), else as plain", PLAIN_CORRECTED),
     NamedReading(
         "typical",
-        "k = D/(1 − s − D), the easiest target, the priority at a third of the region",
+        "k = D/(1 − s − D), the easiest target, then the job a third of the way up the sorted sizes; by the formula "
+        "alone, also at actual shares below 0 or above 1",
         TYPICAL,
+    ),
+    NamedReading(
+        "typical, real states",
+        "as typical, but only actual shares from 0 to 1, which an entry can have",
+        TYPICAL_OF_REAL_STATES,
     ),
 )
 

@@ -100,6 +100,28 @@ def test_only_the_typical_reading_is_within_one_bit_of_the_paper(figure: dict[st
         assert sum(same) == equal
 
 
+def test_states_that_cannot_exist_count_in_one_reading_alone() -> None:
+    """At a target of 0.1 `combined` gives 0.55 at most, so no entry under target has a priority from 0.6 on there."""
+    combined, region = operators.get_operator("combined"), job_size.REGIONS["under"]
+    assert float(combined(np.array([0.1]), np.array([0.0]))[0]) == pytest.approx(0.55)
+
+    def fraction(reading: job_size.Reading) -> float | None:
+        return job_size.job_fraction(combined, bits=8, region=region, targets=(0.1,), reading=reading)
+
+    assert fraction(job_size.TYPICAL) is not None
+    assert fraction(job_size.TYPICAL_OF_REAL_STATES) is None
+
+
+def test_the_job_is_a_third_of_the_way_up_the_sorted_sizes() -> None:
+    """Not the job at the priority a third of the way through the region, which for `sigmoid` is another one."""
+    operator, region, targets = OPERATORS[3], job_size.REGIONS["balance"], (0.1, 0.5)
+    reading = job_size.TYPICAL_OF_REAL_STATES
+    sizes = job_size.job_fractions(operator, bits=8, region=region, targets=targets, reading=reading).min(axis=0)
+    found = job_size.job_fraction(operator, bits=8, region=region, targets=targets, reading=reading)
+    assert found == sorted(sizes.tolist())[(len(sizes) - 1) // 3]
+    assert found != sizes[(len(sizes) - 1) // 3]
+
+
 @pytest.mark.paper("J4")
 def test_only_the_published_order_under_target_holds(figure: dict[str, Any]) -> None:
     published = figure["paper_orderings_best_first"]

@@ -54,7 +54,7 @@ class FigureQuery:
     nodes: float = 600.0
     window_days: float = 365.0
     job_h: float = job_size.JOB_H
-    reading: str = "typical"
+    reading: str = "typical, real states"
     region: str = "balance"
     count: str = "misplaced"
     entry: str = ""
