@@ -18,7 +18,6 @@ import socket
 import ssl
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPResponse
@@ -30,6 +29,7 @@ from django.conf import settings
 from apps.core.addresses import Address, Refused, Target, is_allowed, literal_of, refuse_closed, target_of
 from apps.core.errors import TooLarge, Unavailable
 from apps.core.outbound_proxy import Proxy, proxy_for
+from apps.core.packing import Bounds, Damaged, Expands, Unpacker
 
 Resolve = Callable[[str, int], Sequence[str]]
 
@@ -430,19 +430,31 @@ def _unpacked(response: HTTPResponse, target: Target, most: int) -> Iterator[byt
     coding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip", "x-gzip"):
         raise Unreachable(f"{target.place} answers in a coding that wasn't asked for.", code="bad_answer")
-    member = zlib.decompressobj(wbits=31) if "gzip" in coding else None
-    n_in = n_out = 0
-    for data in _sent(response, target):
-        n_in += len(data)
-        for piece in [data] if member is None else _inflated(member, data):
-            n_out += len(piece)
+    unpacker = Unpacker("gzip", Bounds(most, MOST_EXPANSION, FREE_EXPANSION_BYTES)) if "gzip" in coding else None
+    n_out = 0
+    try:
+        for data in _sent(response, target):
+            if unpacker is not None:
+                yield from unpacker.feed(data)
+                continue
+            n_out += len(data)
             if n_out > most:
-                raise TooLarge(f"{target.place} sends over {most} bytes.", code="answer_too_large")
-            if member is not None and n_out > max(MOST_EXPANSION * n_in, FREE_EXPANSION_BYTES):
-                raise TooLarge(f"{target.place} sends what unpacks without measure.", code="expands_too_much")
-            yield piece
-    if member is not None and n_in and (not member.eof or member.unused_data):
-        raise Unreachable(f"{target.place} ended in the middle of its answer.", code="cut_short")
+                raise _too_large(target, most)
+            yield data
+        if unpacker is not None and unpacker.n_in:
+            yield from unpacker.finish()
+    except Expands as error:
+        if unpacker is not None and unpacker.n_out > most:
+            raise _too_large(target, most) from error
+        raise TooLarge(f"{target.place} sends what unpacks without measure.", code="expands_too_much") from error
+    except Damaged as error:
+        if error.is_cut:
+            raise Unreachable(f"{target.place} ended in the middle of its answer.", code="cut_short") from error
+        raise Unreachable(f"{target.place} sends an answer that can't be unpacked.", code="bad_answer") from error
+
+
+def _too_large(target: Target, most: int) -> TooLarge:
+    return TooLarge(f"{target.place} sends over {most} bytes.", code="answer_too_large")
 
 
 def _sent(response: HTTPResponse, target: Target) -> Iterator[bytes]:
@@ -450,12 +462,6 @@ def _sent(response: HTTPResponse, target: Target) -> Iterator[bytes]:
         yield data
     if response.length:
         raise Unreachable(f"{target.place} ended in the middle of its answer.", code="cut_short")
-
-
-def _inflated(member: Any, data: bytes) -> Iterator[bytes]:
-    while data and not member.eof:
-        yield member.decompress(data, _READ)
-        data = member.unconsumed_tail
 
 
 class _describe_error:
@@ -473,7 +479,7 @@ class _describe_error:
             raise Unreachable(f"{place} gave no whole answer in time.", code="too_slow") from error
         if isinstance(error, ssl.SSLCertVerificationError):
             raise Unreachable(f"{place} has a certificate that isn't valid for it.", code="bad_certificate") from error
-        if isinstance(error, OSError | http.client.HTTPException | zlib.error | ValueError):
+        if isinstance(error, OSError | http.client.HTTPException | ValueError):
             raise Unreachable(f"{place} didn't answer as HTTP demands.", code="bad_answer") from error
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +19,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.idempotency import get_stored_answer, store_answer
 from apps.core.counts import counted
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotFound, TooLarge
+from apps.core.packing import MOST_EXPANSION, Bounds, Damaged, Expands, unpack_gzip
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage import buckets
@@ -36,7 +36,6 @@ from apps.usage.records.versions import Counts
 
 MOST_BODY_BYTES = 32 * 1024**2
 MOST_BODY_VALUES = MOST_VALUES  # of a JSON list
-MOST_EXPANSION = 100
 MOST_HOURS = 20_000_000  # job hours of all records of one request: bounds its processing time
 MOST_NAMED = 1000
 _READ = 256 * 1024
@@ -256,7 +255,7 @@ def push_records(pushed: PushedRecords, *, at: datetime, actor: Actor) -> dict[s
         NotFound: there is no such source, and no valid record to create it.
         Malformed: the body is not a list of records.
         Invalid: `atomic` is set and a record is invalid.
-        TooLarge: over 32 MB, 50,000 records, or an expansion of 100.
+        TooLarge: over 32 MB, 50,000 records, or an expansion as `packing` allows.
         Conflict: the idempotency key was used for another body.
     """
     require_write(actor, pushed.source_slug)
@@ -302,7 +301,7 @@ def read_body(stream: IO[bytes], *, gzip: bool) -> bytes:
 
     Raises:
         Malformed: the gzip data is damaged; names the byte.
-        TooLarge: the body is larger, or unpacks to more than 100 times its size.
+        TooLarge: the body is larger, or unpacks to more.
     """
     packed = bytearray()
     while data := stream.read(_READ):
@@ -313,26 +312,15 @@ def read_body(stream: IO[bytes], *, gzip: bool) -> bytes:
 
 
 def _unpack(packed: bytes) -> bytes:
-    most = min(MOST_BODY_BYTES, MOST_EXPANSION * len(packed))
-    member = zlib.decompressobj(wbits=31)
     try:
-        body = member.decompress(packed, most + 1)
-        if len(body) <= most:
-            body += member.flush()
-    except zlib.error as error:
-        raise _corrupt(f"The body is no whole gzip file: {error}.") from error
-    if len(body) > most:
+        return unpack_gzip(packed, Bounds(n_bytes=MOST_BODY_BYTES))
+    except Expands as error:
         raise TooLarge(
-            f"The body unpacks to over {most} bytes: the limit is {MOST_EXPANSION} times its size and "
-            f"{MOST_BODY_BYTES // 1024**2} MB.",
+            f"The body unpacks to more than {MOST_EXPANSION} times its size, or {MOST_BODY_BYTES // 1024**2} MB.",
             code="expands_too_much",
-        )
-    if not member.eof:
-        raise _corrupt(f"The gzip body ends in the middle, after {len(packed)} bytes.")
-    if member.unused_data.strip(b"\0"):
-        position = len(packed) - len(member.unused_data)
-        raise _corrupt(f"Something follows the gzip body at byte {position}.")
-    return body
+        ) from error
+    except Damaged as error:
+        raise _corrupt(f"The body is no whole gzip file: at byte {error.position}, {error.why}.") from error
 
 
 def _corrupt(message: str) -> Malformed:

@@ -305,7 +305,8 @@ def test_compressed_responses_are_decoded_and_broken_ones_reported(serve: Serve)
         return serve(answering(head + body))
 
     assert fetch(f"http://127.0.0.1:{packed(whole)}/").body == b"hello" * 1000
-    for broken in (whole[:-4], whole + whole, b"no gzip at all"):
+    assert fetch(f"http://127.0.0.1:{packed(whole + whole)}/").body == b"hello" * 2000
+    for broken in (whole[:-4], whole + whole[:-4], whole + b"more", b"no gzip at all"):
         with pytest.raises(Unreachable):
             fetch(f"http://127.0.0.1:{packed(broken)}/")
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from apps.contrib.lab import simulation
+from apps.core.packing import Bounds, Damaged, Expands, packing_of, unpack_gzip
 from apps.engine.errors import BadCase
 
 SHIPPED = Path(simulation.__file__).parent / "scenarios"
@@ -60,12 +59,14 @@ class TraceFiles(Mapping[str, str]):
 def _text(path: Path) -> str:
     """Content of a file, decompressed if it is gzip."""
     try:
-        with path.open("rb") as plain:
-            is_packed = plain.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if is_packed else path.open("rb") as file:
+        with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as problem:
+        if packing_of(content) == "gzip":
+            content = unpack_gzip(content, Bounds(n_bytes=MOST_BYTES))
+    except (OSError, Damaged) as problem:
         raise BadCase(f"{path.name} can't be read: {problem}", place="trace") from None
+    except Expands:
+        raise BadCase(f"{path.name} has more than {MOST_BYTES >> 20} MB when it is unpacked", place="trace") from None
     if len(content) > MOST_BYTES:
         raise BadCase(f"{path.name} has more than {MOST_BYTES >> 20} MB", place="trace")
     return content.decode("utf-8", errors="replace")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -13,6 +12,7 @@ import numpy as np
 
 from apps.core.counts import counted
 from apps.core.errors import DomainError, FieldProblem, Invalid, TooLarge
+from apps.core.packing import Bounds, Damaged, Expands, packing_of, unpack_gzip
 from apps.engine.installed import Installed, load_installed, require_name, require_texts
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats import csv_table, gridengine, json_document, sacctmgr, sacctmgr_script, yaml_document
@@ -114,7 +114,6 @@ _BUILT_IN: dict[str, Format] = {
 _PACKAGED = load_package_formats(tuple(_BUILT_IN))
 FORMATS: Mapping[str, Format] = {**_BUILT_IN, **_PACKAGED.objects}
 MOST_BYTES = 512 * 1024 * 1024
-_MOST_EXPANSION = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _WORDS = {
     "kind": "kinds",
@@ -186,7 +185,7 @@ def text_of(content: bytes) -> str:
     """Decode UTF-8 with or without byte order mark, optionally compressed by gzip; line ends become \\n."""
     if len(content) > MOST_BYTES:
         raise TooLarge(f"A file has at most {MOST_BYTES // 2**20} MB.")
-    if content.startswith(b"\x1f\x8b"):
+    if packing_of(content) == "gzip":
         content = _unpacked(content)
     if content.startswith(_UTF16):
         raise _unreadable("is UTF-16", 1)
@@ -201,17 +200,13 @@ def text_of(content: bytes) -> str:
 
 
 def _unpacked(content: bytes) -> bytes:
-    most = min(MOST_BYTES, max(len(content) * _MOST_EXPANSION, 1 << 20))
-    unpacker = zlib.decompressobj(wbits=31)
     try:
-        text = unpacker.decompress(content, most)
-    except zlib.error:
-        raise Invalid("The file is damaged: it can't be unpacked.", code="corrupt_gzip") from None
-    if unpacker.unconsumed_tail:
-        raise TooLarge("The file expands too much when it is unpacked.", code="expands_too_much")
-    if not unpacker.eof:
-        raise Invalid("The file is damaged: it ends too early.", code="corrupt_gzip")
-    return text
+        return unpack_gzip(content, Bounds(n_bytes=MOST_BYTES))
+    except Expands:
+        raise TooLarge("The file expands too much when it is unpacked.", code="expands_too_much") from None
+    except Damaged as error:
+        message = f"The gzip file is damaged at byte {error.position} ({error.why}): copy it again."
+        raise Invalid(message, code="corrupt_gzip") from None
 
 
 def _unreadable(message: str, line: int) -> Invalid:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
-from apps.core.errors import Invalid, TooLarge
 from apps.usage.parsers.base import Parsed, RecordBatch, RecordRow, Rejection, excerpt
 from apps.usage.parsers.field_values import BadRecord
 
 MOST_LINE_BYTES = 64 * 1024
-MOST_EXPANSION = 200  # logs compress 5 to 30 times, a decompression bomb 1000 times
-FREE_EXPANSION_BYTES = 16 * 1024**2  # always allowed, whatever the compressed size
 _READ = 256 * 1024
-_GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK = 4 * 1024**2
 
 
@@ -76,86 +71,6 @@ def _skip_line(stream: BinaryIO, held: bytes) -> tuple[bytes, bytes, int]:
             return head, data[end:], n_skipped + end
         n_skipped += len(data)
     return head, b"", n_skipped
-
-
-class GzipCheck:
-    """Checks a gzip file in a stream without storing it, and finds the byte at which it is damaged."""
-
-    def __init__(self) -> None:
-        self._member = zlib.decompressobj(wbits=31)
-        self._n_in = 0
-        self.n_out = 0
-        self._in_member = False
-
-    def feed(self, data: bytes) -> None:
-        """Check the next bytes.
-
-        Raises:
-            Invalid: the bytes are damaged; names the position.
-            TooLarge: they unpack to far more than any log would.
-        """
-        while data:
-            before = self._member.copy()
-            try:
-                unpacked = self._member.decompress(data, _BLOCK)
-            except zlib.error as error:
-                raise self._broken(self._n_in + _first_bad(before, data), str(error)) from error
-            self.n_out += len(unpacked)
-            used = len(data) - len(self._member.unconsumed_tail) - len(self._member.unused_data)
-            self._n_in += used
-            self._in_member = True
-            if self.n_out > max(MOST_EXPANSION * self._n_in, FREE_EXPANSION_BYTES):
-                raise TooLarge(
-                    f"The file unpacks to over {MOST_EXPANSION} times its size: no log does. Nothing was imported.",
-                    code="expands_too_much",
-                )
-            data = self._member.unconsumed_tail
-            if self._member.eof:
-                data = self._next_member(self._member.unused_data)
-
-    def finish(self) -> None:
-        """Check the end of the file.
-
-        Raises:
-            Invalid: the file ends too early.
-        """
-        while self._in_member and (more := self._member.decompress(b"", _BLOCK)):
-            self.n_out += len(more)
-        if self._in_member and not self._member.eof:
-            raise self._broken(self._n_in, "it ends in the middle")
-
-    def _next_member(self, rest: bytes) -> bytes:
-        self._member = zlib.decompressobj(wbits=31)
-        self._in_member = False
-        kept = rest.lstrip(b"\0")  # after padding of tapes and blocks
-        self._n_in += len(rest) - len(kept)
-        return kept
-
-    def _broken(self, position: int, why: str) -> Invalid:
-        reason = why.removeprefix("Error -3 while decompressing data: ")
-        return Invalid(
-            f"The gzip file is broken at byte {position} ({reason}). Nothing was imported; copy the file again.",
-            code="corrupt_gzip",
-        )
-
-
-def is_gzip(head: bytes) -> bool:
-    return head.startswith(_GZIP_MAGIC)
-
-
-def _first_bad(before: zlib._Decompress, data: bytes) -> int:
-    """Number of bytes of `data` that unpack without an error."""
-    good, bad = 0, len(data)
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        trial = before.copy()
-        try:
-            trial.decompress(data[:middle])
-        except zlib.error:
-            bad = middle
-        else:
-            good = middle
-    return good
 
 
 Notes = Counter[str]

@@ -14,7 +14,7 @@ from uuid import uuid4
 from django.conf import settings
 
 from apps.core.errors import Invalid, TooLarge
-from apps.usage.records.packed_files import HEAD, Check, open_packed, packing_check, refuse_archives
+from apps.usage.records.packed_files import HEAD, PackingCheck, open_packed, packing_check, refuse_archives
 
 KEPT = timedelta(hours=24)  # after a dry run, for its confirmation
 _READ = 256 * 1024
@@ -53,7 +53,7 @@ def store(file: IO[bytes]) -> StoredFile:
 def _copy(file: IO[bytes], path: Path) -> tuple[int, int, str]:
     digest = hashlib.sha256()
     n_bytes = 0
-    check: Check | None = None
+    check: PackingCheck | None = None
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
         while data := file.read(_READ):
             if not n_bytes:

@@ -14,10 +14,9 @@ from typing import IO, Any, BinaryIO, NamedTuple, cast
 from django.conf import settings
 
 from apps.core.errors import DomainError, Invalid
+from apps.core.packing import packing_of
 from apps.usage.parsers.base import Reading
-from apps.usage.parsers.lines import is_gzip
 from apps.usage.parsers.registry import FORMATS, format_of, parse_checked
-from apps.usage.records import packed_files
 from apps.usage.sources.pieces import Piece, Progress
 
 MOST_FILES = 10_000
@@ -199,7 +198,7 @@ def _collect_grown_file(
         return
     file.seek(0)
     head = file.read(min(_HEAD, end))
-    if is_gzip(head) or packed_files.is_zstd(head):
+    if packing_of(head) is not None:
         return
     collector = FORMATS.get(known["format"]) if known else None
     collector = collector or format_of(terms["format"], head)

@@ -88,9 +88,10 @@ def test_broken_gzip_is_refused_and_nothing_is_stored(change: Callable[[bytes], 
 
 
 @pytest.mark.usefixtures("source")
-def test_a_body_that_expands_a_hundredfold_is_rejected() -> None:
-    with pytest.raises(TooLarge):
-        push(gzip.compress(b" " * 1_000_000), gzip=True)
+def test_a_body_that_expands_beyond_measure_is_rejected() -> None:
+    for n_bytes in (17 * 1024**2, 33 * 1024**2):
+        with pytest.raises(TooLarge):
+            push(gzip.compress(b" " * n_bytes), gzip=True)
 
 
 @pytest.mark.usefixtures("source")

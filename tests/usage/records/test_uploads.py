@@ -14,8 +14,8 @@ import pytest
 import zstandard
 
 from apps.core.errors import DomainError, Invalid, TooLarge
+from apps.core.packing import MOST_WINDOW_BYTES
 from apps.usage.records import uploads
-from apps.usage.records.packed_files import MOST_WINDOW_BYTES
 
 TEXT = b"".join(b"%d 0 5 3600 8 -1 -1 8 7200 -1 1 17 3 -1 1 -1 -1 -1\n" % n for n in range(20_000))
 

@@ -20,6 +20,7 @@ from rest_framework import serializers
 import apps
 from apps.accounts import services as accounts
 from apps.contrib.jobs.job_cases import MOST_JOBS
+from apps.core import packing
 from apps.core.errors import TooLarge
 from apps.engine import codecs
 from apps.federation.models import Mount
@@ -304,7 +305,7 @@ def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None
         ("schedulers.md", f"at most {MOST_UNPACKED // MB} MB unpacked"),
         ("federation.md", f"| `most_bytes` | {fetched // MB} MB |"),
         ("usage.md", f"A line has at most {lines.MOST_LINE_BYTES // KB} KB."),
-        ("usage.md", f"over {lines.MOST_EXPANSION} times its size"),
+        ("usage.md", f"over {packing.MOST_EXPANSION} times its size"),
         ("usage.md", f"each of at most {MOST_ITEM_BYTES // MB} MB"),
     ]:
         assert sentence in (REPOSITORY / "docs" / page).read_text(encoding="utf-8"), page

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +23,7 @@ from apps.contrib.lab.models import UploadedTrace
 from apps.contrib.lab.simulation.log_jobs import ALLOCATED, GROUP, REQUESTED, REQUESTED_S, RUN, SUBMIT, USER
 from apps.core import blobs
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, TooLarge
+from apps.core.packing import Bounds, Damaged, Expands, packing_of, unpack_gzip
 from apps.policies.models import Policy
 from apps.policies.tree.names import clean_text
 
@@ -34,7 +34,6 @@ MOST_UNPACKED_BYTES = 256 * 1024**2
 MOST_TRACES = 20  # of one policy
 LONGEST_NAME = 255
 _FIELDS = (SUBMIT, RUN, ALLOCATED, REQUESTED, REQUESTED_S, USER, GROUP)
-_GZIP = b"\x1f\x8b"
 _LARGEST = 2.0**53
 
 
@@ -70,7 +69,7 @@ def read_log(data: bytes) -> tuple[TraceJobs, Mapping[str, tuple[int, float]]]:
     """
     if len(data) > MOST_BYTES:
         raise TooLarge(_("The log has more than %(n)s MB: pack it by gzip.") % {"n": MOST_BYTES // 1024**2})
-    text = _unpacked(data) if data[:2] == _GZIP else data
+    text = _unpacked(data) if packing_of(data[:4]) == "gzip" else data
     if next(_lines(text), None) is None:
         raise _wrong(_("has no jobs"))
     rows = _rows(text)
@@ -110,21 +109,14 @@ def read_log(data: bytes) -> tuple[TraceJobs, Mapping[str, tuple[int, float]]]:
 
 def _unpacked(data: bytes) -> bytes:
     """Raises Invalid for a damaged or cut file, TooLarge for one that would not end."""
-    unpacker, parts, n_bytes = zlib.decompressobj(wbits=31), [], 0
     try:
-        while data:
-            part = unpacker.decompress(data, 1024**2)
-            n_bytes += len(part)
-            if n_bytes > MOST_UNPACKED_BYTES:
-                most = MOST_UNPACKED_BYTES // 1024**2
-                raise TooLarge(_("The log has more than %(n)s MB when it is unpacked: cut it.") % {"n": most})
-            parts.append(part)
-            data = unpacker.unconsumed_tail
-    except zlib.error:
-        raise _wrong(_("is packed, and damaged")) from None
-    if not unpacker.eof:
-        raise _wrong(_("is packed, and cut off"))
-    return b"".join(parts)
+        return unpack_gzip(data, Bounds(n_bytes=MOST_UNPACKED_BYTES))
+    except Expands:
+        most = MOST_UNPACKED_BYTES // 1024**2
+        raise TooLarge(_("The log has more than %(n)s MB when it is unpacked: cut it.") % {"n": most}) from None
+    except Damaged as error:
+        place = {"byte": error.position, "why": error.why}
+        raise _wrong(_("is packed, and damaged at byte %(byte)s (%(why)s)") % place) from None
 
 
 def _rows(text: bytes) -> F8:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Mapping
 from io import BytesIO
 from typing import IO, Any, ClassVar
@@ -38,6 +37,7 @@ from apps.contrib.schedulers.selectors import SchedulerView
 from apps.contrib.schedulers.waiting import find_waiting
 from apps.core import clock
 from apps.core.errors import FieldProblem
+from apps.core.packing import MOST_EXPANSION, Bounds, Damaged, Expands, unpack_gzip
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, SCHEDULERS, SELF_READ, Scopes, actor_of
 from apps.web.rest.body_limits import MB
 from apps.web.rest.cursors import encode_cursor, read_cursor
@@ -153,16 +153,17 @@ class ReportParser(StrictJSONParser):
 
 
 def _unpacked(body: bytes) -> bytes:
-    unpacker = zlib.decompressobj(wbits=31)
     try:
-        plain = unpacker.decompress(body, MOST_UNPACKED + 1)
-    except zlib.error as error:
-        raise Refusal("The body is no gzip.", code="bad_gzip", fields=[FieldProblem("body", "is no gzip")]) from error
-    if len(plain) > MOST_UNPACKED or unpacker.unconsumed_tail:
-        raise Refusal(f"The unpacked body is over {MOST_UNPACKED // MB} MB.", code="too_large", status=413)
-    if not unpacker.eof or unpacker.unused_data:
-        raise Refusal("The body is no whole gzip.", code="bad_gzip", fields=[FieldProblem("body", "is cut off")])
-    return plain
+        return unpack_gzip(body, Bounds(n_bytes=MOST_UNPACKED))
+    except Expands as error:
+        message = f"The unpacked body is over {MOST_UNPACKED // MB} MB, or {MOST_EXPANSION} times its size."
+        raise Refusal(message, code="too_large", status=413) from error
+    except Damaged as error:
+        raise Refusal(
+            f"The body is no whole gzip: at byte {error.position}, {error.why}.",
+            code="bad_gzip",
+            fields=[FieldProblem("body", f"at byte {error.position}, {error.why}")],
+        ) from error
 
 
 class PassListView(APIView):

@@ -81,7 +81,7 @@ def test_jobs_that_never_ran_are_counted() -> None:
         (LOG.encode() + line(1, 1, 60, 1, 1).replace("60", "nan").encode(), Invalid, "wrong line 402"),
         (LOG.encode() + b"402 1 2\n", Invalid, "wrong line 402"),
         (b"\x1f\x8b" + b"rubbish", Invalid, "damaged"),
-        (gzip.compress(LOG.encode())[:-20], Invalid, "cut off"),
+        (gzip.compress(LOG.encode())[:-20], Invalid, "ends in the middle"),
         (b"; nothing\n", Invalid, "no jobs"),
         ("\n".join(line(n, -1, 60, 1, 1) for n in range(3)).encode(), Invalid, "no submit times"),
         ("\n".join(line(n, 7, 60, 1, 1) for n in range(3)).encode(), Invalid, "no submit times"),

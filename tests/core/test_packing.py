@@ -1,0 +1,165 @@
+"""Packed files: every reader reads all members, or refuses the file."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import random
+import struct
+import zlib
+from collections.abc import Callable
+
+import pytest
+import zstandard
+from django.conf import LazySettings
+
+from apps.contrib.lab.experiments.traces import read_log
+from apps.contrib.lab.scenario_files import TraceFiles
+from apps.contrib.schedulers.api.views import _unpacked as unpack_report
+from apps.core.errors import DomainError
+from apps.core.packing import Bounds, Damaged, Expands, Unpacker, packing_of, unpack_gzip
+from apps.engine.errors import BadCase
+from apps.policies.formats.registry import text_of
+from apps.usage.records import uploads
+from apps.usage.services import read_body
+from apps.web.rest.errors import Refusal
+
+LINES = [b"%d %d 5 3600 8 -1 -1 8 7200 -1 1 %d 3 -1 1 -1 -1 -1\n" % (n, 60 * n, n % 7) for n in range(1, 901)]
+TEXT = b"".join(LINES)
+HALVES = (b"".join(LINES[:300]), b"".join(LINES[300:]))
+
+
+def block_gzip(text: bytes) -> bytes:
+    """As bgzip writes: blocks with an extra field that holds their size, and an empty one at the end."""
+
+    def block(part: bytes) -> bytes:
+        packer = zlib.compressobj(wbits=-15)
+        body = packer.compress(part) + packer.flush()
+        head = b"\x1f\x8b\x08\4" + b"\0" * 4 + b"\0\xff" + struct.pack("<H", 6)
+        size = struct.pack("<2sHH", b"BC", 2, len(body) + 25)
+        return head + size + body + struct.pack("<II", zlib.crc32(part), len(part) & 0xFFFFFFFF)
+
+    return b"".join(block(text[i : i + 20_000]) for i in range(0, len(text), 20_000)) + block(b"")
+
+
+WHOLE = {
+    "one member": gzip.compress(TEXT),
+    "two members": b"".join(map(gzip.compress, HALVES)),
+    "a member for each line": b"".join(map(gzip.compress, LINES)),
+    "blocks of bgzip": block_gzip(TEXT),
+    "an empty first member": gzip.compress(b"") + gzip.compress(TEXT),
+    "empty members between": gzip.compress(HALVES[0]) + gzip.compress(b"") * 3 + gzip.compress(HALVES[1]),
+    "zeros behind it": gzip.compress(TEXT) + b"\0" * 600_000,
+}
+SPOILT = {
+    "garbage behind it": gzip.compress(TEXT) + b"garbage",
+    "text behind it": gzip.compress(TEXT) + TEXT,
+    "zstd behind it": gzip.compress(HALVES[0]) + zstandard.ZstdCompressor().compress(HALVES[1]),
+    "cut": gzip.compress(TEXT)[:-9],
+    "a cut second member": gzip.compress(HALVES[0]) + gzip.compress(HALVES[1])[:-1],
+    "a cut head": gzip.compress(HALVES[0]) + gzip.compress(HALVES[1])[:7],
+    "one byte of a head": gzip.compress(TEXT) + b"\x1f",
+    "a wrong sum in the first": gzip.compress(HALVES[0])[:-8] + b"\1\2\3\4" + gzip.compress(HALVES[1]),
+    "a wrong length": gzip.compress(TEXT)[:-4] + struct.pack("<I", len(TEXT) + 1),
+}
+
+
+def by_trace_files(data: bytes) -> bytes:
+    with open("log.swf.gz", "wb") as file:
+        file.write(data)
+    return TraceFiles([])["log.swf.gz"].encode()
+
+
+def by_upload(data: bytes) -> bytes:
+    stored = uploads.store(io.BytesIO(data))
+    with uploads.open_unpacked(stored.name) as file:
+        return file.read()
+
+
+READERS: dict[str, Callable[[bytes], bytes]] = {
+    "experiments": lambda data: b"%d" % len(read_log(data)[0].at_s),
+    "scenarios": by_trace_files,
+    "policies": lambda data: text_of(data).encode(),
+    "uploads": by_upload,
+    "records by REST": lambda data: read_body(io.BytesIO(data), gzip=True),
+    "reports of agents": unpack_report,
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(settings: LazySettings, tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.VAR = tmp_path
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_reader_reads_all_members_of_a_packed_file(reader: str) -> None:
+    expected = b"900" if reader == "experiments" else TEXT
+    for name, data in WHOLE.items():
+        assert READERS[reader](data) == expected, name
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_no_reader_accepts_a_part_of_a_packed_file(reader: str) -> None:
+    accepted = [name for name, data in SPOILT.items() if not is_refused(reader, data)]
+    assert accepted == []
+
+
+def is_refused(reader: str, data: bytes) -> bool:
+    try:
+        READERS[reader](data)
+    except (DomainError, BadCase, Refusal):
+        return True
+    return False
+
+
+def unpack_pieces(unpacker: Unpacker, packed: bytes, size: int) -> bytes:
+    pieces = [piece for i in range(0, len(packed), size) for piece in unpacker.feed(packed[i : i + size])]
+    return b"".join([*pieces, *unpacker.finish()])
+
+
+def test_a_stream_may_be_cut_anywhere_into_pieces() -> None:
+    for packed in (WHOLE["empty members between"] + b"\0" * 99, block_gzip(TEXT)):
+        for size in (1, 7, 4096):
+            unpacker = Unpacker("gzip", Bounds())
+            assert unpack_pieces(unpacker, packed, size) == TEXT
+            assert (unpacker.n_in, unpacker.n_out) == (len(packed), len(TEXT))
+
+
+@pytest.mark.parametrize("size", [1, 4096, 1024**2])
+def test_what_follows_the_last_member_is_refused_wherever_a_piece_ends(size: int) -> None:
+    whole = gzip.compress(TEXT)
+    for packed, position, is_cut in (
+        (whole + b"<html>", len(whole), False),
+        (whole + whole[:20], len(whole) + 20, True),
+    ):
+        unpacker = Unpacker("gzip", Bounds())
+        with pytest.raises(Damaged) as caught:
+            unpack_pieces(unpacker, packed, size)
+        assert (caught.value.position, caught.value.is_cut) == (position, is_cut)
+
+
+def test_the_byte_of_damage_is_counted_over_all_members() -> None:
+    first, second = gzip.compress(random.Random(4).randbytes(300_000)), bytearray(gzip.compress(TEXT))
+    second[-6] ^= 0xFF
+    with pytest.raises(Damaged) as caught:
+        unpack_gzip(first + bytes(second), Bounds())
+    assert len(first) + len(second) - 9 <= caught.value.position <= len(first) + len(second)
+
+
+def test_bounds_hold_over_all_members_before_the_memory_is_taken() -> None:
+    member = gzip.compress(bytes(2 * 1024**2))
+    with pytest.raises(Expands):
+        unpack_gzip(member * 20, Bounds())
+    unpacker = Unpacker("gzip", Bounds(n_bytes=3_000_000))
+    with pytest.raises(Expands):
+        list(unpacker.feed(member * 20))
+    assert unpacker.n_out < 8 * 1024**2
+    assert len(unpack_gzip(member, Bounds(n_bytes=2 * 1024**2))) == 2 * 1024**2
+
+
+def test_packings_are_told_by_their_first_bytes() -> None:
+    assert packing_of(gzip.compress(b"")[:4]) == "gzip"
+    assert packing_of(zstandard.ZstdCompressor().compress(b"x")[:4]) == "zstd"
+    assert [packing_of(head) for head in (b"", b"\x1f", b"PK\3\4", b"; Version")] == [None] * 4
