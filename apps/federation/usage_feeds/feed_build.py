@@ -3,6 +3,9 @@
 A feed is a series of numbered states. For each hour it stores the rows, their digest, and the number since which they
 are unchanged. A build compares the buckets with what is stored and gives changed hours the next number. It is one
 transaction with one view of the database: it is there as a whole or not at all, whenever its worker is killed.
+
+A feed holds the hours of `keeps_days` up to the present one of the believed clock. Its basis names this range: one that
+begins or ends earlier than before, because a clock was ahead, is built again.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from uuid import uuid4
 from django.db import connection, transaction
 from django.db.models.functions import Length
 
+from apps.accounts.clock_watch import believed
 from apps.core.errors import NotFound
 from apps.federation.documents.site_keys import load_keys
 from apps.federation.documents.wire_usage import State
@@ -53,7 +57,7 @@ class FeedInputs:
     """A feed and what it is built from, in one state of the database.
 
     sources: ids of this site's own. foreign: watermarks of other sites' sources, whose usage isn't sent. basis: digest
-    of the inputs of its sums.
+    of the inputs of its sums. this_hour: the last hour of its range, since 1970.
     """
 
     row: UsageFeed
@@ -70,9 +74,26 @@ class FeedInputs:
         return load_feed_accounts(self.row.policy, self.tree, self.entry, remembers=self.may_cache)
 
     @property
+    def first_hour(self) -> int:
+        """The first hour of its range, since 1970."""
+        return self.this_hour + 1 - self.row.keeps_days * 24
+
+    @property
     def is_built(self) -> bool:
         """Whether the feed is up to date with this state."""
-        return self.row.built_at is not None and _is_same(self.row.basis, self.basis, *self.basis) and not self.has_come
+        is_same = self.row.built_at is not None and _is_same(self.row.basis, self.basis, *self.basis)
+        return is_same and not self.has_come and not self.lacks_first and not self.exceeds
+
+    @property
+    def lacks_first(self) -> bool:
+        """Whether hours at the beginning of the range may be missing: it begins earlier than at the last build."""
+        first = self.row.basis.get("first")
+        return first is None or bool(self.first_hour < first)
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether hours behind the range may be stored: it ends earlier than at the last build."""
+        return bool(self.this_hour < self.row.basis.get("through", self.this_hour))
 
     def is_in_time(self, at: datetime) -> bool:
         """Whether less than half of the lifetime of its documents is over."""
@@ -87,7 +108,7 @@ class FeedInputs:
 
 
 def load_inputs(feed_id: int, *, at: datetime, may_cache: bool, lock: bool = False) -> FeedInputs:
-    """Load a feed and the digests of its inputs.
+    """Load a feed and the digests of its inputs; hours that are too old are those of the believed clock.
 
     Raises:
         NotFound: the feed or its entry is gone (code entry_gone).
@@ -96,6 +117,7 @@ def load_inputs(feed_id: int, *, at: datetime, may_cache: bool, lock: bool = Fal
     row = (rows.select_for_update(of=("self",), no_key=True) if lock else rows).first()
     if row is None:
         raise NotFound("There is no such feed any more.")
+    at = believed(at)
     fingerprint = read_fingerprint(row.policy, as_of=at)
     tree = load_tree(row.policy, fingerprint.revision)
     entry = tree.index_of_uid(row.entry_uid)
@@ -157,9 +179,8 @@ def load_states(feed_id: int, numbers: Iterable[int]) -> dict[int, State]:
 
 def _renew(inputs: FeedInputs, at: datetime) -> None:
     """Assign the next numbers to the hours whose sums changed, and to the running jobs if they did."""
-    row, accounts = inputs.row, inputs.accounts
-    first = inputs.this_hour + 1 - row.keeps_days * 24
-    begin = _changed_since(inputs, first)
+    row, accounts, first = inputs.row, inputs.accounts, inputs.first_hour
+    begin = _changed_since(inputs)
     FeedHour.objects.filter(feed=row, hour_at__lt=at_hour(first)).delete()
     most_rows = MOST_ROWS if len(accounts.uids) <= _MOST_NAMED else _MOST_NAMED
     number = row.number if begin is None else _store_changed(inputs, max(begin, first), most_rows)
@@ -173,15 +194,17 @@ def _renew(inputs: FeedInputs, at: datetime) -> None:
         "places": accounts.digest(accounts.last_account),
         "last_account": accounts.last_account,
         "most_rows": most_rows,
+        "first": first,
+        "through": inputs.this_hour,
         "ahead": first_hour(inputs.sources, inputs.this_hour + 1),
     }
     row.save(update_fields=["number", "running_digest", "running_number", "basis", "built_at"])
 
 
-def _changed_since(inputs: FeedInputs, first: int) -> int | None:
+def _changed_since(inputs: FeedInputs) -> int | None:
     """The first hour that may differ from what is stored; None for none."""
-    before = inputs.row.basis
-    if not before or not _is_same(before, inputs.basis, "keeps_days"):
+    before, first = inputs.row.basis, inputs.first_hour
+    if not before or inputs.lacks_first or not _is_same(before, inputs.basis, "keeps_days"):
         return first
     # a source was deleted or belongs to another site now
     if not before["watermarks"].keys() <= inputs.basis["watermarks"].keys():
@@ -190,7 +213,11 @@ def _changed_since(inputs: FeedInputs, first: int) -> int | None:
     if not is_placed_alike and inputs.accounts.digest(before["last_account"]) != before["places"]:
         return first
     changed_at = earliest_change({**inputs.foreign, **before["watermarks"]})
-    hours = [None if changed_at is None else hour_of(changed_at), before["ahead"] if inputs.has_come else None]
+    hours = [
+        None if changed_at is None else hour_of(changed_at),
+        before["ahead"] if inputs.has_come else None,
+        inputs.this_hour + 1 if inputs.exceeds else None,
+    ]
     return min((hour for hour in hours if hour is not None), default=None)
 
 
@@ -228,10 +255,10 @@ def _changed(inputs: FeedInputs, from_hour: int) -> Iterator[list[tuple[int, Hou
     """Groups of hours to store from `from_hour` on, ascending: each with its rows, and None or the number it keeps.
 
     An hour keeps its number if it is unchanged, and only its rows aren't stored: those of an older version of this
-    software.
+    software. Stored hours behind the range are emptied: a clock that was ahead sent them.
     """
     end = inputs.this_hour + 1
-    hours = FeedHour.objects.filter(feed=inputs.row, hour_at__gte=at_hour(from_hour), hour_at__lt=at_hour(end))
+    hours = FeedHour.objects.filter(feed=inputs.row, hour_at__gte=at_hour(from_hour))
     before = {
         hour_of(hour_at): (digest, number, n_bytes > 0 or digest == _EMPTY)
         for hour_at, digest, number, n_bytes in hours.values_list("hour_at", "digest", "number", Length("rows"))
@@ -248,12 +275,14 @@ def _changed(inputs: FeedInputs, from_hour: int) -> Iterator[list[tuple[int, Hou
                     group.append((hour, rows, number))
             group += _emptied(before, to_hour=sums.to_hour)
             yield sorted(group, key=lambda each: each[0])
-    yield sorted(_emptied(before, to_hour=end), key=lambda each: each[0])
+    yield sorted(_emptied(before), key=lambda each: each[0])
 
 
-def _emptied(before: dict[int, tuple[str, int, bool]], *, to_hour: int) -> list[tuple[int, HourRows, int | None]]:
-    """Take out the hours before `to_hour`, which have no rows any more; return those that had some."""
-    gone = [hour for hour in before if hour < to_hour]
+def _emptied(
+    before: dict[int, tuple[str, int, bool]], *, to_hour: int | None = None
+) -> list[tuple[int, HourRows, int | None]]:
+    """Take out the hours before `to_hour`, or all, which have no rows any more; return those that had some."""
+    gone = [hour for hour in before if to_hour is None or hour < to_hour]
     return [(hour, NO_ROWS, None) for hour in gone if before.pop(hour)[0] != _EMPTY]
 
 

@@ -11,6 +11,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actor import COMMAND
+from apps.accounts.clock_watch import note_clock
 from apps.federation.document_builds import request_due_builds
 from apps.federation.models import FeedHour, FeedMark, FeedRunning, UsageFeed
 from apps.federation.usage_feeds import feed_build
@@ -21,7 +22,7 @@ from apps.policies.tree import stored
 from apps.policies.tree.columns import TreeColumns, unpack_tree
 from apps.runs.models import Run
 from tests.federation.builds import build_due
-from tests.federation.usage_feeds.feed_site import PLACES, Reader, Teller, make_teller
+from tests.federation.usage_feeds.feed_site import HOUR, PLACES, Reader, Teller, make_teller
 from tests.instants import AT
 
 
@@ -127,6 +128,62 @@ def test_a_build_that_ends_midway_leaves_everything_as_it_was(teller: Teller, mo
     assert (stored_hours(), marks(), UsageFeed.objects.get().number) == (before, known, 1)
     assert reader.follow() == teller.expected()
     assert reader.number == 2
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("ahead", [timedelta(days=401), timedelta(days=399, hours=4)])
+def test_a_feed_built_while_the_clock_was_ahead_gets_its_hours_back(teller: Teller, ahead: timedelta) -> None:
+    """Nobody noted the clock before: the wrong one is believed, and what it deleted is stored again."""
+    build_due()
+    follower = Reader(teller.feed)
+    follower.follow()
+    before = FeedHour.objects.count()
+    teller.job(9, "anna", "P-A1", ago_h=0.5)
+    build_feed(teller.feed.pk, at=AT + ahead)
+    assert FeedHour.objects.count() < before
+    at = AT + HOUR
+    assert build_due(at) == [f"feed:{teller.feed.pk}"]
+    assert build_due(at) == []
+    assert Reader(UsageFeed.objects.get()).follow(at=at) == teller.expected(at=at)
+    assert follower.follow(at=at) == teller.expected(at=at)
+
+
+@pytest.mark.django_db
+def test_a_jump_that_is_not_confirmed_deletes_no_hour_of_a_feed(teller: Teller) -> None:
+    note_clock(AT, database_at=AT)
+    build_due()
+    before = {hour_at for hour_at, *_ in stored_hours()}
+    teller.job(9, "anna", "P-A1", ago_h=0.5)
+    build_feed(teller.feed.pk, at=AT + timedelta(days=401))
+    assert {hour_at for hour_at, *_ in stored_hours()} >= before
+    assert Reader(teller.feed).follow() == teller.expected()
+
+
+@pytest.mark.django_db
+def test_a_feed_without_a_stored_range_gets_lost_hours_back(teller: Teller) -> None:
+    """Of a release that didn't store it: a clock that was ahead may have deleted some."""
+    build_due()
+    reader = Reader(teller.feed)
+    reader.follow()
+    feed = UsageFeed.objects.get()
+    FeedHour.objects.filter(feed=feed, hour_at__lt=AT - 20 * HOUR).delete()
+    feed.basis = {name: value for name, value in feed.basis.items() if name not in {"first", "through"}}
+    feed.save()
+    build_due()
+    assert Reader(UsageFeed.objects.get()).follow() == teller.expected()
+    assert reader.follow() == teller.expected()
+
+
+@pytest.mark.django_db
+def test_hours_ahead_of_the_clock_are_sent_when_they_come(teller: Teller) -> None:
+    """A clock that was ahead accepted and sent usage of hours that are still to come."""
+    later = AT + timedelta(days=3)
+    reader = Reader(teller.feed)
+    reader.follow()
+    teller.job(9, "anna", "P-A1", ago_h=-48)
+    assert max(reader.follow(at=later)) == max(teller.expected(at=later))
+    assert reader.follow() == teller.expected()
+    assert reader.follow(at=later) == teller.expected(at=later)
 
 
 @pytest.mark.django_db(transaction=True)
