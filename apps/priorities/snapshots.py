@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import InternalError, transaction
+from django.db.models import QuerySet
 
 from apps.core.blobs import CorruptBlob
 from apps.mapping.rules.account_places import AccountPlaces, unpack_places
+from apps.policies.models import Policy
 from apps.priorities.models import Snapshot
 from apps.usage.pgbinary import cursor
 
@@ -32,6 +34,12 @@ used AS (UPDATE priorities_storedplaces SET used_at = %(at)s WHERE digest IN (
     SELECT digest FROM locked WHERE used_at < %(at)s - interval '1 hour'))
 SELECT digest FROM locked WHERE is_sound
 """
+
+
+def without_ahead(policy: Policy) -> QuerySet[Snapshot]:
+    """Snapshots of a policy up to the instant of the newest: a clock that was ahead made those of later instants."""
+    newest = Snapshot.objects.filter(policy=policy, is_live=True).order_by("-id").values("as_of")[:1]
+    return Snapshot.objects.filter(policy=policy, as_of__lte=newest)
 
 
 def write_data(snapshot: Snapshot, data: bytes) -> None:

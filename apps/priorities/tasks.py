@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from apps.accounts.clock_watch import believed
 from apps.core import clock
 from apps.priorities import snapshot_retention
 from apps.priorities.recompute import staleness as recompute
@@ -19,4 +18,4 @@ def recompute_stale() -> int:
 @shared_task(name="apps.priorities.tasks.prune_snapshots")
 def prune_snapshots() -> int:
     """Delete old snapshots; return their number."""
-    return snapshot_retention.prune_snapshots(at=believed(clock.now()))
+    return snapshot_retention.prune_snapshots(at=clock.now())

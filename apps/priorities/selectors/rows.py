@@ -27,12 +27,12 @@ from apps.policies.tree.columns import SCOPES
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.entry_order import out_of_tolerance, own_numbers, state_of
 from apps.priorities.metering import unit_of_usage
-from apps.priorities.models import Snapshot
 from apps.priorities.recompute.comparison import matching_indexes
 from apps.priorities.records import EntryRow as EntryRow
 from apps.priorities.selectors.past import CLOSE, reconstruct
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.snapshots import without_ahead
 from apps.priorities.visibility import daily_snapshot_before, visible_numbers
 from apps.priorities.visible_entries import numbers_visible_in, own_queries, reads_sums
 
@@ -339,7 +339,7 @@ def _load_past(policy: Policy, number: int, at: int | datetime) -> ServedSnapsho
     If the stored one is more than an hour older than the instant, the result of a recompute of the instant. The
     revision is checked, because a snapshot of the tick before a publication can already contain what was published.
     """
-    stored = Snapshot.objects.filter(policy=policy).order_by("-as_of", "-id")
+    stored = without_ahead(policy).order_by("-as_of", "-id")
     if isinstance(at, datetime):
         mapping = version_number_at(policy, at)
         stored = stored.filter(as_of__lte=at, revision_number__lte=number, mapping_version__lte=mapping)

@@ -22,12 +22,11 @@ from apps.pages.my_priority.numbers.records import PublishedRevision, RankHistor
 from apps.policies.models import Policy, Revision
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import TreeColumns, load_tree
-from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery, LookupIndex
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshot_values import unpack_snapshot
-from apps.priorities.snapshots import read_data, read_places
+from apps.priorities.snapshots import read_data, read_places, without_ahead
 from apps.priorities.visible_entries import numbers_visible_in, own_queries
 from apps.series.daily_series import site_zone
 
@@ -123,7 +122,7 @@ def _rows(
     """
     revisions = Revision.objects.filter(policy=policy, published_at__gt=since, published_at__lte=newest.as_of)
     columns = [ArraySubquery(revisions.order_by("number").values(name)) for name in ("number", "published_at")]
-    stored = Snapshot.objects.filter(policy=policy, is_live=True, pk__lte=newest.snapshot_id, as_of__gt=since)
+    stored = without_ahead(policy).filter(is_live=True, pk__lte=newest.snapshot_id, as_of__gt=since)
     stored = stored.annotate(on=TruncDate("as_of", tzinfo=site_zone()), n_bytes=Length("data"))
     fields = ("pk", "on", "as_of", "computed_at", "revision_number", "n_ranked", "digest", "places_id", "n_bytes")
     stored_rows = list(stored.order_by("on", "-pk").distinct("on").values_list(*fields, *columns))
