@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import connection
 
+from apps.accounts.clock_watch import believed
 from apps.accounts.models import IdempotentAnswer
 from apps.core.errors import Conflict
 
@@ -24,8 +25,8 @@ def get_stored_answer(*, scope: str, key: str, body_sha256: str, at: datetime) -
     """
     with connection.cursor() as cursor:
         cursor.execute(_LOCK, [f"{scope}\n{key}"])
-    first = IdempotentAnswer.objects.filter(scope=scope, key=key, created_at__gte=at - KEPT).first()
-    if first is None:
+    first = IdempotentAnswer.objects.filter(scope=scope, key=key).first()
+    if first is None or (first.created_at < at - KEPT and first.created_at < believed(at) - KEPT):
         return None
     if first.body_sha256 != body_sha256:
         raise Conflict(
@@ -37,5 +38,6 @@ def get_stored_answer(*, scope: str, key: str, body_sha256: str, at: datetime) -
 
 def store_answer(*, scope: str, key: str, body_sha256: str, answer: Any, at: datetime) -> None:
     """Store an answer in the transaction of the request, and delete expired ones."""
-    IdempotentAnswer.objects.filter(created_at__lt=at - KEPT).delete()
+    if IdempotentAnswer.objects.filter(created_at__lt=at - KEPT).exists():
+        IdempotentAnswer.objects.filter(created_at__lt=believed(at) - KEPT).delete()
     IdempotentAnswer.objects.create(scope=scope, key=key, body_sha256=body_sha256, answer=answer, created_at=at)

@@ -7,7 +7,6 @@ import logging
 from celery import shared_task
 
 from apps.accounts.audit_log import check_chain
-from apps.accounts.clock_watch import believed
 from apps.accounts.sign_in.sessions import delete_expired
 from apps.core import clock
 
@@ -26,4 +25,4 @@ def verify_audit() -> int:
 @shared_task(name="apps.accounts.tasks.clear_sessions")
 def clear_sessions() -> None:
     """Delete expired sessions."""
-    delete_expired(at=believed(clock.now()))
+    delete_expired(at=clock.now())

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from apps.accounts.actor import Actor
 from apps.accounts.sign_in.sealing import seal, unseal
 from apps.core import outbound
+from apps.core.clock import SKEW
 from apps.core.errors import FieldProblem, Invalid, TooOften
 from apps.core.signing import Opened, open_document
 from apps.federation import staleness
@@ -172,7 +173,9 @@ def record_fetch(remote: AnyRemote, fetched: FetchResult, at: datetime, duration
     if is_good:
         remote.good_at = at
         staleness.end_fallback_after_success(remote, at)
-    elif fetched.code in _BLOCKS:
+    elif remote.good_at is not None and remote.good_at > at + SKEW:
+        remote.good_at = at  # of a clock that was ahead: its age would count from an instant that is still to come
+    if fetched.code in _BLOCKS:
         remote.state = Remote.State.BLOCKED
         staleness.record_of(remote, verb="federation.blocked", at=at, reason=fetched.message, outcome="failed")
     remote.due_at = at if is_behind and is_good else at + timedelta(seconds=wait_s(remote, is_good=is_good))

@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError
+from django.db.models import Q
 
+from apps.core.clock import SKEW
 from apps.core.errors import Conflict, DomainError, NotFound
 from apps.core.outbound import Answer, Unreachable
 from apps.federation import fetch_requests, staleness
@@ -50,7 +52,9 @@ def request_due_fetches(*, at: datetime) -> int:
     drop_out_of_scope_entries(at)
     due: list[AnyRemote] = []
     for table in (Mount, Subscription):
-        due += table._default_manager.filter(due_at__lte=at).exclude(state__in=NOT_FETCHED)
+        # the next fetch of one that a clock that was ahead has fetched is as far ahead
+        is_due = Q(due_at__lte=at) | Q(due_at__isnull=False, fetched_at__gt=at + SKEW)
+        due += table._default_manager.filter(is_due).exclude(state__in=NOT_FETCHED)
     due.sort(key=lambda remote: (remote.due_at or at, remote.pk))
     for remote in due:
         request_fetch(remote, at=at)

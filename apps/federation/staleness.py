@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import record
+from apps.accounts.clock_watch import believed
 from apps.federation.models import HeldHour, Mount, Remote, Subscription
 from apps.policies.models import ChangeSet
 from apps.priorities import local_only as fallbacks
@@ -30,9 +31,9 @@ def is_stale(remote: Remote, at: datetime) -> bool:
 def act_on_stale(at: datetime) -> int:
     """Freeze stale ones, or switch to local-only usage, as configured; return their number.
 
-    Idempotent, and safe concurrently.
+    Idempotent, and safe concurrently. A frozen one stays so, therefore it goes by the believed clock.
     """
-    n_new = 0
+    n_new, at = 0, believed(at)
     for remote in _stale(at):
         with transaction.atomic():
             row = (

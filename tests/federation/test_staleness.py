@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from apps.accounts.actor import COMMAND
+from apps.accounts.clock_watch import note_clock
 from apps.accounts.models import AuditEvent
 from apps.federation import control
 from apps.federation.fetch_schedule import request_due_fetches
@@ -71,6 +72,29 @@ def test_a_frozen_mount_stays_frozen_until_unfrozen(
     control.unfreeze(kind="subscription", remote_id=received.pk, reason="Seen.", at=TOO_LATE, actor=COMMAND)
     assert look_at(received, monkeypatch, TOO_LATE).outcome == "applied"
     assert counted(received) == {(P1, H11): 120}
+
+
+def test_a_jump_of_the_clock_freezes_nothing(received: Subscription) -> None:
+    set_action("freeze")
+    note_clock(AT, database_at=AT)
+    assert act_on_stale(AT + timedelta(days=400)) == 0
+    received.refresh_from_db()
+    assert received.state == "active"
+
+
+def test_a_peer_fetched_while_the_clock_was_ahead_is_fetched_and_ages_as_before(
+    received: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = AT + timedelta(days=400)
+    feed.at = ahead
+    feed.tell({H11: {P1: 90}})
+    assert look_at(received, monkeypatch, ahead).outcome == "applied"
+    feed.tell({H11: {P1: 91}})
+    request_due_fetches(at=IN_TIME)
+    assert Run.objects.filter(subject=f"usage:{received.pk}", state=Run.State.QUEUED).exists()
+    assert look_at(received, monkeypatch, IN_TIME).outcome == "refused", "its document is of the future"
+    assert not is_stale(received, IN_TIME)
+    assert is_stale(received, IN_TIME + timedelta(seconds=received.max_age_s))
 
 
 @pytest.mark.fault("F23")

@@ -24,8 +24,10 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
+from apps.accounts.clock_watch import believed
 from apps.accounts.models import Identity, PasswordReset, User
 from apps.accounts.sign_in.sessions import delete_sessions
+from apps.core.clock import SKEW
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.core.invisible import visible
 from apps.core.mail_server import UNDER_WAY, ServerDown, is_down
@@ -143,7 +145,7 @@ def request_reset(*, address: str, at: datetime) -> None:
 @transaction.atomic
 def _plan_reset(user: User, at: datetime) -> None:
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
-    if not PasswordReset.objects.filter(user=user, asked_at__gt=at - ASKED_EVERY).exists():
+    if not PasswordReset.objects.filter(user=user, asked_at__gt=at - ASKED_EVERY, asked_at__lte=at + SKEW).exists():
         PasswordReset.objects.create(user=user, asked_at=at, due_at=at)
 
 
@@ -153,7 +155,7 @@ def is_reset_due(at: datetime) -> bool:
 
 def send_resets(*, at: datetime) -> int:
     """Send planned mails; returns their number. Failures are retried for an hour, the validity of a link."""
-    PasswordReset.objects.filter(asked_at__lt=at - _KEPT).delete()
+    PasswordReset.objects.filter(asked_at__lt=believed(at) - _KEPT).delete()
     n_sent = n_tried = 0
     while n_tried < _MOST_AT_ONCE:
         asked = _reserve_next(at)

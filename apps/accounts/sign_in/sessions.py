@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
+from apps.accounts.clock_watch import believed
 from apps.accounts.models import Session, User
 from apps.core.errors import NotAllowed, NotFound
 
@@ -131,7 +132,7 @@ def delete_sessions(user: User, *, except_key: str) -> int:
 
 def delete_expired(*, at: datetime) -> int:
     """Delete sessions that have expired; returns their number."""
-    return Session.objects.filter(expire_date__lt=at).delete()[0]
+    return Session.objects.filter(expire_date__lt=believed(at)).delete()[0]
 
 
 def _describe(row: Session, this_key: str, actor: Actor) -> SessionLine | None:

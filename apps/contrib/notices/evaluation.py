@@ -54,13 +54,13 @@ def evaluate(*, at: datetime, only: Collection[str] | None = None) -> int:
                 logger.exception("Notices of the kind %s can't be evaluated now.", kind.name)
             except Exception:
                 logger.exception("Notices of the kind %s can't be evaluated now.", kind.name)
-    delete_old(at=believed(at))
+    delete_old(at=at)
     return n_opened
 
 
 def delete_old(*, at: datetime) -> int:
     """Delete notices that closed long ago, with their marks."""
-    return Notice.objects.filter(closed_at__lt=at - KEPT_AFTERWARDS).delete()[0]
+    return Notice.objects.filter(closed_at__lt=believed(at) - KEPT_AFTERWARDS).delete()[0]
 
 
 class _Check:

@@ -11,6 +11,7 @@ from django.db import transaction
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
+from apps.accounts.clock_watch import believed
 from apps.contrib.schedulers.agreement import store_agreement
 from apps.contrib.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler
 from apps.contrib.schedulers.own_values import read_values, store_values
@@ -117,6 +118,7 @@ def prune_passes(*, at: datetime) -> int:
     """Delete passes and agreements past their retention, except each scheduler's last pass; returns the number of
     passes.
     """
+    at = believed(at)
     oldest = at - _KEEP_PASSES
     last = AgentPass.objects.order_by("scheduler_id", "-id").distinct("scheduler_id").values("pk")
     gone, _each = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from apps.accounts.clock_watch import believed
 from apps.contrib.schedulers.passes import prune_passes as prune
 from apps.core import clock
 
@@ -12,4 +11,4 @@ from apps.core import clock
 @shared_task(name="apps.contrib.schedulers.tasks.prune_passes")
 def prune_passes() -> int:
     """Delete expired reports of agents; returns their number."""
-    return prune(at=believed(clock.now()))
+    return prune(at=clock.now())

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from django.conf import settings
 
+from apps.accounts.clock_watch import believed
 from apps.core.errors import Invalid, TooLarge
 from apps.usage.records.packed_files import HEAD, PackingCheck, open_packed, packing_check, refuse_archives
 
@@ -98,11 +99,11 @@ def remove(name: str) -> None:
 
 def remove_unused(known: Iterable[str], *, at: datetime) -> None:
     """Remove old files that are not in `known`: of failed requests, and of dry runs that were never confirmed."""
-    kept = set(known)
+    kept, oldest_s = set(known), (believed(at) - KEPT).timestamp()
     directory = path_of("x").parent
     for path in directory.glob("*.usage") if directory.is_dir() else ():
         with suppress(FileNotFoundError):
-            if path.name not in kept and path.stat().st_mtime < (at - KEPT).timestamp():
+            if path.name not in kept and path.stat().st_mtime < oldest_s:
                 path.unlink()
 
 

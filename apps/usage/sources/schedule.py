@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from apps.accounts.models import User
 from apps.core.addresses import split_address
+from apps.core.clock import SKEW
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage.models import Source
@@ -33,8 +34,7 @@ def retry_due(source: Source, at: datetime) -> datetime | None:
     if not source.collect_every_s:
         return None
     n_before = n_failures(source)
-    longest_s = max(LONGEST_RETRY_S, float(source.collect_every_s))
-    return at + timedelta(seconds=min(FIRST_RETRY_S * 2.0 ** min(n_before, 16), longest_s))
+    return at + timedelta(seconds=min(FIRST_RETRY_S * 2.0 ** min(n_before, 16), _longest_wait_s(source)))
 
 
 def n_failures(source: Source) -> int:
@@ -50,22 +50,37 @@ def n_failures(source: Source) -> int:
 
 def enqueue_due_collections(*, at: datetime) -> int:
     """Enqueue a run for each source that is due and not being collected; safe to run twice and concurrently."""
-    due = Source.objects.filter(is_paused=False, collect_due_at__lte=at)
-    due = due.exclude(kind__in=(Source.Kind.PUSH, Source.Kind.PEER))
+    collected = Source.objects.filter(is_paused=False, collect_due_at__isnull=False)
+    collected = collected.exclude(kind__in=(Source.Kind.PUSH, Source.Kind.PEER))
     n_asked = 0
-    for source in due.order_by("collect_due_at", "pk"):
+    for source in collected.order_by("collect_due_at", "pk"):
+        if not _is_due(source, at):
+            continue
         runs = Run.objects.filter(kind=KIND, subject=subject_of(source))
         if runs.filter(state__in=(Run.State.QUEUED, Run.State.RUNNING)).exists():
             continue
         newest = runs.order_by("-id").first()
-        if newest is not None and newest.state == Run.State.FAILED and source.collect_due_at is not None:
+        failed_at = newest.finished_at or at if newest is not None and newest.state == Run.State.FAILED else None
+        if failed_at is not None and failed_at <= at + SKEW and source.collect_due_at is not None:
             # A worker that was lost has stored no new due time.
-            due_at = retry_due(source, newest.finished_at or at)
-            if due_at is not None and source.collect_due_at <= (newest.finished_at or at) and due_at > at:
+            due_at = retry_due(source, failed_at)
+            if due_at is not None and source.collect_due_at <= failed_at and due_at > at:
                 continue
         enqueue_collection(source, at=at)
         n_asked += 1
     return n_asked
+
+
+def _is_due(source: Source, at: datetime) -> bool:
+    """Whether its time has come, or is so far ahead that only a clock that was ahead can have set it."""
+    due_at = source.collect_due_at
+    if due_at is None:
+        return False
+    return due_at <= at or due_at > at + timedelta(seconds=_longest_wait_s(source)) + SKEW
+
+
+def _longest_wait_s(source: Source) -> float:
+    return max(LONGEST_RETRY_S, float(source.collect_every_s or 0))
 
 
 def enqueue_collection(source: Source, *, at: datetime, owner: User | None = None) -> Run:

@@ -286,6 +286,22 @@ def test_repeatedly_lost_workers_cause_a_backoff(program: Program, command: Ask)
     assert enqueue_due_collections(at=AT + timedelta(seconds=121)) == 1
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_collection_while_the_clock_was_ahead_does_not_put_off_the_next_one(
+    program: Program, command: Ask, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program("sacct", "sys.exit(1)\n" if fails else "")
+    source = command(*SACCT)
+    ahead = AT + timedelta(days=400)
+    monkeypatch.setenv("FAIRSHARE_CLOCK", ahead.isoformat())
+    assert enqueue_due_collections(at=ahead) == 1
+    work_run_now(Run.objects.get(kind="usage_collect").pk)
+    source.refresh_from_db()
+    assert source.collect_due_at is not None
+    assert source.collect_due_at > ahead
+    assert enqueue_due_collections(at=AT + timedelta(minutes=2)) == 1
+
+
 def test_settings_that_change_while_it_is_collected_are_not_overwritten_by_the_old_cursor(
     program: Program, command: Ask, golden_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,8 @@ import pytest
 from django.db import connection
 from django.urls import URLPattern, get_resolver
 
-from apps.accounts.idempotency import KEPT
+from apps.accounts.clock_watch import note_clock
+from apps.accounts.idempotency import KEPT, get_stored_answer, store_answer
 from apps.accounts.models import AuditEvent, IdempotentAnswer, Token
 from apps.core import outbound
 from apps.federation.models import Publication
@@ -93,6 +94,16 @@ def test_a_response_is_stored_for_thirty_days(pia: Caller, monkeypatch: pytest.M
     IdempotentAnswer.objects.update(created_at=AT - KEPT - timedelta(seconds=1))
     assert pia.post(PATH, BODY, Idempotency_Key="ci-1").json()["id"] != first["id"]
     assert IdempotentAnswer.objects.count() == 1
+
+
+def test_a_jump_of_the_clock_neither_deletes_a_response_nor_repeats_its_request(db: None) -> None:
+    first: dict[str, Any] = {"scope": "pia", "key": "ci-1", "body_sha256": "a"}
+    store_answer(**first, answer={"id": 7}, at=AT)
+    note_clock(AT, database_at=AT)
+    ahead = AT + timedelta(days=400)
+    assert get_stored_answer(**first, at=ahead) == {"id": 7}
+    store_answer(**{**first, "key": "ci-2"}, answer={"id": 8}, at=ahead)
+    assert get_stored_answer(**first, at=AT + timedelta(minutes=1)) == {"id": 7}
 
 
 def test_a_secret_is_not_stored_for_repeats(site: Site) -> None:

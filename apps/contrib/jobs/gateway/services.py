@@ -21,10 +21,12 @@ from django.db.models.functions import Greatest
 
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
+from apps.accounts.clock_watch import believed
 from apps.contrib.jobs.algorithms.sam import NO_AGING
 from apps.contrib.jobs.gateway.permissions import lock_ledger, policy_to_manage, policy_to_use
 from apps.contrib.jobs.gateway.shares import Groups, is_held, load_groups, solve
 from apps.contrib.jobs.models import OPEN, Job, Ledger, Received
+from apps.core.clock import SKEW
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
@@ -118,9 +120,8 @@ def _step(policy_slug: str, job: str, at: datetime, actor: Actor, work: _Work) -
     with transaction.atomic():
         ledger = lock_ledger(policy)
         fault_point("gateway.sam.after_lock")
-        _close_lost(ledger, at)
-        old = Job.objects.filter(ledger=ledger, ended_at__lt=at - timedelta(days=KEPT_DAYS)).values("pk")[:_AT_ONCE]
-        Job.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
+        _reopen_found(ledger, at)
+        _clean_up(ledger, at)
         answer = work(ledger, Job.objects.filter(ledger=ledger, job=job).first())
         fault_point("gateway.sam.before_commit")
     fault_point("gateway.sam.after_commit")
@@ -254,16 +255,31 @@ def _book(row: Job, ledger: Ledger, amount: float) -> None:
     row.save(update_fields=["booked"])
 
 
-def _close_lost(ledger: Ledger, at: datetime) -> None:
-    """Close jobs that never ended: the booking of one that ran stays, that of others is reversed."""
-    if ledger.lost_after_s is None:
-        return
-    since = at - timedelta(seconds=ledger.lost_after_s)
-    for row in Job.objects.filter(ledger=ledger, state__in=OPEN, decided_at__lt=since)[:_AT_ONCE]:
-        did_run = row.state == Job.State.STARTED
-        row.state, row.ended_at = Job.State.LOST, at
+def _clean_up(ledger: Ledger, at: datetime) -> None:
+    """Close jobs that never ended, and delete those that ended long ago, by the believed clock.
+
+    The booking of a lost job that ran stays, that of others is reversed.
+    """
+    believed_at = believed(at)
+    if ledger.lost_after_s is not None:
+        since = believed_at - timedelta(seconds=ledger.lost_after_s)
+        for row in Job.objects.filter(ledger=ledger, state__in=OPEN, decided_at__lt=since)[:_AT_ONCE]:
+            did_run = row.state == Job.State.STARTED
+            row.state, row.ended_at = Job.State.LOST, believed_at
+            row.save(update_fields=["state", "ended_at"])
+            _book(row, ledger, _amount(row, ledger) if did_run else 0.0)
+    oldest = believed_at - timedelta(days=KEPT_DAYS)
+    old = Job.objects.filter(ledger=ledger, ended_at__lt=oldest).values("pk")[:_AT_ONCE]
+    Job.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
+
+
+def _reopen_found(ledger: Ledger, at: datetime) -> None:
+    """Reopen jobs that are lost since an instant that is still to come: a clock that was ahead closed them."""
+    for row in Job.objects.filter(ledger=ledger, state=Job.State.LOST, ended_at__gt=at + SKEW)[:_AT_ONCE]:
+        row.state = Job.State.STARTED if "started" in row.steps else Job.State.DECIDED
+        row.ended_at = None
         row.save(update_fields=["state", "ended_at"])
-        _book(row, ledger, _amount(row, ledger) if did_run else 0.0)
+        _book(row, ledger, _amount(row, ledger))
 
 
 def _request_content(report: JobReport) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 
 from apps.accounts.actor import SYSTEM
+from apps.accounts.clock_watch import note_clock
 from apps.accounts.models import AuditEvent
 from apps.contrib.jobs.models import Job, Ledger, Received
 from apps.policies.services import make_policy, publish_document
@@ -321,3 +322,32 @@ def test_the_command_prints_the_ledger_and_books_steps(gateway: Gateway) -> None
     assert (found["jobs"]["decided"], found["ledger"]["groups"]["physics"]["after"]) == (1, 4.0)
     with pytest.raises(CommandError):
         call_command("sam", "grid", "started", "2", stdout=out)
+
+
+def test_a_jump_of_the_clock_closes_and_deletes_no_job(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway.set(booked_at="submit", lost_after_h=24)
+    gateway.step("decide", "1", group="physics", benefit=4.0)
+    gateway.step("decide", "2", group="biology", benefit=2.0)
+    gateway.step("finished", "2", benefit=2.0)
+    note_clock(AT, database_at=AT)
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(days=95)).isoformat())
+    gateway.step("decide", "3", group="biology", benefit=1.0)
+    assert gateway.received()["physics"] == 4.0
+    assert set(Job.objects.values_list("job", "state")) == {("1", "decided"), ("2", "finished"), ("3", "decided")}
+
+
+@pytest.mark.parametrize("is_started", [True, False])
+def test_jobs_that_a_clock_that_was_ahead_closed_are_reopened_with_their_booking(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, is_started: bool
+) -> None:
+    gateway.set(booked_at="submit", lost_after_h=24)
+    gateway.step("decide", "1", group="physics", benefit=4.0)
+    if is_started:
+        gateway.step("started", "1")
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(days=95)).isoformat())
+    gateway.step("decide", "2", group="biology", benefit=1.0)
+    assert Job.objects.get(job="1").state == "lost"
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(minutes=1)).isoformat())
+    gateway.step("decide", "3", group="biology", benefit=1.0)
+    assert Job.objects.get(job="1").state == ("started" if is_started else "decided")
+    assert gateway.received()["physics"] == 4.0
