@@ -2,6 +2,10 @@
 
 Layout: the SHA-256 of the rest (hex), then columns and meta as in `blobs`, without compression. A file is complete once
 it has its name, and is never changed: a new one takes its place, and a process that has mapped the old one keeps it.
+
+A mapped file holds a descriptor (before Python 3.13) and its disk blocks until the last view of it is freed: caches of
+such columns are bounded by number, too. It ends the process that reads beyond its end if somebody cuts it. A small file
+is read instead, which holds and risks nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import logging
 import mmap
 import os
 import secrets
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +26,7 @@ from apps.core.blobs import Column, CorruptBlob, raw_parts, read_raw
 logger = logging.getLogger(__name__)
 _DIGEST_BYTES = 64
 _ABANDONED_S = 600.0
+MAPPED_BYTES = 1024**2  # a file of so many bytes is mapped; a copy of a smaller one costs little in each process
 
 Columns = tuple[Mapping[str, Any], Mapping[str, Any]]  # columns and meta
 
@@ -83,16 +89,17 @@ def write_columns(path: Path, columns: Mapping[str, Column], meta: Mapping[str, 
 
 
 def map_columns(path: Path, *, key: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the columns, as views of the file, and the meta.
+    """Return the columns, as views of the file or of a copy of a small one, and the meta.
 
     Raises:
         OSError: it can't be read, FileNotFoundError if there is none.
         CorruptBlob: it is damaged, or has another key.
     """
     with path.open("rb") as stream:
-        if os.fstat(stream.fileno()).st_size <= _DIGEST_BYTES:
+        n_bytes = os.fstat(stream.fileno()).st_size
+        if n_bytes <= _DIGEST_BYTES:
             raise CorruptBlob("The file is cut.")
-        content = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+        content = memoryview(_mapped(stream.fileno()) if n_bytes >= MAPPED_BYTES else stream.read())
     raw = content[_DIGEST_BYTES:]
     if hashlib.sha256(raw).hexdigest().encode() != content[:_DIGEST_BYTES]:
         raise CorruptBlob("The checksum doesn't match.")
@@ -100,3 +107,9 @@ def map_columns(path: Path, *, key: str) -> tuple[dict[str, Any], dict[str, Any]
     if head.get("key") != key:
         raise CorruptBlob(f"It is of {head.get('key')}.")
     return columns, head["meta"]
+
+
+def _mapped(descriptor: int) -> mmap.mmap:
+    if sys.version_info >= (3, 13):
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ, trackfd=False)
+    return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from cachetools import LRUCache
 
 from apps.accounts.account_index import AccountIndex, load_account_index
+from apps.core.cache_sizes import sized
 from apps.core.postgresql import consistent_read
 from apps.engine import sweep
 from apps.mapping.rules.placement import place_accounts
@@ -94,6 +95,7 @@ def load_delivered_by_site(
 
 
 _MOST_BYTES = 128 * 1024**2
+_MOST_RESULTS = 64  # each holds the tree that it is of
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,11 +161,6 @@ class _Inputs:
     periods: Sequence[Sequence[Piece]]
     origin_of: Mapping[int, str]
 
-    @cached_property
-    def key(self) -> Hashable:
-        """Cache key. The account index is identified by its keys, see `_Cache`."""
-        return id(self.account_index.keys), self.key_of(self.periods)
-
     def key_of(self, periods: Sequence[Sequence[Piece]]) -> Hashable:
         """Cache key of periods, for one account index. Numbers of pieces are unique."""
         numbers = tuple(tuple(piece.number for piece in period) for period in periods)
@@ -222,25 +219,33 @@ class _Inputs:
         return sums.astype(np.float64, copy=False).reshape(shape), unmapped
 
 
-def _n_bytes(kept: tuple[AccountIndex, BySite]) -> int:
-    return kept[1].n_bytes
+def _n_bytes(by_site: BySite) -> int:
+    return by_site.n_bytes
 
 
 class _Cache:
-    """Results, bounded by bytes. Each keeps a reference to its account index, so that its identity isn't reused."""
+    """Results for the last account index, bounded by bytes and by number."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: LRUCache[Hashable, tuple[AccountIndex, BySite]] = LRUCache(_MOST_BYTES, getsizeof=_n_bytes)
+        self._index: AccountIndex | None = None
+        self._known: LRUCache[Hashable, BySite] = LRUCache(
+            _MOST_BYTES, getsizeof=sized(_MOST_BYTES, _MOST_RESULTS, _n_bytes)
+        )
 
     def of(self, inputs: _Inputs, *, keeps: bool) -> BySite:
         if not keeps:
             return inputs.compute()
+        key = inputs.key_of(inputs.periods)
         with self._lock:  # concurrent requests for it wait
-            known = self._known.get(inputs.key)
-            by_site = known[1] if known is not None else inputs.compute()
-            if known is None and by_site.n_bytes <= self._known.maxsize:
-                self._known[inputs.key] = inputs.account_index, by_site
+            if self._index is not inputs.account_index:
+                self._index = inputs.account_index
+                self._known.clear()
+            by_site = self._known.get(key)
+            if by_site is None:
+                by_site = inputs.compute()
+                if by_site.n_bytes <= _MOST_BYTES:
+                    self._known[key] = by_site
         return by_site
 
 

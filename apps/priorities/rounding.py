@@ -13,6 +13,7 @@ import numpy.typing as npt
 import orjson
 from cachetools import LRUCache
 
+from apps.core.cache_sizes import mask_digest, sized
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms.aequus import operator_of
 from apps.engine.analysis.job_size import smallest_jobs
@@ -26,7 +27,15 @@ Settings = Mapping[str, Any]
 F8 = npt.NDArray[np.float64]
 T = TypeVar("T")
 _MOST_CACHED = 256
-_cache: LRUCache[tuple[Any, ...], Any] = LRUCache(_MOST_CACHED)
+_MOST_BYTES = 256 * 1024**2
+
+
+def _n_bytes(value: Any) -> int:
+    """Of the arrays of a value; the others are short."""
+    return sum(each.nbytes for each in value if isinstance(each, np.ndarray)) if isinstance(value, tuple) else 0
+
+
+_cache: LRUCache[tuple[Any, ...], Any] = LRUCache(_MOST_BYTES, getsizeof=sized(_MOST_BYTES, _MOST_CACHED, _n_bytes))
 _lock = Lock()
 
 
@@ -57,7 +66,7 @@ class CheckedTree:
     @cached_property
     def _cache_key(self) -> tuple[Any, ...]:
         settings = orjson.dumps(self.settings, option=orjson.OPT_SORT_KEYS)
-        masks = np.packbits(self.leaves).tobytes(), np.packbits(self.visible_job_leaves).tobytes()
+        masks = mask_digest(self.leaves), mask_digest(self.visible_job_leaves)
         return self.snapshot.snapshot_id, self.tree.digest or self.content, settings, *masks
 
     def at(self, resolutions: Sequence[int]) -> list[Collisions]:

@@ -37,6 +37,7 @@ from fairshare_web.server.bodies import (
     too_long,
     without_body,
 )
+from fairshare_web.server.descriptors import SpareDescriptors
 from fairshare_web.server.environ import SENDS_FILES, BodyWanted, Environ, Scope, environ_of
 from fairshare_web.server.replies import Send, send_response
 from fairshare_web.server.views import Answer, Views
@@ -45,14 +46,16 @@ _IN_LOOP_BYTES = 64 * 1024  # of a look-up that is answered in the event loop
 
 
 log = logging.getLogger(__name__)
+CUT = Refused(400, "cut_body", "The body ended early, or its chunks are broken. Send the whole body again.")
 FAILED = Refused(500, "internal", "Internal error. The server's log has details.")
 
 
 class Application:
     """ASGI. Django's middleware and routes are loaded once, when it is made."""
 
-    def __init__(self) -> None:
+    def __init__(self, spare: SpareDescriptors | None = None) -> None:
         self._views = Views()
+        self._spare = spare or SpareDescriptors()
         limit_of("/")  # imports all views: otherwise the first body would block the event loop for it
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,10 +67,9 @@ class Application:
         request_id.set(set_request_id(environ))  # of this task: each request has its own
         try:
             answer, closes = await self._answer(environ, receive)
+            closes = closes or self._spare.is_short
             await send_response(send, answer.response, answer.outbox, answer.path, closes=closes)
             status = answer.response.status_code
-        except Disconnected:
-            return
         finally:
             environ["wsgi.input"].close()
             log_request(environ, status, began_s)
@@ -81,8 +83,8 @@ class Application:
             return self._from_memory(environ) or await self._from_threads(environ), False
         except Refused as refusal:
             return Answer(await self._refusal(environ, refusal)), True
-        except Disconnected:
-            raise
+        except Disconnected:  # or its chunks are broken, which the server reports in the same way
+            return Answer(await self._refusal(environ, CUT)), True
         except Exception:
             log.exception("%s %s failed in the server", environ["REQUEST_METHOD"], environ["PATH_INFO"])
             return Answer(await self._refusal(environ, FAILED)), True

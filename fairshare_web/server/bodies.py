@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 class Disconnected(Exception):
-    """The client went away before its body was complete."""
+    """The body ended before it was complete: the client went away, or its chunks are broken."""
 
 
 def declared_length(environ: Environ) -> int | None:

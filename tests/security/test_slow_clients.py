@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -195,3 +197,46 @@ def test_the_server_speaks_only_http_1_and_refuses_trace(instance: Instance) -> 
     assert not ask(instance.port, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").startswith(b"\x00")
     for path in ("/", "/api/v1/me", "/healthz", "/sign-in/", "/nowhere", "/static/favicon.svg"):
         assert status(ask(instance.port, head("TRACE", path, "Connection: close"))) == 405
+
+
+@pytest.mark.skipif(
+    not hasattr(resource, "prlimit"), reason="limits of other processes are set by prlimit; run on Linux"
+)
+def test_look_ups_are_answered_at_the_limit_of_open_files(instance: Instance) -> None:
+    """Of a web process that may open no further file, while six clients hold idle connections."""
+    (pid,) = instance.stack.roles()["web child"]
+    idle = [connect(instance.port) for _ in range(6)]
+    try:
+        for connection in idle:
+            connection.sendall(head("GET", "/healthz"))
+            assert connection.recv(65536)
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        n_open = len(os.listdir(f"/proc/{pid}/fd"))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (n_open, limits[1]))
+        try:
+            for _ in range(3):
+                assert_answers(instance)
+            with ThreadPoolExecutor(20) as clients:
+                answers = clients.map(lambda _: ask(instance.port, lookup(instance.tokens["reader"])), range(20))
+                assert {status(answer) for answer in answers} == {200}
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+BROKEN_CHUNKS = [b"-5\r\nabcde\r\n", b"ffffffffffffffffff\r\nx\r\n", b"zz\r\nx\r\n", b"5\r\nab\r\n0\r\n\r\n"]
+
+
+@pytest.mark.parametrize("chunks", BROKEN_CHUNKS)
+@pytest.mark.parametrize("path", ["/api/v1/policies/grid/priorities/lookup", "/sign-in/"])
+def test_broken_chunks_are_a_bad_request(instance: Instance, path: str, chunks: bytes) -> None:
+    bearer = f"Authorization: Bearer {instance.tokens['reader']}"
+    sent = head("POST", path, bearer, "Content-Type: application/json", "Transfer-Encoding: chunked") + chunks
+    with connect(instance.port) as connection:
+        connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
+        answer = read_to_end(connection)
+    assert (status(answer), header(answer, "connection")) == (400, "close")
+    assert b"body" in answer

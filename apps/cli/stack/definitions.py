@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ HOST = "127.0.0.1"  # local only by default; a reverse proxy serves other hosts
 _CELERY = ("-m", "celery", "--quiet", "--skip-checks", "-A", "fairshare_web")
 _MANAGE = ("-m", "apps.cli") if IS_INSTALLED else (str(REPOSITORY / "manage.py"),)
 _CALLERS = 10  # threads of the worker for other hosts: more than fetches, collections, webhooks and mail take together
-_CONNECTIONS = 4096  # concurrent connections; idle ones and slow bodies need a file but no thread
+_MOST_CONNECTIONS = 4096  # at once; idle ones and slow bodies need a file but no thread
+_OTHER_FILES = 256  # of a web process, beside its connections: snapshots, bodies, the database
 _HEAD_MS = 10_000  # time limit for the head of a request
 STOP_S = 25  # time limit for running requests when the stack stops
 
@@ -54,9 +56,17 @@ def web(port: int, host: str = HOST, *, n_processes: int = 1) -> Definition:
     # ASGI without lifespan, because `fairshare_web.server` reads bodies under a deadline. HTTP/1 only.
     command = python("-m", "granian", "--interface", "asginl", "--host", host, "--port", str(port), "--no-ws")
     command += ("--http", "1", "--http1-header-read-timeout", str(_HEAD_MS))
-    command += ("--backlog", str(_CONNECTIONS), "--backpressure", str(_CONNECTIONS))
+    command += ("--backlog", str(_MOST_CONNECTIONS), "--backpressure", str(_n_connections()))
     command += ("--workers", str(n_processes), "--respawn-failed-workers", "--workers-kill-timeout", str(STOP_S))
     return Definition("web", (*command, "--log-level", "error", "fairshare_web.asgi:application"))
+
+
+def _n_connections() -> int:
+    """How many at once a web process accepts. It raises its limit of open files as far as it may."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if limit == resource.RLIM_INFINITY:
+        return _MOST_CONNECTIONS
+    return min(_MOST_CONNECTIONS, max(limit - _OTHER_FILES, limit // 2))
 
 
 def workers(port: int, n_processes: int) -> list[Definition]:

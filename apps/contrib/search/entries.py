@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from threading import RLock
 from typing import Literal
 from uuid import UUID
@@ -15,6 +14,7 @@ from cachetools import LRUCache
 
 from apps.accounts.account_ids import AccountKey, canonical
 from apps.contrib.search.name_index import Hits, Match, NameIndex
+from apps.core.cache_sizes import mask_digest, sized
 from apps.mapping.permissions import own_keys
 from apps.policies.access.scope import Rights, Verb, administers_within_bounds
 from apps.policies.tree.columns import Mask
@@ -25,10 +25,11 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 EntryKind = Literal["entry", "person", "account"]
 _MOST_NAMES = 4_000_000  # in all indexes of a process, about 25 bytes each
+_MOST_INDEXES = 1_000
 _MOST_BELOW = 20_000  # names below a group that are compared one by one
 _MOST_MATCHES = 400  # of one part of a path
 
-_indexes: LRUCache[Hashable, NameIndex] = LRUCache(_MOST_NAMES, getsizeof=lambda one: min(len(one) + 1, _MOST_NAMES))
+_indexes: LRUCache[Hashable, NameIndex] = LRUCache(_MOST_NAMES, getsizeof=sized(_MOST_NAMES, _MOST_INDEXES, len))
 _lock = RLock()
 
 
@@ -89,7 +90,7 @@ def _index(view: PolicyView, kind: EntryKind) -> NameIndex:
         positions = np.flatnonzero(_searchable(view, kind))
         return NameIndex([tree.name[i] for i in positions.tolist()], positions)
 
-    return _cached_index((kind, tree.digest, _digest(view.visibility.mask)) if tree.digest else None, build)
+    return _cached_index((kind, tree.digest, mask_digest(view.visibility.mask)) if tree.digest else None, build)
 
 
 def _searchable(view: PolicyView, kind: EntryKind) -> Mask:
@@ -116,7 +117,7 @@ def _account_index(view: PolicyView) -> NameIndex:
         other = [(name, k) for name, k, i in both if name and name.casefold() != tree.name[i].casefold()]
         return NameIndex([name for name, _k in other], np.array([k for _name, k in other], dtype=np.int64))
 
-    key = ("account", snapshot.snapshot_id, snapshot.index.digest, _digest(named), tuple(own_accounts))
+    key = ("account", snapshot.snapshot_id, snapshot.index.digest, mask_digest(named), tuple(own_accounts))
     return _cached_index(key, build)
 
 
@@ -149,10 +150,6 @@ def _cached_index(key: Hashable | None, build: Callable[[], NameIndex]) -> NameI
             if key is not None:
                 _indexes[key] = index
         return index
-
-
-def _digest(mask: Mask) -> bytes:
-    return blake2b(np.packbits(mask).tobytes(), digest_size=16).digest()
 
 
 def _view_indices(view: PolicyView, snapshot: ServedSnapshot) -> npt.NDArray[np.int64]:

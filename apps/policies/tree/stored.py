@@ -14,6 +14,7 @@ from django.db.models import F, Q
 
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
+from apps.core.cache_sizes import sized
 from apps.core.errors import NotFound
 from apps.policies.models import Entry, Policy, Revision
 from apps.policies.tree.columns import Node, TreeColumns, unpack_tree
@@ -26,20 +27,21 @@ log = logging.getLogger(__name__)
 
 # Total number of entries in the cache: about 400 MB.
 _MOST_ENTRIES = 3_000_000
+_MOST_TREES = 100  # each may be a mapped file, which was deleted since
 _UIDS_AT_ONCE = 10_000
 
 
-def _cache_size(tree: TreeColumns) -> int:
-    """Size of a tree in the cache; capped, so that a tree larger than the cache is cached alone."""
-    return min(len(tree), _MOST_ENTRIES)
-
-
 class _TreeCache:
-    """LRU cache of trees by digest, bounded by their total entries. A tree with this digest can't be outdated."""
+    """LRU cache of trees by digest, bounded by their number and their total entries.
 
-    def __init__(self) -> None:
+    A tree with this digest can't be outdated.
+    """
+
+    def __init__(self, *, most_trees: int = _MOST_TREES) -> None:
         self._lock = threading.Lock()
-        self._trees: LRUCache[str, TreeColumns] = LRUCache(_MOST_ENTRIES, getsizeof=_cache_size)
+        self._trees: LRUCache[str, TreeColumns] = LRUCache(
+            _MOST_ENTRIES, getsizeof=sized(_MOST_ENTRIES, most_trees, len)
+        )
 
     def get(self, digest: str) -> TreeColumns | None:
         with self._lock:

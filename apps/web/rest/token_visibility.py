@@ -14,13 +14,15 @@ from django.db import InterfaceError, OperationalError, connection
 from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import User
 from apps.accounts.token_cache import DatabaseProbe
+from apps.core.cache_sizes import sized
 from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import Readable
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visible_entries import readable_now
 
-_CACHE_SIZE = 1_000
+_MOST_CACHED = 1_000
+_MOST_BYTES = 256 * 1024**2
 _Key = tuple[str, str, str]  # prefix of the token, slug of the policy, digest of its tree
 
 
@@ -29,11 +31,20 @@ class _Cached(NamedTuple):
     readable: Readable | None
 
 
+def _n_bytes(cached: _Cached) -> int:
+    readable = cached.readable
+    if readable is None:
+        return 0
+    return readable.entries.nbytes + (0 if readable.names is None else readable.names.named.nbytes)
+
+
 class TokenVisibility:
     """Cache of the entries that tokens may read in served policies."""
 
     def __init__(self) -> None:
-        self._known: FIFOCache[_Key, _Cached] = FIFOCache(_CACHE_SIZE)  # reads need no lock
+        self._known: FIFOCache[_Key, _Cached] = FIFOCache(
+            _MOST_BYTES, getsizeof=sized(_MOST_BYTES, _MOST_CACHED, _n_bytes)
+        )  # reads need no lock
         self._lock = threading.Lock()
         self._probe = DatabaseProbe()
 

@@ -9,12 +9,12 @@ from threading import Lock
 from typing import Annotated, Any
 from uuid import UUID
 
-import numpy as np
 from cachetools import LRUCache, cached
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.contrib.forecast.what_if.trial import MOST_CORE_H, RankRange, limit_computations, rank_range_of
+from apps.core.cache_sizes import mask_digest
 from apps.core.errors import FieldProblem, Invalid
 from apps.explain.my_priority import get_my_priority
 from apps.pages.my_priority.numbers.rank_history import get_own_entry
@@ -98,7 +98,7 @@ def list_ranks_after_job(*, policy_slug: str, core_h: float, actor: Actor, at: d
 
 
 def _key(snapshot: ServedSnapshot, entry: int, core_h: float, visible: Mask) -> Hashable:
-    return snapshot.snapshot_id, snapshot.computed_at, entry, core_h, np.packbits(visible).tobytes()
+    return snapshot.snapshot_id, snapshot.computed_at, entry, core_h, mask_digest(visible)
 
 
 _cache: LRUCache[Hashable, Any] = LRUCache(_MOST_CACHED)
