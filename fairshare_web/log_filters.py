@@ -1,4 +1,4 @@
-"""Filter of log records: no more lines of one cause than a file can hold."""
+"""Filters of log records: the reason of a refusal, and no more lines of one cause than a file can hold."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ from typing import Any
 _WINDOW_S = 60.0
 _MOST_LINES = 600  # of one cause in a window
 _MOST_CAUSES = 1_000  # that are remembered
+
+
+class SayReason(logging.Filter):
+    """A refusal for a while (503) is a warning with its reason, not an error of the service without one."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        reason = getattr(getattr(record, "request", None), "refused_because", "")
+        if reason and getattr(record, "status_code", 0) == 503:
+            record.msg, record.args = f"{record.getMessage()}: {reason}", ()
+            record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+        return True
 
 
 @dataclass

@@ -473,9 +473,12 @@ LOGGING = {
         "text": {"()": "fairshare_web.log_formats.TextLines"},
         "json": {"()": "fairshare_web.log_formats.JsonLines"},
     },
-    "filters": {"limit": {"()": "fairshare_web.log_filters.LimitRepeats"}},
+    "filters": {
+        "reason": {"()": "fairshare_web.log_filters.SayReason"},
+        "limit": {"()": "fairshare_web.log_filters.LimitRepeats"},
+    },
     "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": FAIRSHARE_LOG, "filters": ["limit"]},
+        "stderr": {"class": "logging.StreamHandler", "formatter": FAIRSHARE_LOG, "filters": ["reason", "limit"]},
     },
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {

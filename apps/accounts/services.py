@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import re
 import secrets
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from apps.accounts import audit_log as audit
+from apps.accounts import token_files
 from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import Token, User
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Unauthenticated
@@ -115,15 +117,20 @@ def revoke_token(*, token_id: int, at: datetime, actor: Actor) -> None:
     token.revoked_at = at
     token.save(update_fields=["revoked_at"])
     audit.record(actor=actor, verb="token.revoked", at=at, policy_slug=token.policy_slug, subject=str(token))
+    transaction.on_commit(lambda: token_files.forget(f"fsh_{token.public_id}"))
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """A valid token with its user and bounds, and the time until which it is valid unless revoked."""
+    """A valid token with its user and bounds, and the time until which it is valid unless revoked.
+
+    state: changes with all of the stored token and its user that a verification follows from.
+    """
 
     user: User
     bounds: TokenBounds
     valid_until: datetime
+    state: str = ""
 
 
 def verify_token(text: str, *, at: datetime) -> tuple[User, TokenBounds]:
@@ -134,6 +141,12 @@ def verify_token(text: str, *, at: datetime) -> tuple[User, TokenBounds]:
     """
     verified = look_up_token(text, at=at)
     return verified.user, verified.bounds
+
+
+def prefix_of(text: str) -> str | None:
+    """The public part of a token's text; None if it isn't one."""
+    match = _FORM.fullmatch(text)
+    return None if match is None else f"fsh_{match[1]}"
 
 
 def look_up_token(text: str, *, at: datetime) -> VerifiedToken:
@@ -154,7 +167,25 @@ def look_up_token(text: str, *, at: datetime) -> VerifiedToken:
         subtree_uid=token.subtree_uid,
         source_slug=token.source_slug,
     )
-    return VerifiedToken(user=token.user, bounds=bounds, valid_until=valid_until)
+    return VerifiedToken(user=token.user, bounds=bounds, valid_until=valid_until, state=_state_of(token))
+
+
+def states_of(prefixes: Iterable[str]) -> dict[str, str]:
+    """`VerifiedToken.state` of the tokens that still exist, by prefix."""
+    rows = Token.objects.select_related("user").filter(public_id__in=[each.removeprefix("fsh_") for each in prefixes])
+    return {f"fsh_{token.public_id}": _state_of(token) for token in rows}
+
+
+def _state_of(token: Token) -> str:
+    user = token.user
+    parts = [
+        sorted(token.scopes),
+        [token.policy_slug, str(token.subtree_uid), token.source_slug],
+        [bytes(token.digest).hex(), bytes(token.previous_digest or b"").hex(), token.pepper_version],
+        [str(each and each.timestamp()) for each in (token.expires_at, token.previous_until, token.revoked_at)],
+        [user.pk, user.username, user.is_active, user.is_superuser],
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 @transaction.atomic

@@ -1,9 +1,9 @@
 """Cache verified tokens in this process, so that requests need no query while fresh, and work while the database is
 down.
 
-A revocation takes effect within `FRESH_S` while the database answers. During an outage, a token that this process
-verified within a day stays valid, for `priorities:read` only. `DatabaseProbe` limits the wait for a database that
-accepts queries without answering.
+A revocation takes effect within `FRESH_S` while the database answers. During an outage, a token that was verified on
+this host within a day stays valid, for `priorities:read` only: a process that starts then reads `token_files`.
+`DatabaseProbe` limits the wait for a database that accepts queries without answering.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from queue import SimpleQueue
 from typing import Any, TypeVar
+from uuid import UUID
 
 from cachetools import FIFOCache
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 
+from apps.accounts import token_files
 from apps.accounts.actor import TokenBounds
 from apps.accounts.models import Token, User
-from apps.accounts.services import VerifiedToken, look_up_token
+from apps.accounts.services import VerifiedToken, look_up_token, prefix_of, states_of
 from apps.core.errors import NotAllowed, Unauthenticated, Unavailable
 
 T = TypeVar("T")
@@ -89,18 +91,20 @@ class DatabaseProbe:
 FRESH_S = 4.0
 REFRESH_S = 3.0  # from here on, one request a second queries the database; others use the cache
 _MARGIN_S = 0.1  # tokens are verified a moment after they were found fresh
-OUTAGE_S = 24 * 3600.0
+OUTAGE_S = token_files.KEPT_S
+_WRITE_AGAIN_S = 600.0  # the file of a token that is in use is at most so much older than its last verification
 RETRY_S = 1.0  # during an outage, one attempt a second; other requests don't wait for it
 _MOST = 10_000
 
 
 @dataclass(slots=True)
 class _Known:
-    """A cached token. refreshed_s: start of the last refresh before it expired."""
+    """A cached token. refreshed_s: start of the last refresh before it expired. written_s: of its file."""
 
     verified: VerifiedToken
     checked_s: float
     refreshed_s: float = 0.0
+    written_s: float | None = None
 
 
 class TokenCache:
@@ -150,7 +154,7 @@ class TokenCache:
 
     def _load(self, key: bytes, text: str, known: _Known | None, now_s: float, at: datetime) -> _Known:
         if now_s - self._failed_s < RETRY_S:
-            return _during_outage(known, now_s)
+            return self._during_outage(key, text, known, now_s, at)
         try:
             fresh = _Known(self._look_up(text, at), now_s)
         except Unauthenticated:
@@ -159,10 +163,48 @@ class TokenCache:
         except (OperationalError, InterfaceError):
             self._failed_s = time.monotonic()
             connection.close()
-            return _during_outage(known, now_s)
+            return self._during_outage(key, text, known, now_s, at)
+        is_written = known is not None and known.verified.state == fresh.verified.state and known.written_s is not None
+        if known is not None and is_written and now_s - (known.written_s or 0.0) < _WRITE_AGAIN_S:
+            fresh.written_s = known.written_s
+        else:
+            _write(text, fresh.verified, at)
+            fresh.written_s = now_s
         with self._lock:
             self._known[key] = fresh
         return fresh
+
+    def _during_outage(self, key: bytes, text: str, known: _Known | None, now_s: float, at: datetime) -> _Known:
+        if known is None:
+            known = _read(text, now_s, at)
+            if known is not None:
+                with self._lock:
+                    self._known[key] = known
+        if known is None or now_s - known.checked_s > OUTAGE_S:
+            raise Unavailable(
+                "The database is unavailable, and this token was not used here recently.", code="no_database"
+            )
+        return known
+
+    def forget_changed(self, *, at: datetime) -> None:
+        """Forget tokens, in memory and in files, whose rows have changed.
+
+        Raises:
+            OperationalError: there is no database.
+        """
+        files = [(path, file) for path, file in token_files.list_files(at=at) if file.kind != token_files.READABLE]
+        with self._lock:
+            cached = [(key, known.verified) for key, known in self._known.items()]
+        prefixes = {file.prefix for _path, file in files} | {verified.bounds.prefix for _key, verified in cached}
+        states = states_of(prefixes) if prefixes else {}
+        for path, file in files:
+            if states.get(file.prefix) != file.state:
+                path.unlink(missing_ok=True)
+        for key, verified in cached:
+            if states.get(verified.bounds.prefix) != verified.state:
+                self._remove(key)
+        for prefix in prefixes - set(states):
+            token_files.forget(prefix)
 
     def _look_up(self, text: str, at: datetime) -> VerifiedToken:
         timeout_s = settings.FAIRSHARE_TOKEN_PATIENCE_S
@@ -179,10 +221,39 @@ def _key(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _during_outage(known: _Known | None, now_s: float) -> _Known:
-    if known is None or now_s - known.checked_s > OUTAGE_S:
-        raise Unavailable("The database is unavailable, and this token was not used here recently.", code="no_database")
-    return known
+def _write(text: str, verified: VerifiedToken, at: datetime) -> None:
+    user, bounds = verified.user, verified.bounds
+    content = {
+        "user": [user.pk, user.username, user.is_superuser],
+        "scopes": sorted(bounds.scopes),
+        "bounds": [bounds.policy_slug, str(bounds.subtree_uid or ""), bounds.source_slug],
+        "valid_until": verified.valid_until.isoformat(),
+    }
+    name = token_files.secret_name(text)
+    token_files.write(token_files.TokenFile(bounds.prefix, token_files.VERIFIED, name, verified.state, at, content))
+
+
+def _read(text: str, now_s: float, at: datetime) -> _Known | None:
+    """What another process verified, with the age that it has now."""
+    prefix = prefix_of(text)
+    file = (
+        None if prefix is None else token_files.read(prefix, token_files.VERIFIED, token_files.secret_name(text), at=at)
+    )
+    if prefix is None or file is None:
+        return None
+    pk, username, is_superuser = file.content["user"]
+    policy_slug, subtree_uid, source_slug = file.content["bounds"]
+    bounds = TokenBounds(
+        prefix=prefix,
+        scopes=frozenset(file.content["scopes"]),
+        policy_slug=policy_slug,
+        subtree_uid=UUID(subtree_uid) if subtree_uid else None,
+        source_slug=source_slug,
+    )
+    user = User(pk=pk, username=username, is_active=True, is_superuser=is_superuser)
+    valid_until = datetime.fromisoformat(file.content["valid_until"])
+    age_s = max((at - file.checked_at).total_seconds(), FRESH_S)
+    return _Known(VerifiedToken(user, bounds, valid_until, file.state), now_s - age_s)
 
 
 def _outage_bounds(bounds: TokenBounds) -> TokenBounds:

@@ -11,7 +11,8 @@ import logging
 import re
 from collections.abc import Callable
 from enum import Enum
-from time import perf_counter
+from math import inf
+from time import monotonic, perf_counter
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
@@ -20,7 +21,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import User
-from apps.accounts.token_cache import tokens
+from apps.accounts.token_cache import FRESH_S, tokens
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.priorities.serving import store
@@ -60,12 +61,28 @@ def is_lookup(path: str, method: str) -> bool:
     return match is not None and method in _METHODS[match[2]]
 
 
+class TokenChecks:
+    """Ends what is kept of tokens whose rows or rights have changed, every few seconds."""
+
+    def __init__(self) -> None:
+        self._checked_s = -inf
+
+    def check(self) -> None:
+        """Raises OperationalError without a database."""
+        if monotonic() - self._checked_s < FRESH_S:
+            return
+        self._checked_s, at = monotonic(), clock.now()
+        tokens.forget_changed(at=at)
+        visibility.forget_changed(at=at)
+
+
 class LookupMiddleware:
     """Answers look-ups with a token; passes on all other requests."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
         if settings.FAIRSHARE_SNAPSHOT_POLL_S > 0:
+            store.call_after_polls(TokenChecks().check)
             store.start()  # loads snapshots before the first request
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:

@@ -286,7 +286,7 @@ def test_during_an_outage_a_verified_token_reads_priorities_for_a_day(alice: Use
                 cache.verify(text, at=at + timedelta(days=91))
             clock.now_s += OUTAGE_S
             with pytest.raises(Unavailable):
-                cache.verify(text, at=at)
+                cache.verify(text, at=at + timedelta(seconds=OUTAGE_S))
         clock.now_s += RETRY_S
         assert cache.verify(stranger_text, at=at)[1].scopes == {"priorities:read"}
 

@@ -6,11 +6,15 @@ import io
 import logging
 import re
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import pytest
+from django.db import OperationalError
 
+from apps.accounts import token_cache
+from apps.accounts.token_cache import tokens
 from fairshare_web import log_filters
-from fairshare_web.log_filters import LimitRepeats
+from fairshare_web.log_filters import LimitRepeats, SayReason
 from fairshare_web.log_formats import TextLines
 from tests.rest_site import Caller
 from tests.small_site import Site
@@ -88,3 +92,22 @@ def test_each_refused_request_is_in_the_log_by_its_id(
     assert answer.status_code == status
     assert re.search(rf" \(request {answer.headers['X-Request-Id']}\)$", log[1].getvalue(), re.MULTILINE)
     assert answer.json()["request_id"] == answer.headers["X-Request-Id"]
+
+
+def test_a_refusal_for_a_while_is_a_warning_with_its_reason(
+    log: tuple[logging.Logger, io.StringIO], computed: Site
+) -> None:
+    logger, text = log
+    logger.handlers[0].filters.insert(0, SayReason())
+    caller = Caller(token=computed.token("priorities:read"))
+    with (
+        patch.object(token_cache, "look_up_token", side_effect=OperationalError("away")),
+        patch.object(token_cache, "connection"),
+    ):
+        tokens.clear()
+        answer = caller.get("policies/grid/priorities", {"account": "alice"})
+    tokens.clear()
+    assert answer.status_code == 503
+    line = text.getvalue().splitlines()[-1]
+    assert " WARNING " in line
+    assert line.count("The database is unavailable, and this token was not used here recently.") == 1

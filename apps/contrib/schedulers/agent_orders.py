@@ -1,4 +1,4 @@
-"""Orders of agents over REST, also while the database doesn't answer: then the last ones that the same token read here.
+"""Orders of agents over REST, also while the database doesn't answer: then the last of the same token on this host.
 
 An agent looks factors up from memory (`lookup`), so its orders must not be what stops it. `AgentsMiddleware` answers
 them in the threads of look-ups; its queries run in a thread of their own, whose answer is waited for a moment only.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 from cachetools import FIFOCache
@@ -18,8 +18,9 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
+from apps.accounts import token_files
 from apps.accounts.actor import Actor
-from apps.accounts.services import look_up_token
+from apps.accounts.services import look_up_token, prefix_of
 from apps.accounts.token_cache import OUTAGE_S, DatabaseProbe
 from apps.contrib.schedulers.selectors import get_orders
 from apps.core import clock
@@ -34,13 +35,16 @@ _ROUTE = re.compile(r"/api/v1/schedulers/([-a-zA-Z0-9_]+)/(orders|passes)")
 _METHODS = {"orders": "GET", "passes": "POST"}
 _PLAIN = ("", "*/*", "application/json")
 _MOST = 1_000
+_WRITE_AGAIN = timedelta(minutes=10)
 T = TypeVar("T")
 
 
 class _Orders(NamedTuple):
     body: bytes
     tag: str
-    valid_until_s: float  # time.monotonic()
+    valid_until: datetime
+    prefix: str = ""  # of the token
+    state: str = ""  # of its rows
 
 
 def is_orders(path: str, method: str) -> bool:
@@ -71,10 +75,16 @@ class LastOrders:
                 self._known.pop(key, None)
             raise
         except (OperationalError, InterfaceError):
-            known = self._known.get(key)
-            if known is None or time.monotonic() >= known.valid_until_s:
+            at = clock.now()
+            known = self._known.get(key) or _from_file(text, name, at)
+            if known is None or at >= known.valid_until:
                 raise
             return known
+        before = self._known.get(key)
+        if before is None or (before.tag, before.state) != (orders.tag, orders.state) or _is_old(before, orders):
+            _write(text, name, orders)
+        else:
+            orders = orders._replace(valid_until=before.valid_until)  # until the file is written again
         with self._lock:
             self._known[key] = orders
         return orders
@@ -101,8 +111,34 @@ def _read(request: HttpRequest, text: str, name: str) -> _Orders:
         address=client_address(request),
     )
     orders, tag = get_orders(name=name, at=at, actor=actor)
-    left_s = min((verified.valid_until - at).total_seconds(), OUTAGE_S)
-    return _Orders(dumps(orders), tag, time.monotonic() + left_s)
+    valid_until = min(verified.valid_until, at + timedelta(seconds=OUTAGE_S))
+    return _Orders(dumps(orders), tag, valid_until, verified.bounds.prefix, verified.state)
+
+
+def _is_old(before: _Orders, orders: _Orders) -> bool:
+    return orders.valid_until - before.valid_until >= _WRITE_AGAIN
+
+
+def _write(text: str, name: str, orders: _Orders) -> None:
+    content = {"body": orders.body.decode(), "tag": orders.tag, "valid_until": orders.valid_until.isoformat()}
+    kept = token_files.TokenFile(
+        orders.prefix, token_files.ORDERS, _name(text, name), orders.state, clock.now(), content
+    )
+    token_files.write(kept)
+
+
+def _from_file(text: str, name: str, at: datetime) -> _Orders | None:
+    """What another process of this host read."""
+    prefix = prefix_of(text)
+    kept = None if prefix is None else token_files.read(prefix, token_files.ORDERS, _name(text, name), at=at)
+    if kept is None:
+        return None
+    content = kept.content
+    return _Orders(content["body"].encode(), content["tag"], datetime.fromisoformat(content["valid_until"]))
+
+
+def _name(text: str, name: str) -> str:
+    return f"{token_files.secret_name(text)} {name}"
 
 
 last_orders = LastOrders()

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -118,6 +118,7 @@ class _Served:
         self._is_polled = False
         os.register_at_fork(after_in_child=self._in_child)  # cheaper than a check at each look-up
         self._stored: OrderedDict[int, ServedSnapshot] = OrderedDict()
+        self._after_poll: list[Callable[[], None]] = []
 
     def current(self) -> State:
         """The state. With a poll interval of 0 (tests) the caller polls first, once per request."""
@@ -185,6 +186,9 @@ class _Served:
         while True:
             try:
                 self.poll()
+                if self.state.has_database:
+                    for call in self._after_poll:
+                        call()
                 if before is None:
                     spare_collector()
                 if before != self.state.snapshots:
@@ -399,6 +403,11 @@ def poll() -> None:
 def start() -> None:
     """Start polling, so that snapshots are loaded before the first request."""
     _process.start()
+
+
+def call_after_polls(call: Callable[[], None]) -> None:
+    """Call it in the polling thread after each poll that the database answers."""
+    _process._after_poll.append(call)
 
 
 def forget() -> None:

@@ -93,6 +93,7 @@ def domain_problem(request: HttpRequest, error: DomainError) -> HttpResponse:
 
 
 def database_problem(request: HttpRequest) -> HttpResponse:
+    request.refused_because = "The database is not available."  # type: ignore[attr-defined]
     return problem(
         request,
         503,

@@ -1,34 +1,47 @@
-"""What a token may see of a snapshot, kept until its bounds or the snapshot change."""
+"""What a token may see of a snapshot, kept until its bounds or the snapshot change.
+
+For a process that starts while the database is away it is in a file beside the token's, until a right changes.
+"""
 
 from __future__ import annotations
 
+import base64
 import threading
+import zlib
 from collections.abc import Callable
-from datetime import datetime
-from typing import NamedTuple
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 from cachetools import FIFOCache
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
+from apps.accounts import token_files
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import User
 from apps.accounts.token_cache import DatabaseProbe
 from apps.core.cache_sizes import sized
+from apps.policies.access.rights_state import rights_state
 from apps.policies.models import Policy
+from apps.policies.tree.columns import Mask
 from apps.priorities.serving import store
-from apps.priorities.serving.lookup import Readable
+from apps.priorities.serving.lookup import AccountNames, Readable
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visible_entries import readable_now
 
 _MOST_CACHED = 1_000
 _MOST_BYTES = 256 * 1024**2
+_WRITE_AGAIN = timedelta(minutes=10)
+T = TypeVar("T")
 _Key = tuple[str, str, str]  # prefix of the token, slug of the policy, digest of its tree
 
 
 class _Cached(NamedTuple):
     user: User  # the object of one verification: another verification gives another object
     readable: Readable | None
+    written_at: datetime  # of its file
 
 
 def _n_bytes(cached: _Cached) -> int:
@@ -46,6 +59,7 @@ class TokenVisibility:
             _MOST_BYTES, getsizeof=sized(_MOST_BYTES, _MOST_CACHED, _n_bytes)
         )  # reads need no lock
         self._lock = threading.Lock()
+        self._state = ""
         self._probe = DatabaseProbe()
 
     def readable(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot, at: datetime) -> Readable | None:
@@ -63,17 +77,43 @@ class TokenVisibility:
         if known is not None and known.user is user:
             return known.readable
         policy = Policy(pk=row.id, slug=row.slug, visibility=row.visibility)  # an unsaved object: no query
+        is_written = known is not None and at - known.written_at < _WRITE_AGAIN
+
+        def read() -> tuple[Readable | None, str]:
+            state = "" if is_written else rights_state(at)  # before the rights: it may be older, and never newer
+            return readable_now(policy=policy, snapshot=snapshot, at=at, actor=actor), state
+
         try:
-            readable = self._with_timeout(lambda: readable_now(policy=policy, snapshot=snapshot, at=at, actor=actor))
+            readable, state = self._with_timeout(read)
         except (OperationalError, InterfaceError):
             if not connection.in_atomic_block:
                 connection.close()
             if known is None:
+                known = _read(key, user, at)
+            if known is None:
                 raise
+            with self._lock:
+                self._known[key] = known
             return known.readable
+        if not is_written:
+            _write(key, readable, state, at)
         with self._lock:
-            self._known[key] = _Cached(user, readable)
+            self._known[key] = _Cached(user, readable, at if known is None or not is_written else known.written_at)
         return readable
+
+    def forget_changed(self, *, at: datetime) -> None:
+        """Forget what was derived from other rights than those of now. Raises OperationalError without a database."""
+        files = [(path, file) for path, file in token_files.list_files(at=at) if file.kind == token_files.READABLE]
+        if not files and not self._known:
+            return
+        state = rights_state(at)
+        for path, file in files:
+            if file.state != state:
+                path.unlink(missing_ok=True)
+        if state != self._state:
+            with self._lock:
+                self._state = state
+                self._known.clear()
 
     def is_known(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot) -> bool:
         """Whether `readable` needs no query."""
@@ -83,9 +123,51 @@ class TokenVisibility:
         known = self._known.get(_key(bounds, snapshot))
         return known is not None and known.user is user
 
-    def _with_timeout(self, query: Callable[[], Readable | None]) -> Readable | None:
+    def clear(self) -> None:
+        with self._lock:
+            self._known.clear()
+
+    def _with_timeout(self, query: Callable[[], T]) -> T:
         timeout_s = settings.FAIRSHARE_TOKEN_PATIENCE_S
         return query() if timeout_s <= 0 else self._probe.run(query, timeout_s=timeout_s)
+
+
+def _write(key: _Key, readable: Readable | None, state: str, at: datetime) -> None:
+    prefix, slug, tree = key
+    content: Any = None
+    if readable is not None:
+        names = readable.names
+        content = {
+            "entries": _packed(readable.entries),
+            "n": len(readable.entries),
+            "named": None if names is None else _packed(names.named),
+            "own": [] if names is None else [list(own) for own in names.own],
+        }
+    file = token_files.TokenFile(prefix, token_files.READABLE, slug, state, at, {"tree": tree, "readable": content})
+    token_files.write(file)
+
+
+def _read(key: _Key, user: User, at: datetime) -> _Cached | None:
+    prefix, slug, tree = key
+    file = token_files.read(prefix, token_files.READABLE, slug, at=at)
+    if file is None or file.content["tree"] != tree:
+        return None
+    content, readable = file.content["readable"], None
+    if content is not None:
+        named = content["named"]
+        own = tuple(AccountKey(*each) for each in content["own"])
+        names = None if named is None else AccountNames(_unpacked(named, content["n"]), own)
+        readable = Readable(_unpacked(content["entries"], content["n"]), names)
+    return _Cached(user, readable, file.checked_at)
+
+
+def _packed(mask: Mask) -> str:
+    return base64.b64encode(zlib.compress(np.packbits(mask).tobytes())).decode()
+
+
+def _unpacked(text: str, n: int) -> Mask:
+    packed = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8)
+    return np.unpackbits(packed, count=n).astype(np.bool_)
 
 
 def _key(bounds: TokenBounds, snapshot: ServedSnapshot) -> _Key:
