@@ -7,9 +7,10 @@ import hmac
 import json
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -131,6 +132,30 @@ class VerifiedToken:
     bounds: TokenBounds
     valid_until: datetime
     state: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the prefix and the state."""
+        return {
+            "user": [self.user.pk, self.user.username, self.user.is_superuser],
+            "scopes": sorted(self.bounds.scopes),
+            "bounds": [self.bounds.policy_slug, str(self.bounds.subtree_uid or ""), self.bounds.source_slug],
+            "valid_until": self.valid_until.isoformat(),
+        }
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any], *, prefix: str, state: str) -> VerifiedToken:
+        """The user is an unsaved object, so that nothing is queried."""
+        pk, username, is_superuser = content["user"]
+        policy_slug, subtree_uid, source_slug = content["bounds"]
+        bounds = TokenBounds(
+            prefix=prefix,
+            scopes=frozenset(content["scopes"]),
+            policy_slug=policy_slug,
+            subtree_uid=UUID(subtree_uid) if subtree_uid else None,
+            source_slug=source_slug,
+        )
+        user = User(pk=pk, username=username, is_active=True, is_superuser=is_superuser)
+        return cls(user, bounds, datetime.fromisoformat(content["valid_until"]), state)
 
 
 def verify_token(text: str, *, at: datetime) -> tuple[User, TokenBounds]:

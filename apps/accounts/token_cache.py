@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from queue import SimpleQueue
 from typing import Any, TypeVar
-from uuid import UUID
 
 from cachetools import FIFOCache
 from django.conf import settings
@@ -222,15 +221,10 @@ def _key(text: str) -> bytes:
 
 
 def _write(text: str, verified: VerifiedToken, at: datetime) -> None:
-    user, bounds = verified.user, verified.bounds
-    content = {
-        "user": [user.pk, user.username, user.is_superuser],
-        "scopes": sorted(bounds.scopes),
-        "bounds": [bounds.policy_slug, str(bounds.subtree_uid or ""), bounds.source_slug],
-        "valid_until": verified.valid_until.isoformat(),
-    }
-    name = token_files.secret_name(text)
-    token_files.write(token_files.TokenFile(bounds.prefix, token_files.VERIFIED, name, verified.state, at, content))
+    name, content = token_files.secret_name(text), verified.to_json()
+    token_files.write(
+        token_files.TokenFile(verified.bounds.prefix, token_files.VERIFIED, name, verified.state, at, content)
+    )
 
 
 def _read(text: str, now_s: float, at: datetime) -> _Known | None:
@@ -241,19 +235,8 @@ def _read(text: str, now_s: float, at: datetime) -> _Known | None:
     )
     if prefix is None or file is None:
         return None
-    pk, username, is_superuser = file.content["user"]
-    policy_slug, subtree_uid, source_slug = file.content["bounds"]
-    bounds = TokenBounds(
-        prefix=prefix,
-        scopes=frozenset(file.content["scopes"]),
-        policy_slug=policy_slug,
-        subtree_uid=UUID(subtree_uid) if subtree_uid else None,
-        source_slug=source_slug,
-    )
-    user = User(pk=pk, username=username, is_active=True, is_superuser=is_superuser)
-    valid_until = datetime.fromisoformat(file.content["valid_until"])
     age_s = max((at - file.checked_at).total_seconds(), FRESH_S)
-    return _Known(VerifiedToken(user, bounds, valid_until, file.state), now_s - age_s)
+    return _Known(VerifiedToken.of_json(file.content, prefix=prefix, state=file.state), now_s - age_s)
 
 
 def _outage_bounds(bounds: TokenBounds) -> TokenBounds:

@@ -4,7 +4,7 @@ Layout: the SHA-256 of the rest (hex), then columns and meta as in `blobs`, with
 it has its name, and is never changed: a new one takes its place, and a process that has mapped the old one keeps it.
 
 A mapped file holds a descriptor (before Python 3.13) and its disk blocks until the last view of it is freed: caches of
-such columns are bounded by number, too. It ends the process that reads beyond its end if somebody cuts it. A small file
+such columns are bounded by number, too. It ends the process that reads beyond the end of a cut file. A small file
 is read instead, which holds and risks nothing.
 """
 
