@@ -3,18 +3,20 @@
 A setting is changed only where another is measurably better, by the margins below; else the advice is to keep it.
 - Resolution: the least candidate that misplaces at most MISPLACED_PERCENT of the leaves by rounding, where the current
   one misplaces more. Source: operators paper, section 7 (a minimum resolution by the state of the system).
-- Operator: it must have the properties of section 4 (boundaries, isolation, proportional redistribution); among those,
-  another one must misplace fewer leaves, or show the typical job to more leaves, by these margins.
-- Half-life, algorithm: own jobs are replayed; another one must be NEARER_PERCENT nearer to fair use on the first days,
-  by more than twice the standard error of the replays, and nearer on the held-back days, too. An algorithm must have
-  the properties that the current one has.
+- Operator, half-life, algorithm: own jobs are replayed, where the replay meets history. Another one must be nearer to
+  fair use on the first days, by NEARER_PERCENT, by FEWEST_POINTS, by the error of the replay of history, and by more
+  than twice the standard error of the replays; and nearer on the held-back days, too. Where the first days can't tell
+  candidates apart, the first half of the held-back days chooses, and their second half must confirm it by the same
+  margins. Operators and algorithms must have the properties that the current one has. Among half-lives that are as near
+  as the nearest, the closest to the current one is advised.
+- Where the held-back days contradict the first ones, nothing is changed, and the headline says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import log2, sqrt
 from statistics import fmean, stdev
 from typing import Any
 
@@ -26,34 +28,44 @@ from apps.contrib.lab.advisor.records import (
     AdvisedChoice,
     Candidate,
     Criterion,
+    Decision,
     Evidence,
     HeldBack,
     OperatorFacts,
     ReplayFacts,
+    Sample,
 )
 from apps.engine.decay_functions import get_decay_function
 
 MISPLACED_PERCENT = 1.0  # of all leaves
-VISIBLE_PERCENT = 5.0  # of all leaves
 NEARER_PERCENT = 5.0  # of the distance with the current settings
+FEWEST_POINTS = 0.5  # of distance from fair use: less is not worth a change
 ERRORS = 2.0
 
 
 def advise(evidence: Evidence) -> Advice:
     resolution, operator = _resolution(evidence), _operator(evidence)
     half_life, algorithm = _half_life(evidence), _algorithm(evidence)
-    choices = tuple(each.choice for each in (operator, resolution, half_life, algorithm) if each is not None)
+    decided = [each for each in (operator, resolution, half_life, algorithm) if each is not None]
+    choices = tuple(each.choice for each in decided)
     changed = [choice for choice in choices if choice.is_change]
+    contradictions = [each.contradiction for each in decided if each.contradiction]
     return Advice(
-        sentence=sentences.verdict(choices),
+        sentence=sentences.verdict(choices, evidence.sample, contradictions),
         is_change=bool(changed),
         choices=choices,
-        held_back=_held_back(evidence, changed, half_life, algorithm),
+        held_back=_held_back(evidence, changed, {"operator": operator, "half_life": half_life, "algorithm": algorithm}),
         sample=evidence.sample,
         algorithm=_settings(evidence, operator, resolution, algorithm),
         half_life_s=None if half_life is None or not half_life.choice.is_change else float(half_life.chosen.value),
         aging=aging_with_half_life(evidence.window),
     )
+
+
+def advised_operator(evidence: Evidence) -> dict[str, Any]:
+    """Settings of the algorithm with the advised operator, by the replays of operators alone."""
+    decision = decide(evidence.tried_operators, evidence.sample)
+    return dict(evidence.algorithm if decision is None else decision.chosen.value)
 
 
 def aging_with_half_life(window: Mapping[str, Any]) -> str:
@@ -65,8 +77,11 @@ def aging_with_half_life(window: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class _Decided:
+    """chosen: facts of the advised candidate. contradiction: a sentence where the held-back days disagree."""
+
     choice: AdvisedChoice
     chosen: Any
+    contradiction: str = ""
 
 
 def _settings(
@@ -78,10 +93,7 @@ def _settings(
     if resolution is not None:
         settings["resolution"] = resolution.chosen.resolution
     if operator is not None and operator.choice.is_change:
-        settings.pop("k", None)
-        settings["operator"] = operator.chosen.name
-        if operator.chosen.k is not None:
-            settings["k"] = operator.chosen.k
+        settings = {**operator.chosen.value, "resolution": settings["resolution"]}
     return settings
 
 
@@ -128,16 +140,19 @@ def _resolution(evidence: Evidence) -> _Decided | None:
 
 
 def _operator(evidence: Evidence) -> _Decided | None:
+    """Chosen by the replay, as half-life and algorithm are; what is measured on the tree stands beside it."""
     facts = evidence.operators
     if not facts:
         return None
     now = next(each for each in facts if each.name == evidence.algorithm["operator"])
-    resolution = _resolution(evidence)
-    chosen = _best_operator(now, facts, keeps=resolution is not None and resolution.choice.is_change)
+    tried = {each.name: each for each in evidence.tried_operators}
+    decision = decide(evidence.tried_operators, evidence.sample)
+    chosen = now if decision is None else next(each for each in facts if each.name == decision.chosen.name)
     criteria = (
         Criterion("boundaries", _("Fixed priorities at both ends"), "yes_no"),
         Criterion("isolation", _("Isolation of groups"), "yes_no"),
         Criterion("redistribution", _("Idle share in proportion"), "yes_no"),
+        *_distances(),
         Criterion("density", _("Width of a component here"), "points"),
         Criterion("misplaced_now", _("Misplaced leaves now"), "leaves"),
         Criterion("misplaced", _("Misplaced leaves on past days"), "percent"),
@@ -148,6 +163,14 @@ def _operator(evidence: Evidence) -> _Decided | None:
         Criterion("median_job_h", _("Smallest job that half of the leaves show"), "hours"),
         Criterion("visible", _("Leaves that the typical job moves"), "percent"),
     )
+
+    def distances(each: OperatorFacts) -> tuple[float | None, float | None]:
+        """Of those that order alike the one that was replayed."""
+        replayed = next(
+            (tried[one.name] for one in facts if one.orders_like == each.orders_like and one.name in tried), None
+        )
+        return (None, None) if replayed is None else (_mean(replayed.training), _mean(replayed.held_back))
+
     rows = tuple(
         Candidate(
             each.name,
@@ -158,6 +181,7 @@ def _operator(evidence: Evidence) -> _Decided | None:
                 float(each.has_boundaries),
                 float(each.is_isolated),
                 float(each.is_proportional),
+                *distances(each),
                 each.density,
                 float(each.n_misplaced),
                 each.misplaced,
@@ -172,32 +196,13 @@ def _operator(evidence: Evidence) -> _Decided | None:
         for each in facts
     )
     alike = [each.name for each in facts if each.orders_like == now.orders_like and each is not now]
+    sentence = sentences.operator(now, decision, alike, evidence.sample, NEARER_PERCENT)
     choice = AdvisedChoice(
-        "operator",
-        _("Operator"),
-        now.name,
-        chosen.name,
-        chosen is not now,
-        sentences.operator(now, chosen, alike, (MISPLACED_PERCENT, VISIBLE_PERCENT)),
-        criteria,
-        rows,
+        "operator", _("Operator"), now.name, chosen.name, chosen is not now, sentence, criteria, rows
     )
-    return _Decided(choice, chosen)
-
-
-def _best_operator(now: OperatorFacts, facts: Sequence[OperatorFacts], *, keeps: bool) -> OperatorFacts:
-    """keeps: a finer resolution is advised, which mends what rounding loses, so the order of entries may stay."""
-    compliant = [each for each in facts if each.is_compliant]
-    if not compliant or (keeps and now.is_compliant):
-        return now
-    best = min(compliant, key=lambda each: (each.misplaced, -each.visible, each is not now))
-    if not now.is_compliant:
-        return best
-    if now.misplaced - best.misplaced > MISPLACED_PERCENT:
-        return best
-    fine = [each for each in compliant if each.misplaced <= now.misplaced]
-    seen = max(fine, key=lambda each: (each.visible, -each.misplaced, each is now))
-    return seen if seen.visible - now.visible > VISIBLE_PERCENT else now
+    if decision is None:
+        return _Decided(choice, now)
+    return _Decided(choice, decision.chosen, sentences.contradiction(_("Operator"), decision, evidence.sample))
 
 
 def _half_life(evidence: Evidence) -> _Decided | None:
@@ -216,16 +221,11 @@ def _algorithm(evidence: Evidence) -> _Decided | None:
 def _replayed(
     evidence: Evidence, facts: Sequence[ReplayFacts], subject: str, title: str, properties: tuple[Criterion, ...]
 ) -> _Decided | None:
-    now = next((each for each in facts if each.is_now), None)
-    if now is None:
+    decision = decide(facts, evidence.sample)
+    if decision is None:
         return None
-    nearest = _nearest(now, facts)
-    chosen = nearest if nearest is not now and fmean(nearest.held_back) < fmean(now.held_back) else now
-    criteria = (
-        *properties,
-        Criterion("training", _("Distance from fair use on the first days"), "points"),
-        Criterion("held_back", _("Distance from fair use on the held-back days"), "points"),
-    )
+    now, chosen = decision.now, decision.chosen
+    criteria = (*properties, *_distances())
 
     def row(each: ReplayFacts) -> Candidate:
         flags = (float(each.has_boundaries), float(each.is_isolated), float(each.is_proportional))
@@ -239,19 +239,63 @@ def _replayed(
         now.name,
         chosen.name,
         chosen is not now,
-        sentences.replayed(now, nearest, chosen, evidence.sample, NEARER_PERCENT),
+        sentences.replayed(decision, evidence.sample, NEARER_PERCENT),
         criteria,
         tuple(map(row, facts)),
     )
-    return _Decided(choice, chosen)
+    return _Decided(choice, chosen, sentences.contradiction(title, decision, evidence.sample))
 
 
-def _nearest(now: ReplayFacts, facts: Sequence[ReplayFacts]) -> ReplayFacts:
-    """The nearest on the first days that is measurably nearer than the current one, and has its properties."""
-    if not now.training:
-        return now
-    better = [each for each in facts if each.training and _keeps_properties(now, each) and is_nearer(now, each)]
-    return min(better, key=lambda each: fmean(each.training), default=now)
+def _distances() -> tuple[Criterion, Criterion]:
+    return (
+        Criterion("training", _("Distance from fair use on the first days"), "points"),
+        Criterion("held_back", _("Distance from fair use on the held-back days"), "points"),
+    )
+
+
+def decide(facts: Sequence[ReplayFacts], sample: Sample) -> Decision | None:
+    """Choose among replayed candidates; None where the current one was not replayed."""
+    now = next((each for each in facts if each.is_now), None)
+    if now is None:
+        return None
+    margin = max(FEWEST_POINTS, sample.model_error_points or 0.0)
+    others = [each for each in facts if each.training and each is not now and _keeps_properties(now, each)]
+    if not now.training or not others:
+        return Decision(now, now, now, "keep")
+    first = [each for each in others if is_nearer(now.training, each.training, margin)]
+    if first:
+        nearest = _nearest(now, first, lambda each: each.training, margin)
+        confirms = fmean(nearest.held_back) < fmean(now.held_back)
+        return Decision(now, nearest, nearest if confirms else now, "first" if confirms else "contradicted")
+    late = [each for each in others if is_nearer(now.late, each.late, margin)]
+    undecided = [each for each in late if not is_nearer(each.training, now.training, margin)]
+    confirmed = [each for each in undecided if is_nearer(now.latest, each.latest, margin)]
+    if confirmed:
+        nearest = _nearest(now, confirmed, lambda each: each.late, margin)
+        return Decision(now, nearest, nearest, "last")
+    held_back = [each for each in others if is_nearer(now.held_back, each.held_back, margin)]
+    if held_back:
+        return Decision(now, _nearest(now, held_back, lambda each: each.held_back, margin), now, "contradicted")
+    return Decision(now, now, now, "keep")
+
+
+def _nearest(
+    now: ReplayFacts, better: Sequence[ReplayFacts], part: Callable[[ReplayFacts], Sequence[float]], margin: float
+) -> ReplayFacts:
+    """The nearest; of half-lives the closest to the current one among those that are no farther by the margin."""
+    nearest = min(better, key=lambda each: fmean(part(each)))
+    if not isinstance(nearest.value, int | float):
+        return nearest
+    bound = fmean(part(nearest)) + margin
+    alike = [each for each in better if fmean(part(each)) <= bound]
+    return min(alike, key=lambda each: _octaves(each, now))
+
+
+def _octaves(each: ReplayFacts, now: ReplayFacts) -> float:
+    """Between two half-lives; without a current one, the longer the closer."""
+    if not now.value:
+        return -float(each.value)
+    return abs(log2(float(each.value) / float(now.value)))
 
 
 def _keeps_properties(now: ReplayFacts, other: ReplayFacts) -> bool:
@@ -262,24 +306,26 @@ def _keeps_properties(now: ReplayFacts, other: ReplayFacts) -> bool:
     )
 
 
-def is_nearer(now: ReplayFacts, other: ReplayFacts) -> bool:
-    """By the margin, and by more than twice the standard error of the paired replays."""
-    gains = [before - after for before, after in zip(now.training, other.training, strict=True)]
+def is_nearer(now: Sequence[float], other: Sequence[float], margin: float) -> bool:
+    """By both margins, and by more than twice the standard error of the paired replays."""
+    if not now or not other:
+        return False
+    gains = [before - after for before, after in zip(now, other, strict=True)]
     gain = fmean(gains)
     error = stdev(gains) / sqrt(len(gains)) if len(gains) > 1 else 0.0
-    return gain * 100 >= NEARER_PERCENT * fmean(now.training) and gain > ERRORS * error
+    return gain * 100 >= NEARER_PERCENT * fmean(now) and gain >= margin and gain > ERRORS * error
 
 
 def _held_back(
-    evidence: Evidence, changed: Sequence[AdvisedChoice], half_life: _Decided | None, algorithm: _Decided | None
+    evidence: Evidence, changed: Sequence[AdvisedChoice], decided: Mapping[str, _Decided | None]
 ) -> HeldBack | None:
     """With one change of a replayed setting these are its own numbers; with more, those of all together."""
-    now = next((each for each in evidence.half_lives if each.is_now), None)
+    now = evidence.current
     if now is None or not now.held_back:
         return None
     after: ReplayFacts | None = now
     if changed:
-        single = {"half_life": half_life, "algorithm": algorithm}.get(changed[0].subject) if len(changed) == 1 else None
+        single = decided.get(changed[0].subject) if len(changed) == 1 else None
         after = evidence.combined if single is None else single.chosen
     if after is None or not after.held_back:
         return None

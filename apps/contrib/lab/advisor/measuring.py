@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from apps.accounts.account_index import load_account_index
 from apps.accounts.actor import SYSTEM
-from apps.contrib.lab.advisor.advise import advise
+from apps.contrib.lab.advisor.advise import advise, advised_operator
+from apps.contrib.lab.advisor.own_jobs import OwnJobs, load_own_jobs
 from apps.contrib.lab.advisor.records import Evidence, Sample
-from apps.contrib.lab.advisor.replay import MOST_DAYS, MOST_JOBS, Jobs
 from apps.contrib.lab.advisor.replayed_settings import Replays
 from apps.contrib.lab.advisor.tree_facts import operator_facts, resolution_facts
-from apps.contrib.lab.experiments.inputs import WAS_RUNNING
-from apps.contrib.lab.experiments.prepare import entries_of_accounts
-from apps.contrib.lab.experiments.replay_records import count_submitted, load_recorded_jobs, replayed_jobs
 from apps.contrib.lab.operators.figure_numbers import CANDIDATES, compared_operators, settings_with
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms.aequus import operator_of
@@ -29,10 +25,7 @@ from apps.priorities.sentences.numbers import unit_of_metric
 from apps.priorities.serving import store
 from apps.series.back_test import past_priorities
 from apps.series.back_test_runs import current_state, days_until
-from apps.series.daily_series import Day
-from apps.series.inputs import head_mapping
 
-I8 = npt.NDArray[np.int64]
 DAYS = 28  # of which ranks are compared
 _MOST_LEAF_DAYS = 600_000  # fewer days of larger trees
 _FEWEST_SAMPLED = 3
@@ -48,49 +41,89 @@ def measure_policy(
     store.poll()  # workers serve no requests, and know no newer snapshot without it
     view = open_view(policy_slug=policy.slug, actor=SYSTEM)
     settings = view.settings
-    jobs, typical_h, one_in = _load_jobs(view, at)
-    evidence = Evidence(settings.algorithm, settings.window, _sample(view, jobs, typical_h, one_in))
+    own = load_own_jobs(view, at)
+    evidence = Evidence(settings.algorithm, settings.window, _sample(view, own))
     if view.snapshot is not None and settings.algorithm.get("name") == "aequus":
-        evidence = _with_tree(evidence, view, at, typical_h)
+        evidence = _with_tree(evidence, view, at, own.typical_h)
         done(1, "tree")
-    replays = Replays(view.tree.engine_tree(), jobs, settings.to_json(), done=lambda n: done(1 + n, "replay"))
-    whole = replays.whole
-    if whole is None:
+    replays = Replays(
+        view.tree.engine_tree(),
+        own.jobs,
+        settings.to_json(),
+        own.past,
+        own.origin_s,
+        done=lambda n: done(1 + n, "replay"),
+    )
+    whole, error = replays.whole, replays.error
+    if whole is None or error is None:
         return evidence
     sample = replace(
         evidence.sample,
         n_jobs=len(whole.jobs),
-        n_replay_days=jobs.n_days,
+        one_in=own.one_in * replays.one_in,
+        n_replay_days=own.jobs.n_days,
         n_training_days=replays.split.n_training,
         n_held_back_days=replays.split.n_held_back,
         n_replays=replays.n_replays,
         n_entries=len(np.unique(whole.jobs.entry)),
         n_left_out=whole.n_left_out,
-        cpus=whole.cpus,
+        n_waiting=int(np.isnan(whole.jobs.started_s).sum()),
+        cpus=int(whole.cpus.sum(axis=0).max()) * own.one_in,
+        model_error_points=error.distance_points,
+        wait_s=error.wait_s,
+        model_wait_s=error.model_wait_s,
+        meets_history=error.is_met,
     )
-    evidence = replace(evidence, sample=sample, half_lives=replays.half_lives(), algorithms=replays.algorithms())
+    evidence = replace(evidence, sample=sample)
+    if not error.is_met:
+        return evidence
+    return with_replays(evidence, replays, _operator_settings(settings.algorithm))
+
+
+def with_replays(evidence: Evidence, replays: Replays, operators: Sequence[Mapping[str, Any]]) -> Evidence:
+    """Operators first; half-lives and algorithms are then tried with the advised one. operators: complete settings."""
+    if operators:
+        evidence = replace(evidence, tried_operators=replays.operators(operators))
+    algorithm = advised_operator(evidence)
+    evidence = replace(
+        evidence,
+        current=replays.of_settings("current", evidence.algorithm, None),
+        half_lives=replays.half_lives(algorithm),
+        algorithms=replays.algorithms(algorithm),
+    )
     advice = advise(evidence)
-    if advice.is_change:
-        evidence = replace(evidence, combined=replays.combined(advice.algorithm, advice.half_life_s))
-    return evidence
+    if not advice.is_change:
+        return evidence
+    return replace(evidence, combined=replays.of_settings("combined", advice.algorithm, advice.half_life_s))
 
 
-def _sample(view: PolicyView, jobs: Jobs, typical_h: float | None, one_in: int) -> Sample:
+def _operator_settings(algorithm: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Complete settings with each of the compared operators; empty for an algorithm without them."""
+    if algorithm.get("name") != "aequus":
+        return []
+    own = operator_of(dict(algorithm))
+    return [
+        dict(algorithm) if each is own else settings_with(dict(algorithm), each) for each in compared_operators(own)
+    ]
+
+
+def _sample(view: PolicyView, own: OwnJobs) -> Sample:
     is_ranked = view.tree.engine_tree().is_ranked
     return Sample(
         as_of=None if view.as_of is None else view.as_of.astimezone(UTC).isoformat(),
         n_leaves=int(is_ranked.sum()),
         n_days=0,
         n_jobs=0,
-        one_in=one_in,
+        one_in=own.one_in,
         n_replay_days=0,
         n_training_days=0,
         n_held_back_days=0,
         n_replays=0,
         n_entries=0,
         n_left_out=0,
+        n_waiting=0,
         cpus=0,
-        typical_job_h=typical_h,
+        typical_job_h=own.typical_h,
         unit=unit_of_metric(view.settings.metric["weights"]),
     )
 
@@ -103,8 +136,7 @@ def _with_tree(evidence: Evidence, view: PolicyView, at: datetime, typical_h: fl
     present = simulate_totals(view.snapshot.totals, view.tree, algorithm=settings)
     days = _past_results(view, at)
     job_usage = None if typical_h is None else typical_h * 3600.0
-    own = operator_of(settings)
-    operators = [settings if each is own else settings_with(settings, each) for each in compared_operators(own)]
+    operators = _operator_settings(settings)
     resolutions = {*CANDIDATES, 2**20, int(settings["resolution"])}
     return replace(
         evidence,
@@ -124,41 +156,3 @@ def _past_results(view: PolicyView, at: datetime) -> list[PriorityResult]:
     wanted = set(np.linspace(0, len(days) - 1, n_sampled).round().astype(int).tolist())
     results = past_priorities(view.policy, current_state(view.policy), days)
     return [result for number, result in enumerate(results) if number in wanted]
-
-
-def _load_jobs(view: PolicyView, at: datetime) -> tuple[Jobs, float | None, int]:
-    """(jobs of the last days by entry, hours of the median one in the metric, of how many one was read)."""
-    days = days_until(view.policy, at, MOST_DAYS)
-    if not days:
-        return Jobs.none(), None, 1
-    from_at, to_at = days[0].from_at, days[-1].to_at
-    one_in = max(1, -(-count_submitted(from_at, to_at) // MOST_JOBS))
-    recorded = load_recorded_jobs(from_at, to_at, one_in=one_in)
-    accounts = load_account_index(use_cache=False)
-    entry = head_mapping(view.policy, accounts.keys).entry.astype(np.int64)
-
-    def entry_of(ids: I8) -> I8:
-        return entries_of_accounts(accounts, entry, ids)
-
-    replayed = replayed_jobs(recorded, from_at, to_at, is_mapped=lambda ids: entry_of(ids) > 0, cpus={})
-    stored = replayed.jobs
-    if not len(stored):
-        return Jobs.none(), None, one_in
-    amount = recorded.rates(view.settings.metric)[replayed.rows] * stored.run_s
-    amount = amount[(stored.marks & WAS_RUNNING == 0) & (amount > 0)]
-    typical_h = float(np.median(amount)) / 3600.0 if len(amount) else None
-    first_s = _first_day_s(days, float(stored.at_s.min()) + days[0].from_s)
-    jobs = Jobs(
-        submit_s=stored.at_s + (days[0].from_s - first_s),
-        run_s=stored.run_s,
-        requested_s=stored.requested_s,
-        cpus=stored.cpus,
-        entry=entry_of(replayed.account_ids)[stored.who],
-        n_days=sum(day.from_s >= first_s for day in days),
-    )
-    return jobs, typical_h, one_in
-
-
-def _first_day_s(days: Sequence[Day], first_s: float) -> int:
-    """Begin of the day with this instant, of the first job."""
-    return next((day.from_s for day in days if day.to_s > first_s), days[0].from_s)

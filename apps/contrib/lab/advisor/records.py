@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-VERSION = 1  # of stored evidence
+VERSION = 2  # of stored evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,9 @@ class ResolutionFacts:
 class ReplayFacts:
     """Own jobs replayed with other settings: distances from fair use in points, one of each replay.
 
-    value: the algorithm's settings, or the half-life in seconds; of the current settings None. refused: why the
-    algorithm doesn't fit the tree.
+    value: the settings of the algorithm or operator, or the half-life in seconds; None where usage has no half-life.
+    held_back: of the last days, late and latest: of their first and their second half. refused: why the algorithm
+    doesn't fit the tree.
     """
 
     name: str
@@ -66,10 +67,27 @@ class ReplayFacts:
     is_now: bool
     training: tuple[float, ...]
     held_back: tuple[float, ...]
+    late: tuple[float, ...]
+    latest: tuple[float, ...]
     is_isolated: bool = True
     is_proportional: bool = True
     has_boundaries: bool = True
     refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the replays say about one setting. nearest: the candidate that is talked about; `now` where none is nearer.
+
+    basis: `keep`; `first`: chosen on the first days, confirmed by the held-back ones; `last`: the first days could not
+    tell, chosen on the first half of the held-back ones and confirmed by the second; `contradicted`: the first days and
+    the held-back ones disagree, so that `chosen` is `now`.
+    """
+
+    now: ReplayFacts
+    nearest: ReplayFacts
+    chosen: ReplayFacts
+    basis: Literal["keep", "first", "last", "contradicted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +105,26 @@ class Sample:
     n_replays: Annotated[int, "Replays of each setting, with submissions up to an hour later"]
     n_entries: Annotated[int, "Entries whose jobs were replayed"]
     n_left_out: Annotated[int, "Entries that used less, whose jobs were left out"]
-    cpus: Annotated[int, "Processors of the replay: the jobs just fill them"]
-    typical_job_h: Annotated[float | None, "Median job, in hours of the metric"]
+    n_waiting: Annotated[int, "Of the replayed jobs, those that never started: they wait, and count as demand"]
+    cpus: Annotated[int, "Processors on the day with the most: on each day, the most that ran at once"]
+    typical_job_h: Annotated[float | None, "Job up to which half of all work was done, in hours of the metric"]
     unit: Annotated[str, "Unit of the jobs: core-hours if the metric counts cores only"]
+    model_error_points: Annotated[
+        float | None, "Difference of the distance from fair use, replay of history and history, in points"
+    ] = None
+    wait_s: Annotated[float | None, "Mean wait of the jobs that started, weighted by their usage, in seconds"] = None
+    model_wait_s: Annotated[float | None, "The same where they are replayed in the order of history"] = None
+    meets_history: Annotated[bool, "The replay meets history; else nothing is compared"] = True
 
 
 @dataclass(frozen=True)
 class Evidence:
     """Everything that `advise` needs, as numbers. algorithm, window: of the policy's settings.
 
-    operators: empty without usage, and for policies that don't rank by vectors. combined: replays of all recommended
-    settings together; None where at most one is changed.
+    operators: empty without usage, and for policies that don't rank by vectors. current: replays of the policy's own
+    settings; None where nothing is replayed. tried_operators: replays of the operators, of one among those that order
+    alike. half_lives, algorithms: with the advised operator, so that they aren't advised for what it mends. combined:
+    replays of all recommended settings together; None where at most one is changed.
     """
 
     algorithm: Mapping[str, Any]
@@ -105,6 +132,8 @@ class Evidence:
     sample: Sample
     operators: tuple[OperatorFacts, ...] = ()
     resolutions: tuple[ResolutionFacts, ...] = ()
+    current: ReplayFacts | None = None
+    tried_operators: tuple[ReplayFacts, ...] = ()
     half_lives: tuple[ReplayFacts, ...] = ()
     algorithms: tuple[ReplayFacts, ...] = ()
     combined: ReplayFacts | None = None
@@ -117,13 +146,15 @@ class Evidence:
         """Raises ValueError for what another version stored, KeyError and TypeError for other fields."""
         if data["version"] != VERSION:
             raise ValueError(f"Evidence of version {data['version']} can't be read.")
-        combined = data["combined"]
+        current, combined = data["current"], data["combined"]
         return cls(
             data["algorithm"],
             data["window"],
             Sample(**data["sample"]),
             tuple(OperatorFacts(**each) for each in data["operators"]),
             tuple(ResolutionFacts(**each) for each in data["resolutions"]),
+            None if current is None else _replay(current),
+            tuple(map(_replay, data["tried_operators"])),
             tuple(map(_replay, data["half_lives"])),
             tuple(map(_replay, data["algorithms"])),
             None if combined is None else _replay(combined),
@@ -131,7 +162,7 @@ class Evidence:
 
 
 def _replay(data: Mapping[str, Any]) -> ReplayFacts:
-    return ReplayFacts(**{**data, "training": tuple(data["training"]), "held_back": tuple(data["held_back"])})
+    return ReplayFacts(**{**data, **{name: tuple(data[name]) for name in ("training", "held_back", "late", "latest")}})
 
 
 @dataclass(frozen=True, slots=True)

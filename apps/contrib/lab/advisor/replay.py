@@ -1,12 +1,13 @@
-"""Own jobs replayed under other settings: how far from their targets the entries would have been, day by day.
+"""Own jobs replayed under other settings: how far from fair use the entries would have been, day by day.
 
-The simulator runs the jobs on one machine that they just fill, so that priorities decide who runs when. Priorities are
-recomputed once an hour, whatever the algorithm: so all algorithms are compared alike.
+Each site runs its jobs on as many processors as ran there at once on that day: what the machine delivered, however much
+was asked of it. Priorities are recomputed once an hour, whatever the algorithm: so all algorithms are compared alike.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -14,9 +15,9 @@ import numpy as np
 from apps.contrib.lab.experiments.simulated_tree import SimulatedTree, simulated_part
 from apps.contrib.lab.simulation.log_jobs import Trace
 from apps.contrib.lab.simulation.run import delivered, run_jobs
-from apps.contrib.lab.simulation.scenario import Noise, Scenario
+from apps.contrib.lab.simulation.scenario import Noise, PastUsage, Resize, Scenario
 from apps.contrib.lab.simulation.streams import Site, Span, Stream
-from apps.contrib.lab.simulation.workload import Workload, draw
+from apps.contrib.lab.simulation.workload import draw
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.cases import Policy
@@ -29,7 +30,7 @@ from apps.engine.tree import FairshareTree
 DAY_S = 86_400.0
 STEP_S = 3600.0  # between two recomputes, each by usage of that age
 MOST_ENTRIES = 500  # that submit jobs
-MOST_JOBS = 50_000
+MOST_JOBS = 50_000  # of one replay
 MOST_DAYS = 56
 SHARE_DAYS = 7  # shares are of the last days, as *Convergence* shows them by default in its view of sums
 _ONE = Span(1.0, 1.0)
@@ -39,6 +40,8 @@ _ONE = Span(1.0, 1.0)
 class Jobs:
     """Jobs in order of submission; seconds since the first day began. requested_s: −1 where unknown. entry: of a tree.
 
+    started_s: when each started in fact, 0 for those that ran when the first day began; NaN for those that have not
+    started, which wait and count as demand alone. rate: usage per second in the policy's metric. site: index, from 0.
     n_days: whole days that are replayed.
     """
 
@@ -47,6 +50,9 @@ class Jobs:
     requested_s: FloatArray
     cpus: IntArray
     entry: IntArray
+    started_s: FloatArray
+    rate: FloatArray
+    site: IntArray
     n_days: int
 
     def __len__(self) -> int:
@@ -59,18 +65,16 @@ class Jobs:
             self.requested_s[mask],
             self.cpus[mask],
             self.entry[mask],
+            self.started_s[mask],
+            self.rate[mask],
+            self.site[mask],
             self.n_days,
         )
 
     @classmethod
     def none(cls) -> Jobs:
         no_numbers, no_ids = np.zeros(0), np.zeros(0, dtype=np.int64)
-        return cls(no_numbers, no_numbers, no_numbers, no_ids, no_ids, 0)
-
-    @property
-    def core_s(self) -> FloatArray:
-        core_s: FloatArray = self.run_s * self.cpus
-        return core_s
+        return cls(no_numbers, no_numbers, no_numbers, no_ids, no_ids, no_numbers, no_numbers, no_ids, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,42 +86,31 @@ class Variant:
     approach: int = 0
 
 
-def waiting_core_s(at_s: FloatArray, workload: Workload, started_s: FloatArray) -> FloatArray:
-    """Core-seconds of the jobs that wait at these instants, by queue, (times, queues); at_s ascending."""
-    jobs, n = workload.jobs, len(workload.entries)
-    submit_s = np.empty(len(jobs.order))
-    submit_s[workload.arrivals.job] = workload.arrivals.at_s
-    start_s = np.where(started_s >= 0, started_s, inf)
-    amount = jobs.run_s * jobs.cpus
-
-    def by(instant: FloatArray) -> FloatArray:
-        place = np.searchsorted(at_s, instant, side="left") * n + jobs.site_queue % n
-        sums = np.bincount(place, amount, minlength=(len(at_s) + 1) * n).reshape(len(at_s) + 1, n)
-        so_far: FloatArray = sums[:-1].cumsum(axis=0)
-        return so_far
-
-    waiting: FloatArray = np.maximum(by(submit_s) - by(start_s), 0.0)
-    return waiting
-
-
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """Jobs on the part of a tree that submits them. cpus: of the machine. n_left_out: entries with jobs that are not in
-    it, because others used more.
+    """Jobs on the part of a tree that submits them.
+
+    past: usage before the first day. cpus: processors by site and day, (sites, days). n_left_out: entries with jobs
+    that are not in it, because others used more. origin_s: the first day's begin, in seconds since 1970.
     """
 
     tree: FairshareTree
     jobs: Jobs
-    cpus: int
+    past: PastUsage | None
+    cpus: IntArray
     n_left_out: int
+    origin_s: float
 
     @classmethod
-    def of(cls, tree: FairshareTree, jobs: Jobs) -> Replay | None:
+    def of(
+        cls, tree: FairshareTree, jobs: Jobs, past: PastUsage | None = None, *, origin_s: float = 0.0
+    ) -> Replay | None:
         """Keep the entries with jobs, those above them, and the shares of their idle siblings as one entry; None if
         fewer than two entries submit jobs.
         """
-        counted = jobs.chosen(~tree.is_reserve[jobs.entry] & (jobs.entry > 0) & (jobs.core_s > 0))
-        used = np.bincount(counted.entry, counted.core_s, minlength=tree.n_entries).astype(np.float64)
+        amount = jobs.run_s * jobs.rate
+        counted = jobs.chosen(~tree.is_reserve[jobs.entry] & (jobs.entry > 0) & (amount > 0))
+        used = np.bincount(counted.entry, counted.run_s * counted.rate, minlength=tree.n_entries)
         order = np.argsort(-used, kind="stable")
         n_active = int((used > 0).sum())
         kept = np.zeros(tree.n_entries, dtype=np.bool_)
@@ -125,56 +118,88 @@ class Replay:
         if kept.sum() < 2:
             return None
         counted = counted.chosen(kept[counted.entry])
-        part, place, _ = simulated_part(SimulatedTree.unnamed(tree), kept, np.zeros_like(kept))
-        cpus = max(int(np.ceil(counted.core_s.sum() / (jobs.n_days * DAY_S))), 1)
-        wide = np.maximum(counted.cpus / cpus, 1.0)
-        jobs_there = replace(
-            counted,
-            entry=place[counted.entry],
-            cpus=np.minimum(counted.cpus, cpus),
-            run_s=counted.run_s * wide,
-            requested_s=np.where(counted.requested_s > 0, counted.requested_s * wide, -1.0),
-        )
-        return cls(part.engine_tree, jobs_there, cpus, max(0, n_active - MOST_ENTRIES))
+        has_usage = np.zeros_like(kept)
+        if past is not None:
+            has_usage[past.entry] = True
+        part, place, place_of_usage = simulated_part(SimulatedTree.unnamed(tree), kept, has_usage)
+        if past is not None:
+            past = replace(past, entry=place_of_usage[past.entry])
+        cpus = processors_by_day(counted)
+        jobs_there = narrowed(replace(counted, entry=place[counted.entry]), cpus.max(axis=1))
+        return cls(part.engine_tree, jobs_there, past, cpus, max(0, n_active - MOST_ENTRIES), origin_s)
+
+    def sampled(self, one_in: int, number: int) -> Replay:
+        """One job in so many, on as much fewer processors. number: which of these samples, each with jobs of its own
+        as long as there are so many.
+        """
+        if one_in <= 1:
+            return self
+        classes = np.random.default_rng(one_in).integers(one_in, size=len(self.jobs))
+        cpus = np.maximum(np.rint(self.cpus / one_in).astype(np.int64), (self.cpus > 0).astype(np.int64))
+        jobs = narrowed(self.jobs.chosen(classes == number % one_in), cpus.max(axis=1))
+        past = None if self.past is None else replace(self.past, amount=self.past.amount / one_in)
+        return replace(self, jobs=jobs, cpus=cpus, past=past)
 
     def deviations(self, variant: Variant) -> FloatArray:
-        """Distance from fair use at the end of each day, (n_days,), in points; NaN where nothing has run yet.
-
-        In each group: the part of the usage of the last SHARE_DAYS days that would have to be another entry's, so that
-        all have their targets as far as their demand allows (`demand_error_points`); demand is usage and waiting jobs.
-        The mean over groups is weighted by their usage.
-        """
+        """Distance from fair use at the end of each day with these settings, (n_days,); see `distances`."""
         scenario = self._scenario(variant)
         workload = draw(scenario)
-        ran = run_jobs(scenario, workload)
-        at_s = DAY_S * np.arange(self.jobs.n_days + 1, dtype=np.float64)
-        n_queues = len(workload.entries)
-        jobs, started = workload.jobs, ran.started_s >= 0
-        so_far = delivered(
-            at_s,
-            jobs.site_queue[started] % n_queues,
-            ran.started_s[started],
-            jobs.run_s[started],
-            jobs.cpus[started].astype(np.float64),
-            n_queues,
-        )
-        by_queue = np.maximum(np.diff(so_far, axis=0), 0.0)
-        waiting = waiting_core_s(at_s[1:], workload, ran.started_s)
-        used, demand = (np.zeros((self.jobs.n_days, self.tree.n_entries)) for _ in range(2))
-        used[:, workload.entries] = trailing_sum(by_queue.T, SHARE_DAYS).T
-        demand[:, workload.entries] = used[:, workload.entries] + waiting
-        return self._errors(used, demand)
+        started_s = np.full(len(self.jobs), np.nan)
+        ran_s = run_jobs(scenario, workload).started_s
+        started_s[workload.row] = np.where(ran_s >= 0, ran_s, np.nan)
+        return self.distances(started_s)
+
+    def distances(self, started_s: FloatArray) -> FloatArray:
+        """Distance from fair use at the end of each day, (n_days,), in points; NaN where nothing has run yet.
+
+        started_s: of each job, NaN for never. In each group: the part of the usage of the last SHARE_DAYS days that
+        would have to be another entry's, so that all have their targets as far as their demand allows
+        (`demand_error_points`); demand is usage and waiting jobs. The mean over groups is weighted by their usage.
+        """
+        used = trailing_sum(self.used_by_day(started_s).T, SHARE_DAYS).T
+        return self._errors(used, used + self._waiting(started_s))
+
+    def used_by_day(self, started_s: FloatArray) -> FloatArray:
+        """Usage of the entries themselves on each day, (days, n), if the jobs start at these instants."""
+        jobs, ran = self.jobs, np.isfinite(started_s)
+        at_s = DAY_S * np.arange(jobs.n_days + 1, dtype=np.float64)
+        so_far = delivered(at_s, jobs.entry[ran], started_s[ran], jobs.run_s[ran], jobs.rate[ran], self.tree.n_entries)
+        used: FloatArray = np.maximum(np.diff(so_far, axis=0), 0.0)
+        return used
+
+    def _waiting(self, started_s: FloatArray) -> FloatArray:
+        """Usage of the jobs that wait at the end of each day, by entry, (days, n)."""
+        jobs, n = self.jobs, self.tree.n_entries
+        ends_s = DAY_S * np.arange(1, jobs.n_days + 1, dtype=np.float64)
+        amount = jobs.run_s * jobs.rate
+
+        def by(instant: FloatArray) -> FloatArray:
+            place = np.searchsorted(ends_s, instant, side="left") * n + jobs.entry
+            sums = np.bincount(place, amount, minlength=(len(ends_s) + 1) * n).reshape(len(ends_s) + 1, n)
+            so_far: FloatArray = sums[:-1].cumsum(axis=0)
+            return so_far
+
+        started_s = np.where(np.isfinite(started_s), started_s, inf)
+        waiting: FloatArray = np.maximum(by(jobs.submit_s) - by(started_s), 0.0)
+        return waiting
+
+    @cached_property
+    def _groups(self) -> tuple[IntArray, FloatArray, list[slice]]:
+        """(entry of each place that competes, its target, the places of each group with several)."""
+        prepared = prepare(self.tree)
+        contest = prepared.contest
+        groups = np.flatnonzero(contest.child_count > 1).tolist()
+        firsts = [int(contest.first_child[group]) for group in groups]
+        slices = [slice(a, a + int(contest.child_count[g])) for g, a in zip(groups, firsts, strict=True)]
+        return prepared.entry, prepared.target, slices
 
     def _errors(self, used: FloatArray, demand: FloatArray) -> FloatArray:
         """By day, in points, from usage and demand of the entries themselves, (days, n)."""
-        prepared = prepare(self.tree)
-        contest, target = prepared.contest, prepared.target
+        entry, target, groups = self._groups
         used, demand = (np.stack([sum_up(self.tree, day)[0] for day in each]) for each in (used, demand))
-        used, demand = used[:, prepared.entry], demand[:, prepared.entry]
+        used, demand = used[:, entry], demand[:, entry]
         errors, weights = np.zeros(len(used)), np.zeros(len(used))
-        for group in np.flatnonzero(contest.child_count > 1).tolist():
-            first = int(contest.first_child[group])
-            here = slice(first, first + int(contest.child_count[group]))
+        for here in groups:
             amount = used[:, here].sum(axis=1)
             weights += amount
             for day in np.flatnonzero(amount > 0).tolist():
@@ -184,15 +209,28 @@ class Replay:
 
     def _scenario(self, variant: Variant) -> Scenario:
         tree, jobs = self.tree, self.jobs
-        trace = Trace("", jobs.submit_s, jobs.run_s, jobs.requested_s, jobs.cpus, jobs.entry, unmapped=0, idle=0)
-        stream = Stream("jobs", -1, inf, False, _ONE, _ONE, 1, (0,), 0.0, inf, None, trace)
+        sites = tuple(Site(str(number), max(int(most), 1)) for number, most in enumerate(self.cpus.max(axis=1)))
+        trace = Trace(
+            "",
+            jobs.submit_s,
+            jobs.run_s,
+            jobs.requested_s,
+            jobs.cpus,
+            jobs.entry,
+            unmapped=0,
+            idle=0,
+            site=jobs.site,
+            rate=jobs.rate,
+        )
+        everywhere = tuple(range(len(sites)))
+        stream = Stream("jobs", -1, inf, False, _ONE, _ONE, 1, everywhere, 0.0, inf, None, trace)
         return Scenario(
             id=None,
             seed=1,
             end_s=jobs.n_days * DAY_S,
-            sites=(Site("all", self.cpus),),
+            sites=sites,
             policy=Policy(tree, [], {}),
-            scope_is_global=np.zeros(tree.n_entries, dtype=np.bool_),
+            scope_is_global=np.ones(tree.n_entries, dtype=np.bool_),
             algorithm=variant.algorithm,
             local_approach=variant.approach,
             global_approach=variant.approach,
@@ -204,5 +242,49 @@ class Replay:
             sam=None,
             streams=(stream,),
             report_h=(),
+            past=self.past,
+            origin_s=self.origin_s,
             aging_step_s=STEP_S,
+            resizes=self._resizes(),
         )
+
+    def _resizes(self) -> tuple[Resize, ...]:
+        days = range(self.jobs.n_days)
+        return tuple(
+            Resize(DAY_S * day, site, int(self.cpus[site, day])) for day in days for site in range(len(self.cpus))
+        )
+
+
+def processors_by_day(jobs: Jobs) -> IntArray:
+    """The most processors that ran at once on each day, (sites, days); ends come before starts."""
+    n_sites = int(jobs.site.max(initial=-1)) + 1
+    most = np.zeros((n_sites, jobs.n_days), dtype=np.int64)
+    ran = np.isfinite(jobs.started_s) & (jobs.started_s < jobs.n_days * DAY_S)
+    for site in range(n_sites):
+        here = ran & (jobs.site == site)
+        start_s, cpus = jobs.started_s[here], jobs.cpus[here]
+        at_s = np.concatenate([start_s + jobs.run_s[here], start_s])
+        change = np.concatenate([-cpus, cpus])
+        order = np.argsort(at_s, kind="stable")
+        busy, at_s = np.cumsum(change[order]), at_s[order]
+        day = np.floor(at_s / DAY_S).astype(np.int64)
+        inside = (day >= 0) & (day < jobs.n_days)
+        np.maximum.at(most[site], day[inside], busy[inside])
+        # What runs when a day begins, of which the day may have no start and no end.
+        last = np.searchsorted(at_s, DAY_S * np.arange(jobs.n_days), side="right") - 1
+        if len(busy):
+            most[site] = np.maximum(most[site], np.where(last >= 0, busy[last], 0))
+    return most
+
+
+def narrowed(jobs: Jobs, most_cpus: IntArray) -> Jobs:
+    """Jobs that need more processors than their site has run on all of them, for as much longer."""
+    most = np.maximum(most_cpus, 1)[jobs.site]
+    wide = np.maximum(jobs.cpus / most, 1.0)
+    return replace(
+        jobs,
+        cpus=np.minimum(jobs.cpus, most),
+        run_s=jobs.run_s * wide,
+        rate=jobs.rate / wide,
+        requested_s=np.where(jobs.requested_s > 0, jobs.requested_s * wide, -1.0),
+    )

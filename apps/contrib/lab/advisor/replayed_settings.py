@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 
 from apps.contrib.lab.advisor.advise import aging_with_half_life
+from apps.contrib.lab.advisor.history import ModelError, model_error
 from apps.contrib.lab.advisor.records import ReplayFacts
-from apps.contrib.lab.advisor.replay import Jobs, Replay, Variant
+from apps.contrib.lab.advisor.replay import MOST_JOBS, Jobs, Replay, Variant
 from apps.contrib.lab.advisor.sentences import half_life_name
+from apps.contrib.lab.advisor.tree_facts import orders_like
+from apps.contrib.lab.simulation.scenario import PastUsage
 from apps.core.errors import Invalid
 from apps.engine.algorithms import all_algorithms, get_algorithm, read_algorithm
 from apps.engine.arrays import FloatArray
@@ -27,6 +30,20 @@ FEWEST_DAYS, FEWEST_JOBS = 8, 100
 HALF_LIVES_S = tuple(days * 86_400 for days in (1, 2, 4, 7, 14, 30))
 _HELD_BACK = 1 / 3  # of the days
 _MOST_WARM_UP_DAYS = 7
+
+
+def half_life_window(window: Mapping[str, Any], half_life_s: int) -> dict[str, Any]:
+    """The same window with this half-life, by its decay function, or an exponential one where it has no half-life."""
+    return {**window, "aging": aging_with_half_life(window), "half_life_s": half_life_s}
+
+
+class Means(NamedTuple):
+    """Mean distances from fair use, in points."""
+
+    training: float
+    held_back: float
+    late: float
+    latest: float
 
 
 @dataclass(frozen=True)
@@ -47,10 +64,12 @@ class Split:
     def n_training(self) -> int:
         return self.n_days - self.n_held_back - self.n_warm_up
 
-    def means(self, deviations: FloatArray) -> tuple[float, float]:
-        """(of the days to choose by, of the held-back ones), in points."""
+    def means(self, deviations: FloatArray) -> Means:
+        """Of the days to choose by, of the held-back ones, and of the first and second half of these."""
         end = self.n_days - self.n_held_back
-        return _mean(deviations[self.n_warm_up : end]), _mean(deviations[end:])
+        middle = end + self.n_held_back // 2
+        parts = (slice(self.n_warm_up, end), slice(end, None), slice(end, middle), slice(middle, None))
+        return Means(*(_mean(deviations[part]) for part in parts))
 
 
 def _mean(values: FloatArray) -> float:
@@ -60,13 +79,15 @@ def _mean(values: FloatArray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Replays:
-    """Replays of one policy's jobs. done: called with the number of finished replays."""
+    """Replays of one policy's jobs. past: usage before them. done: called with the number of finished replays."""
 
     tree: FairshareTree
     jobs: Jobs
     settings: Mapping[str, Any]  # of the policy: algorithm, window and approach
+    past: PastUsage | None = None
+    origin_s: float = 0.0  # begin of the first day, in seconds since 1970
     done: Callable[[int], object] = lambda n: None
-    _known: dict[tuple[bytes, int], tuple[float, float]] = field(default_factory=dict)
+    _known: dict[tuple[bytes, int], Means] = field(default_factory=dict)
 
     @cached_property
     def split(self) -> Split:
@@ -77,45 +98,70 @@ class Replays:
         """The jobs as recorded; None if there are too few to compare anything."""
         if self.jobs.n_days < FEWEST_DAYS or len(self.jobs) < FEWEST_JOBS:
             return None
-        return Replay.of(self.tree, self.jobs)
+        return Replay.of(self.tree, self.jobs, self.past, origin_s=self.origin_s)
+
+    @cached_property
+    def error(self) -> ModelError | None:
+        """How far the replay of history is from history; None where nothing is replayed."""
+        return None if self.whole is None else model_error(self.whole, self.split.n_warm_up)
+
+    @cached_property
+    def one_in(self) -> int:
+        """Of so many jobs each replay has one, and each replay others."""
+        return 1 if self.whole is None else max(1, -(-len(self.whole.jobs) // MOST_JOBS))
 
     @cached_property
     def _replays(self) -> list[Replay]:
-        if self.whole is None:
+        """None where the replay doesn't meet history."""
+        if self.whole is None or self.error is None or not self.error.is_met:
             return []
-        return [self.whole, *(replace(self.whole, jobs=_moved(self.whole.jobs, n)) for n in range(1, N_REPLAYS))]
+        samples = [self.whole.sampled(self.one_in, number) for number in range(N_REPLAYS)]
+        return [samples[0], *(replace(each, jobs=_moved(each.jobs, n)) for n, each in enumerate(samples[1:], start=1))]
 
     @property
     def n_replays(self) -> int:
         return len(self._replays)
 
-    def half_lives(self) -> tuple[ReplayFacts, ...]:
-        """Half-lives of the policy's decay function, or of an exponential one where it has none."""
+    def half_lives(self, algorithm: Mapping[str, Any]) -> tuple[ReplayFacts, ...]:
+        """Half-lives of the policy's decay function, or of an exponential one where it has none, with an algorithm."""
         window = dict(self.settings["window"])
         aging = aging_with_half_life(window)
         own = float(window["half_life_s"]) if aging == window["aging"] else None
-        now = self._facts(half_life_name(own) if own else window["aging"], None, is_now=True)
+        now = self._facts(half_life_name(own) if own else window["aging"], own, is_now=True, algorithm=algorithm)
         rows = [(own or 0.0, now)]
         for each in HALF_LIVES_S:
             if each != own:
-                other = {**window, "aging": aging, "half_life_s": each}
-                rows.append((each, self._facts(half_life_name(each), each, window=other)))
+                other = half_life_window(window, each)
+                rows.append((each, self._facts(half_life_name(each), each, algorithm=algorithm, window=other)))
         return tuple(facts for _length, facts in sorted(rows, key=lambda row: row[0]))
 
-    def algorithms(self) -> tuple[ReplayFacts, ...]:
+    def operators(self, settings: Sequence[Mapping[str, Any]]) -> tuple[ReplayFacts, ...]:
+        """Operators by their complete settings, the policy's own among them; one of those that order alike."""
         own = self.settings["algorithm"]
+        rows = [self._algorithm_facts(own, name=own["operator"], is_now=True)]
+        tried = {orders_like(own["operator"], own.get("k"))}
+        for each in settings:
+            order = orders_like(each["operator"], each.get("k"))
+            if order not in tried:
+                tried.add(order)
+                rows.append(self._algorithm_facts(each, name=each["operator"]))
+        return tuple(rows)
+
+    def algorithms(self, own: Mapping[str, Any]) -> tuple[ReplayFacts, ...]:
+        """All algorithms with their defaults, beside one by its complete settings."""
         now = self._algorithm_facts(own, is_now=True)
         others = [self._algorithm_facts(read_algorithm(name)) for name in all_algorithms() if name != own["name"]]
         return (now, *others)
 
-    def combined(self, algorithm: Mapping[str, Any], half_life_s: float | None) -> ReplayFacts:
+    def of_settings(self, name: str, algorithm: Mapping[str, Any], half_life_s: float | None) -> ReplayFacts:
+        """With this algorithm and half-life; None: the policy's own window."""
         window = dict(self.settings["window"])
         if half_life_s is not None:
-            window |= {"aging": aging_with_half_life(window), "half_life_s": int(half_life_s)}
-        return self._facts("combined", None, algorithm=algorithm, window=window)
+            window = half_life_window(window, int(half_life_s))
+        return self._facts(name, None, algorithm=algorithm, window=window)
 
-    def _algorithm_facts(self, settings: Mapping[str, Any], *, is_now: bool = False) -> ReplayFacts:
-        facts = self._facts(settings["name"], dict(settings), is_now=is_now, algorithm=settings)
+    def _algorithm_facts(self, settings: Mapping[str, Any], *, name: str = "", is_now: bool = False) -> ReplayFacts:
+        facts = self._facts(name or settings["name"], dict(settings), is_now=is_now, algorithm=settings)
         properties = get_algorithm(settings["name"]).properties(settings)
         return replace(
             facts,
@@ -137,14 +183,14 @@ class Replays:
         window = dict(window or self.settings["window"])
         try:
             if self.tree.inherits.any() and not get_algorithm(algorithm["name"]).takes_inherit:
-                return ReplayFacts(name, value, is_now, (), (), refused="inherit")
-            pairs = [self._means(algorithm, window, number) for number in range(len(self._replays))]
+                return ReplayFacts(name, value, is_now, (), (), (), (), refused="inherit")
+            means = [self._means(algorithm, window, number) for number in range(len(self._replays))]
         except (EngineError, Invalid) as error:  # a package's algorithm may fail on these trees
-            return ReplayFacts(name, value, is_now, (), (), refused=str(error)[:200])
-        training, held_back = ([pair[side] for pair in pairs] for side in (0, 1))
-        return ReplayFacts(name, value, is_now, tuple(training), tuple(held_back))
+            return ReplayFacts(name, value, is_now, (), (), (), (), refused=str(error)[:200])
+        training, held_back, late, latest = (tuple(each[part] for each in means) for part in range(len(Means._fields)))
+        return ReplayFacts(name, value, is_now, training, held_back, late, latest)
 
-    def _means(self, algorithm: Mapping[str, Any], window: Mapping[str, Any], number: int) -> tuple[float, float]:
+    def _means(self, algorithm: Mapping[str, Any], window: Mapping[str, Any], number: int) -> Means:
         key = orjson.dumps([algorithm, window], option=orjson.OPT_SORT_KEYS), number
         if key not in self._known:
             approach = APPROACHES.index(self.settings["approach"]["local"])
@@ -155,6 +201,7 @@ class Replays:
 
 
 def _moved(jobs: Jobs, seed: int) -> Jobs:
-    """The jobs, each submitted up to LATEST_S later."""
-    moved = jobs.submit_s + np.random.default_rng(seed).random(len(jobs)) * LATEST_S
+    """The jobs, each submitted up to LATEST_S later; those that ran at the beginning stay."""
+    later_s = np.random.default_rng(seed).random(len(jobs)) * LATEST_S
+    moved = jobs.submit_s + np.where((jobs.submit_s > 0) | ~np.isfinite(jobs.started_s), later_s, 0.0)
     return replace(jobs, submit_s=moved).chosen(np.argsort(moved, kind="stable"))

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
+from math import sqrt
+from statistics import fmean, stdev
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.contrib.lab.advisor.records import AdvisedChoice, OperatorFacts, ReplayFacts, ResolutionFacts, Sample
+from apps.contrib.lab.advisor.records import (
+    AdvisedChoice,
+    Decision,
+    OperatorFacts,
+    ReplayFacts,
+    ResolutionFacts,
+    Sample,
+)
+from apps.contrib.lab.pages.numbers import wait_text
 from apps.priorities.sentences.numbers import count, job_hours, number, percent
 from apps.priorities.sentences.operators import resolution_text
 
@@ -28,20 +37,69 @@ def resolution_name(value: int) -> str:
     return resolution_text(value)
 
 
-def verdict(choices: Sequence[AdvisedChoice]) -> str:
-    """The whole advice in one sentence."""
+def verdict(choices: Sequence[AdvisedChoice], measured: Sample, contradictions: Sequence[str]) -> str:
+    """The whole advice in one or two sentences, with what it can't tell."""
     changed = [choice for choice in choices if choice.is_change]
-    if not choices:
+    if not choices and measured.meets_history:
         return _("Nothing is measured yet: there is too little usage.")
+    if not measured.meets_history:
+        unknown = _model_sentence(measured)
+        return f"{_changes(changed)} {unknown}" if changed else unknown
     if not changed:
         kept = "; ".join(f"{choice.title}: {choice.now}" for choice in choices)
-        return _("Keep what you have. %(kept)s.") % {"kept": kept}
+        first = _("Keep what you have. %(kept)s.") % {"kept": kept}
+    else:
+        first = _changes(changed)
+    return " ".join([first, *contradictions])
+
+
+def _changes(changed: Sequence[AdvisedChoice]) -> str:
     changes = "; ".join(
         _("%(what)s: %(after)s instead of %(now)s")
         % {"what": choice.title, "after": choice.recommended, "now": choice.now}
         for choice in changed
     )
     return _("Change: %(changes)s.") % {"changes": changes}
+
+
+def _model_sentence(measured: Sample) -> str:
+    """Why nothing is compared: the replay of history isn't history."""
+    values = {
+        "waited": wait_text(measured.wait_s),
+        "waits": wait_text(measured.model_wait_s),
+        "points": number(measured.model_error_points or 0.0, 1),
+    }
+    if (measured.model_wait_s or 0.0) < (measured.wait_s or 0.0) / 2:
+        text = _(
+            "Operator, half-life and algorithm can't be compared: jobs waited %(waited)s, and in the replay of history "
+            "%(waits)s. Something else than processors held them."
+        )
+    else:
+        text = _(
+            "Operator, half-life and algorithm can't be compared: the replay of history is %(points)s points from "
+            "history."
+        )
+    return text % values
+
+
+def contradiction(title: str, decision: Decision, measured: Sample) -> str:
+    """A sentence of the headline where the held-back days disagree with the first ones; else empty."""
+    if decision.basis != "contradicted":
+        return ""
+    values = {
+        "what": title,
+        "nearest": decision.nearest.name,
+        "now": decision.now.name,
+        "first": count(measured.n_training_days),
+        "last": count(measured.n_held_back_days),
+        **_beside(decision.now.training, decision.nearest.training, "was", "is"),
+        **_beside(decision.now.held_back, decision.nearest.held_back, "was_last", "is_last"),
+    }
+    text = _(
+        "%(what)s stays open: the last %(last)s days differ from the first %(first)s. With %(nearest)s usage was "
+        "%(is_last)s points from fair use there, with %(now)s %(was_last)s; before, %(is)s and %(was)s."
+    )
+    return text % values
 
 
 def resolution(now: ResolutionFacts, chosen: ResolutionFacts, least: int, margin: float, n_days: int) -> str:
@@ -77,41 +135,27 @@ def resolution(now: ResolutionFacts, chosen: ResolutionFacts, least: int, margin
     return text if least == now.resolution else f"{text} {_('%(least)s would be enough.') % values}"
 
 
-def operator(now: OperatorFacts, chosen: OperatorFacts, alike: Sequence[str], margins: tuple[float, float]) -> str:
-    """Why an operator is kept or changed, and which operators order alike."""
-    misplaced, visible = margins
-    values = {
-        "now": now.name,
-        "chosen": chosen.name,
-        "part": percent(now.misplaced / 100),
-        "after": percent(chosen.misplaced / 100),
-        "seen": percent(now.visible / 100),
-        "seen_after": percent(chosen.visible / 100),
-        "misplaced": percent(misplaced / 100, 0),
-        "visible": percent(visible / 100, 0),
-        "alike": ", ".join(alike),
-    }
-    if chosen is now:
-        text = _(
-            "No operator is measurably better here: by %(misplaced)s fewer misplaced leaves, or %(visible)s more that "
-            "the typical job moves."
-        )
-    elif not now.is_compliant:
-        text = _(
-            "With %(now)s idle share is not divided in proportion, or the ends depend on the target; %(chosen)s has "
-            "these properties and misplaces %(after)s of the leaves."
-        )
-    elif now.misplaced - chosen.misplaced > misplaced:
-        text = _("On an average day %(now)s misplaces %(part)s of the leaves by rounding, and %(chosen)s %(after)s.")
+def operator(
+    now: OperatorFacts, decision: Decision | None, alike: Sequence[str], measured: Sample, margin: float
+) -> str:
+    """Why an operator is kept or changed, which properties it lacks, and which operators order alike."""
+    if decision is None or not decision.now.training:
+        texts = [_("Operators are compared by a replay of own jobs, which is missing here.")]
     else:
-        text = _("The typical job moves %(seen)s of the leaves with %(now)s, and %(seen_after)s with %(chosen)s.")
-    if not alike:
-        return text % values
-    return f"{text % values} {_('Alike in order, different in rounding only: %(alike)s.') % values}"
+        texts = [replayed(decision, measured, margin)]
+    if not now.is_compliant and (decision is None or decision.chosen is decision.now):
+        lack = _("With %(now)s idle share is not divided in proportion, or the ends depend on the target.")
+        texts.append(lack % {"now": now.name})
+        if decision is not None and decision.basis == "keep" and decision.now.training:
+            texts.append(_("The replay shows no effect of it here."))
+    if alike:
+        texts.append(_("Alike in order, different in rounding only: %(alike)s.") % {"alike": ", ".join(alike)})
+    return " ".join(texts)
 
 
-def replayed(now: ReplayFacts, nearest: ReplayFacts, chosen: ReplayFacts, sample: Sample, margin: float) -> str:
-    """Why a half-life or an algorithm is kept or changed, by the replay."""
+def replayed(decision: Decision, sample: Sample, margin: float) -> str:
+    """Why a setting is kept or changed, by the replay."""
+    now, nearest = decision.now, decision.nearest
     if not now.training:
         return _("Too few days with jobs for a replay: nothing is compared.")
     values = {
@@ -120,15 +164,21 @@ def replayed(now: ReplayFacts, nearest: ReplayFacts, chosen: ReplayFacts, sample
         "first": count(sample.n_training_days),
         "last": count(sample.n_held_back_days),
         "margin": percent(margin / 100, 0),
+        "error": number(max(sample.model_error_points or 0.0, _spread(now)), 1),
         **_beside(now.training, nearest.training, "was", "is"),
         **_beside(now.held_back, nearest.held_back, "was_last", "is_last"),
     }
-    if nearest is now:
+    if decision.basis == "keep":
         text = _(
-            "On the first %(first)s days usage was %(was)s points from fair use with %(now)s; nothing comparable was "
-            "measurably nearer, by %(margin)s."
+            "On the first %(first)s days usage was %(was)s points from fair use with %(now)s, give or take %(error)s; "
+            "nothing comparable was measurably nearer."
         )
-    elif chosen is now:
+    elif decision.basis == "last":
+        text = _(
+            "On the first %(first)s days %(nearest)s and %(now)s made no difference. On the last %(last)s days usage "
+            "was %(is_last)s points from fair use with %(nearest)s, %(was_last)s with %(now)s; both halves agree."
+        )
+    elif decision.basis == "contradicted":
         text = _(
             "On the first %(first)s days usage was %(is)s points from fair use with %(nearest)s, %(was)s with %(now)s; "
             "but on the last %(last)s days %(is_last)s and %(was_last)s."
@@ -139,6 +189,12 @@ def replayed(now: ReplayFacts, nearest: ReplayFacts, chosen: ReplayFacts, sample
             "on the last %(last)s days %(is_last)s and %(was_last)s."
         )
     return text % values
+
+
+def _spread(facts: ReplayFacts) -> float:
+    """Twice the standard error of the replays, in points."""
+    n = len(facts.training)
+    return 2.0 * stdev(facts.training) / sqrt(n) if n > 1 else 0.0
 
 
 def held_back(n_days: int, now_points: float, points: float, *, is_change: bool) -> str:
@@ -180,6 +236,8 @@ def sample(measured: Sample) -> str:
         "entries": count(measured.n_entries),
         "left_out": count(measured.n_left_out),
         "cpus": count(measured.cpus),
+        "waiting": count(measured.n_waiting),
+        "error": number(measured.model_error_points or 0.0, 1),
         "typical": job_hours(measured.typical_job_h),
         "unit": measured.unit,
     }
@@ -187,16 +245,19 @@ def sample(measured: Sample) -> str:
     if measured.n_days:
         texts.append(_("Ranks of %(leaves)s leaves were compared now and on %(days)s past days."))
     if measured.typical_job_h is not None:
-        texts.append(_("The typical job is the median one, %(typical)s %(unit)s."))
-    if measured.n_jobs:
+        texts.append(_("Half of all work was in jobs of up to %(typical)s %(unit)s: the typical job."))
+    if measured.n_jobs and measured.meets_history:
         texts.append(
             _(
-                "%(jobs)s jobs of %(replay_days)s days were replayed %(replays)s times with each setting, on "
-                "%(cpus)s processors that they just fill."
+                "%(jobs)s jobs of %(replay_days)s days were replayed %(replays)s times with each setting, each day on "
+                "the processors that were busy at once, %(cpus)s at most."
             )
         )
+        texts.append(_("The replay of history is within %(error)s points of history."))
+    if measured.n_waiting:
+        texts.append(_("%(waiting)s of the jobs never started: they count as demand."))
     if measured.n_jobs and measured.one_in > 1:
-        texts.append(_("They are one of %(one_in)s."))
+        texts.append(_("Each replay has one of %(one_in)s jobs, and each another one."))
     if measured.n_left_out:
         texts.append(_("Jobs of %(left_out)s entries that used less than these %(entries)s were left out."))
     return " ".join(text % values for text in texts)

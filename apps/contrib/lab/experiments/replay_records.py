@@ -38,9 +38,10 @@ FROM usage_record LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS named(name, co
 WHERE source_id = ANY(%s::int8[]) AND {when}{of_current}{sampled}
 """
 _COUNT = f"""
-SELECT array_agg(n) FROM (
-    SELECT count(*) AS n FROM usage_record
+SELECT array_agg(account_id), array_agg(n) FROM (
+    SELECT account_id, count(*) AS n FROM usage_record
     WHERE source_id = ANY(%s::int8[]) AND submit_at >= %s AND submit_at < %s{OF_CURRENT}
+    GROUP BY account_id
 ) AS counted
 """  # noqa: S608 - constants only
 _IS_HELD = """(EXISTS (
@@ -113,10 +114,11 @@ def own_sources() -> list[Source]:
     return list(Source.objects.filter(origin="").exclude(kind=Source.Kind.PEER).order_by("pk"))
 
 
-def count_submitted(from_at: datetime, to_at: datetime) -> int:
-    """Records of jobs that were submitted in these days."""
+def count_by_account(from_at: datetime, to_at: datetime) -> tuple[I8, I8]:
+    """(accounts, records of jobs that each submitted in these days)."""
     sources = [source.pk for source in own_sources()]
-    return int(fetch_columns(_COUNT, [sources, from_at, to_at])[0][0])
+    columns = fetch_columns(_COUNT, [sources, from_at, to_at])
+    return (columns[0], columns[1]) if columns else (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def load_recorded_jobs(
@@ -306,10 +308,10 @@ def _lengths(recorded: RecordedJobs, to_s: float) -> F8:
 
 
 def _core_seconds(recorded: RecordedJobs, from_s: float, to_s: float) -> F8:
-    """That each job used in these days."""
-    begin_s = np.fmax(recorded.start_s, from_s)
+    """That each job used in these days; 0 for those that have not started."""
+    begin_s = np.maximum(recorded.start_s, from_s)
     end_s = np.fmin(np.where(np.isnan(recorded.end_s), to_s, recorded.end_s), to_s)
-    used: F8 = np.nan_to_num(np.maximum(end_s - begin_s, 0.0)) * recorded.cpus
+    used: F8 = np.nan_to_num(np.maximum(end_s - begin_s, 0.0)) * np.nan_to_num(recorded.cpus)
     return used
 
 

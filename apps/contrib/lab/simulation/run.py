@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,6 +201,26 @@ class _Step:
             self.action(now_s)
 
 
+class _Resizes:
+    """Gives sites other numbers of processors at the scenario's instants; what runs goes on, and no more is free."""
+
+    def __init__(self, scenario: Scenario, state: State) -> None:
+        self.resizes, self.end_s, self.free = scenario.resizes, scenario.end_s, state.machines.free
+        self.cpus = [site.cpus for site in scenario.sites]
+        self.n_done = 0
+
+    @property
+    def next_s(self) -> float:
+        return self.resizes[self.n_done].at_s if self.n_done < len(self.resizes) else self.end_s
+
+    def act(self, now_s: float) -> None:
+        while self.n_done < len(self.resizes) and now_s >= self.resizes[self.n_done].at_s:
+            resize = self.resizes[self.n_done]
+            self.free[resize.site] += resize.cpus - self.cpus[resize.site]
+            self.cpus[resize.site] = resize.cpus
+            self.n_done += 1
+
+
 def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: Progress | None) -> Ran:
     """Run the loop in one go, or from step to step if weights or priorities are recomputed outside it."""
     is_flat = scenario.priority_refresh_s > 0
@@ -226,6 +246,7 @@ def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: 
         recompute = Recompute(*view)
         steps.append(_Step(scenario.global_refresh_s, recompute.refresh))
         steps.append(_Step(scenario.priority_refresh_s, recompute.step))
+    resizes = _Resizes(scenario, state)
     advance: Callable[..., None] = execution.loop(loop.advance)
     arrivals, departures = execution.columns(workload.arrivals), execution.columns(workload.departures)
     model = execution.columns(Model(workload.jobs, nodes, paths, rule, plan))
@@ -233,7 +254,9 @@ def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: 
     def run_until(until_s: float) -> None:
         advance(until_s, arrivals, departures, model, state)
 
-    _step_through(scenario.end_s, steps, run_until, _reports(scenario, workload, execution.is_compiled, progress))
+    _step_through(
+        scenario.end_s, [resizes, *steps], run_until, _reports(scenario, workload, execution.is_compiled, progress)
+    )
     return _ran(state)
 
 
@@ -276,10 +299,10 @@ def _reports(scenario: Scenario, workload: Workload, is_compiled: bool, progress
 
 
 def _step_through(
-    end_s: float, steps: list[_Step], run_until: Callable[[float], None], reports: _Reports | None
+    end_s: float, steps: Sequence[_Step | _Resizes], run_until: Callable[[float], None], reports: _Reports | None
 ) -> None:
     """Run to the end, stopping at every step; simultaneous steps run in their order. Stops don't change the result."""
-    stops: list[_Step | _Reports] = [*steps, *([] if reports is None else [reports])]
+    stops: list[_Step | _Resizes | _Reports] = [*steps, *([] if reports is None else [reports])]
     now_s = 0.0
     while now_s < end_s:
         for stop in stops:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,13 +67,22 @@ class PastUsage:
     amount: FloatArray
 
 
+class Resize(NamedTuple):
+    """From this instant on, the site with this index has so many processors."""
+
+    at_s: float
+    site: int
+    cpus: int
+
+
 @dataclass(frozen=True, eq=False)
 class Scenario:
     """Everything a simulation needs. scope_is_global: (n,) whether an entry's children are compared by global usage.
 
     algorithm: complete settings, None under `sam`. priority_refresh_s: 0 if priorities are computed at every start.
     past: None if nothing ran before. origin_s: the start in seconds since 1970. aging_step_s: between renewals of the
-    weights of usage by its age. most_tried: pending jobs of all entries that one backfill looks at.
+    weights of usage by its age. most_tried: pending jobs of all entries that one backfill looks at. resizes: when sites
+    get another number of processors, in order of time; running jobs go on.
     """
 
     id: str | int | float | None
@@ -97,6 +106,7 @@ class Scenario:
     origin_s: float = 0.0
     aging_step_s: float = AGING_STEP_S
     most_tried: int = ALL_TRIED
+    resizes: tuple[Resize, ...] = ()
 
 
 def read_scenario(case: object, *, seed: int | None, traces: Mapping[str, str]) -> Scenario:

@@ -15,6 +15,7 @@ from apps.engine.errors import BadCase
 
 # Quantities drawn for a stream. The index in this list is part of the seed, so that quantities are independent.
 _DRAWN = ("arrivals", "run", "factor", "site", "loss")
+NO_STREAM = -1  # in place of a stream's number
 
 
 class Workload(NamedTuple):
@@ -192,9 +193,17 @@ def _queues(scenario: Scenario, entry: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _departures(scenario: Scenario, entries: IntArray) -> Departures:
-    """Streams that stop before the end, in order of time."""
-    stops = sorted((stream.until_s, n) for n, stream in enumerate(scenario.streams) if stream.until_s < scenario.end_s)
-    queues = [_queue_of(scenario.streams[n], entries) for _, n in stops]
+    """Streams that stop before the end, in order of time.
+
+    After a resize no stream (−1) stops: so that the processors that are free then are offered.
+    """
+    stops = sorted(
+        [
+            *((stream.until_s, n) for n, stream in enumerate(scenario.streams) if stream.until_s < scenario.end_s),
+            *((at_s, NO_STREAM) for at_s in sorted({resize.at_s for resize in scenario.resizes})),
+        ]
+    )
+    queues = [-1 if n == NO_STREAM else _queue_of(scenario.streams[n], entries) for _, n in stops]
     return Departures(
         at_s=np.array([at_s for at_s, _ in stops], dtype=np.float64),
         stream=np.array([n for _, n in stops], dtype=np.int64),

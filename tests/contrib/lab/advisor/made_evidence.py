@@ -24,6 +24,7 @@ SAMPLE = Sample(
     n_replays=5,
     n_entries=100,
     n_left_out=0,
+    n_waiting=0,
     cpus=10,
     typical_job_h=2.0,
     unit="core-hours",
@@ -61,9 +62,8 @@ def resolution(value: int, misplaced: float) -> ResolutionFacts:
 
 def replay(name: str, training: float, held_back: float, *, is_now: bool = False, value: object = None) -> ReplayFacts:
     spread = (-0.01, 0.0, 0.01)
-    return ReplayFacts(
-        name, value, is_now, tuple(training + each for each in spread), tuple(held_back + each for each in spread)
-    )
+    first, last = (tuple(mean + each for each in spread) for mean in (training, held_back))
+    return ReplayFacts(name, value, is_now, first, last, last, last)
 
 
 def evidence(**fields: object) -> Evidence:
@@ -74,6 +74,7 @@ def evidence(**fields: object) -> Evidence:
             SAMPLE,
             operators=(operator("relative"), operator("sigmoid-2"), operator("absolute")),
             resolutions=(resolution(256, 0.0), resolution(4096, 0.0)),
+            current=replay("current", 4.0, 5.0, is_now=True),
             half_lives=(replay("7 days", 4.0, 5.0, is_now=True),),
             algorithms=(replay("aequus", 4.0, 5.0, is_now=True),),
         ),

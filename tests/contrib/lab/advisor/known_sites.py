@@ -1,0 +1,133 @@
+"""Sites whose best setting follows by hand: their jobs, as a first-come-first-served machine really ran them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from apps.contrib.lab.advisor.measuring import with_replays
+from apps.contrib.lab.advisor.records import Evidence
+from apps.contrib.lab.advisor.replay import DAY_S, Jobs
+from apps.contrib.lab.advisor.replayed_settings import Replays
+from apps.engine.algorithms import read_algorithm
+from apps.engine.arrays import FloatArray, IntArray
+from apps.engine.tree import FairshareTree
+from apps.policies.settings import PolicySettings
+from tests.contrib.lab.advisor.made_evidence import SAMPLE, operator
+
+N_DAYS = 42
+CPUS = 10
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Jobs of one group at a random rate: load of the whole machine, hours of a job, from one day to another."""
+
+    entry: int
+    load: float
+    hours: tuple[float, float] = (2.0, 6.0)
+    cpus: int = 1
+    days: Sequence[tuple[float, float]] = ((0.0, N_DAYS),)
+
+
+@dataclass(frozen=True)
+class KnownSite:
+    """shares: of the groups below the root, entries 1, 2, …"""
+
+    shares: Sequence[float]
+    streams: Sequence[Stream]
+    operator: str = "relative"
+    half_life_days: float = 7.0
+    cpus: int = CPUS
+    seed: int = 1
+
+    @property
+    def tree(self) -> FairshareTree:
+        n = len(self.shares)
+        return FairshareTree.from_columns(np.array([-1] + [0] * n), np.array([1.0, *self.shares]))[0]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        document = {
+            "algorithm": {"name": "aequus", "operator": self.operator, "resolution": 10_000},
+            "window": {"aging": "exponential", "half_life_s": int(self.half_life_days * 86_400), "length_s": None},
+        }
+        return PolicySettings.from_json(document).to_json()
+
+    def jobs(self) -> Jobs:
+        random = np.random.default_rng(self.seed)
+        parts = [_drawn(stream, days, self.cpus, random) for stream in self.streams for days in stream.days]
+        at_s, run_s, cpus, entry = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(at_s, kind="stable")
+        at_s, run_s, cpus, entry = at_s[order], run_s[order], cpus[order], entry[order]
+        started_s = first_come_first_served(at_s, run_s, cpus, self.cpus)
+        return Jobs(
+            submit_s=at_s,
+            run_s=run_s,
+            requested_s=1.5 * run_s,
+            cpus=cpus,
+            entry=entry,
+            started_s=started_s,
+            rate=cpus.astype(np.float64),
+            site=np.zeros(len(at_s), dtype=np.int64),
+            n_days=N_DAYS,
+        )
+
+
+def _drawn(
+    stream: Stream, days: tuple[float, float], cpus: int, random: np.random.Generator
+) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
+    low, high = stream.hours
+    length_s = (days[1] - days[0]) * DAY_S
+    n = round(stream.load * cpus * length_s / (1_800.0 * (low + high) * stream.cpus))
+    at_s = days[0] * DAY_S + np.sort(random.random(n)) * length_s
+    run_s = 3_600.0 * (low + (high - low) * random.random(n))
+    return at_s, run_s, np.full(n, stream.cpus, dtype=np.int64), np.full(n, stream.entry, dtype=np.int64)
+
+
+def first_come_first_served(at_s: FloatArray, run_s: FloatArray, cpus: IntArray, n_cpus: int) -> FloatArray:
+    """When each job starts, NaN for those that wait at the end; at_s ascending."""
+    started_s = np.full(len(at_s), np.nan)
+    running: list[tuple[float, int]] = []
+    now_s, free = 0.0, n_cpus
+    for job in range(len(at_s)):
+        now_s = max(now_s, float(at_s[job]))
+        while running and (running[0][0] <= now_s or free < cpus[job]):
+            end_s, width = heappop(running)
+            now_s, free = max(now_s, end_s), free + width
+        if now_s >= N_DAYS * DAY_S:
+            break
+        started_s[job] = now_s
+        free -= int(cpus[job])
+        heappush(running, (now_s + float(run_s[job]), int(cpus[job])))
+    return started_s
+
+
+def evidence_of(site: KnownSite, jobs: Jobs | None = None) -> Evidence:
+    """What the advisor measures of it by replay."""
+    replays = Replays(site.tree, site.jobs() if jobs is None else jobs, site.settings)
+    error = replays.error
+    assert error is not None
+    sample = replace(
+        SAMPLE,
+        n_training_days=replays.split.n_training,
+        n_held_back_days=replays.split.n_held_back,
+        model_error_points=error.distance_points,
+        wait_s=error.wait_s,
+        model_wait_s=error.model_wait_s,
+        meets_history=error.is_met,
+    )
+    on_tree = (operator("relative"), operator("absolute"))
+    evidence = Evidence(site.settings["algorithm"], site.settings["window"], sample, operators=on_tree)
+    if not error.is_met:
+        return evidence
+    operators = [_with_operator(site.settings, name) for name in ("relative", "absolute")]
+    return with_replays(evidence, replays, operators)
+
+
+def _with_operator(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return read_algorithm({"name": "aequus", "operator": name, "resolution": settings["algorithm"]["resolution"]})
