@@ -50,7 +50,7 @@ class OperatorCommand(BaseCommand):
             status = BAD_INPUT if isinstance(error, Invalid | TooLarge) else REFUSED
             raise CommandError(_described(error), returncode=status) from error
         except OperationalError as error:
-            message = BUSY_COMMAND if is_busy(error) else _no_database(error)
+            message = BUSY_COMMAND if is_busy(error) else no_database(error)
             raise CommandError(message, returncode=REFUSED) from error
 
 
@@ -76,7 +76,7 @@ def _described(error: DomainError) -> str:
     return message + "".join(locations) + (f"\n  and {more} more" if more > 0 else "")
 
 
-def _no_database(error: OperationalError) -> str:
+def no_database(error: Exception) -> str:
     reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
     return f"The database is not available ({reason}): {database_remedy()}."
 

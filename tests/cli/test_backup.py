@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import io
 import json
 import os
@@ -28,14 +29,19 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
 from apps.cli.backup.archive import ArchiveWriter, BadArchive, Member, read_archive, safe_target
 from apps.cli.backup.making import backups_in, make_backup, name_of, remove_old, verify_backup
+from apps.cli.backup.restoring import OtherRestoreUnfinished, _require_same
 from apps.cli.backup.scheduled import back_up_when_due
 from apps.cli.doctor.check import Finding
 from apps.cli.doctor.instance import check_backups
+from apps.cli.stack.restore_check import UnfinishedRestore, unfinished_restore
 from apps.core.code_paths import REPOSITORY
 from apps.core.errors import Invalid
+from apps.federation.documents.site_keys import list_keys
 from apps.federation.models import Publication
 from apps.federation.publishing import current_document, make_publication
 from apps.federation.restored import GAP
+from apps.policies.models import Policy
+from apps.policies.publishing.direct import publish_operations
 from apps.usage.records import uploads
 from tests.priority_site import AS_OF, Site, finished
 
@@ -43,11 +49,13 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 NOW = AS_OF + timedelta(seconds=2)
 HOUR = timedelta(hours=1)
 ISSUER = "hpc.example.org"
+PLACES = ["restore_database", "restore_files", "restore_keys", "restore_tables", "restore_skipped"]
 ALL = "/api/v1/policies/grid/priorities/all"
 _ASK = f"""
 import sys
 from apps.accounts.models import User
 from apps.core import clock
+from apps.federation.documents.site_keys import list_keys
 from apps.federation.models import Publication
 from apps.federation.publishing import current_document
 from django.test import Client
@@ -93,6 +101,12 @@ def other(tmp_path: Path) -> Iterator[Machine]:
         server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
+def site_url() -> str:
+    """The database of the first instance."""
+    given = connection.settings_dict
+    return f"postgres://{given['USER']}@{quote(str(given['HOST']), safe='')}:{given['PORT']}/{given['NAME']}"
+
+
 @pytest.fixture
 def site(two_projects: Site, settings: object) -> Site:
     settings.FAIRSHARE_ISSUER = ISSUER  # type: ignore[attr-defined]
@@ -100,6 +114,15 @@ def site(two_projects: Site, settings: object) -> Site:
     two_projects.recompute()
     make_publication(policy_slug="grid", entry="/", name="grid", at=NOW, actor=COMMAND)
     return two_projects
+
+
+def stored_files(var: Path) -> dict[str, bytes]:
+    """What a restore writes; logs and locks of commands are none of it."""
+    names = ("restore.unfinished", "secret_key", "token_pepper", "pseudonym_key", "uploads", "secrets")
+    found = [
+        path for name in names for path in sorted((var / name).rglob("*") if (var / name).is_dir() else [var / name])
+    ]
+    return {str(path): path.read_bytes() for path in found if path.is_file()}
 
 
 def back_up(tmp_path: Path, **more: str) -> Path:
@@ -120,7 +143,8 @@ def test_a_restored_site_gives_the_same_priorities_byte_for_byte(site: Site, oth
     version = current_document(Publication.objects.get(), at=NOW).document.version
     key = tmp_path / "key"
     key.write_text(f"# a comment\n{secret}\n")
-    restored = other.run("restore", str(backup), "--identity", str(key))
+    (row,) = list_keys()
+    restored = other.run("restore", str(backup), "--identity", str(key), "--signed-by", row.fingerprint)
     assert restored.returncode == 0, restored.stderr.decode()
     assert f"Restored {settings.FAIRSHARE_SITE} of 2026-11-20T12:00:02+00:00, version " in restored.stdout.decode()
     asked = other.run("shell", "-v", "0", "-c", _ASK)
@@ -142,25 +166,84 @@ def test_a_restored_site_gives_the_same_priorities_byte_for_byte(site: Site, oth
 
 def test_a_backup_goes_through_pipes(site: Site, other: Machine, tmp_path: Path) -> None:
     backup = back_up(tmp_path)
-    restored = other.run("restore", "-", given=backup.read_bytes())
+    sha256 = hashlib.sha256(backup.read_bytes()).hexdigest()
+    restored = other.run("restore", "-", "--sha256", sha256, given=backup.read_bytes())
     assert restored.returncode == 0, restored.stderr.decode()
     asked = other.run("shell", "-v", "0", "-c", _ASK)
     assert asked.returncode == 0, asked.stderr.decode()[-2000:]
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("place", ["restore_database", "restore_files", "restore_tables"])
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.fault("F27")
-def test_a_killed_restore_is_done_again(site: Site, other: Machine, tmp_path: Path, place: str) -> None:
+def test_a_killed_restore_is_done_again_with_the_same_backup_and_refuses_another(
+    site: Site, other: Machine, tmp_path: Path, place: str
+) -> None:
     backup = back_up(tmp_path)
-    killed = other.run("restore", str(backup), FAULT=f"{place}:kill")
+    another = make_backup(tmp_path / "another.backup", at=NOW).path
+    killed = other.run("restore", str(backup), "--any-origin", FAULT=f"{place}:kill")
     assert killed.returncode == -signal.SIGKILL
     checked = other.run("check")
     assert checked.returncode != 0
-    assert b"A restore was interrupted" in checked.stderr
-    assert other.run("restore", str(backup)).returncode == 0
+    assert b"A restore was interrupted, of the backup of local made at 2026-11-20T12:00:02+00:00." in checked.stderr
+    before = stored_files(other.var)
+    refused = other.run("restore", str(another), "--any-origin")
+    assert refused.returncode != 0
+    assert "was interrupted here, and FILE is another backup" in refused.stderr.decode()
+    assert "`restore --start-over FILE` removes what it left" in refused.stderr.decode()
+    assert stored_files(other.var) == before
+    moved = backup.rename(tmp_path / "moved.backup")
+    again = other.run("restore", str(moved), "--any-origin")
+    assert again.returncode == 0, again.stderr.decode()
+    assert list(other.var.glob(".restore-*")) == []
     asked = other.run("shell", "-v", "0", "-c", _ASK)
     assert asked.returncode == 0, asked.stderr.decode()[-2000:]
+
+
+@pytest.mark.faults
+@pytest.mark.fault("F27")
+def test_starting_over_removes_what_another_backup_left(site: Site, other: Machine, tmp_path: Path) -> None:
+    former = uploads.store(io.BytesIO(b"of the former"))
+    first = back_up(tmp_path)
+    uploads.path_of(former.name).unlink()
+    operations = [{"op": "set_shares", "entry": "/physics", "shares": 99}]
+    publish_operations(policy_slug="grid", operations=operations, reason="later", at=NOW, actor=COMMAND)
+    later = uploads.store(io.BytesIO(b"of the later"))
+    second = make_backup(tmp_path / "second.backup", at=NOW).path
+    assert other.run("restore", str(first), "--any-origin", FAULT="restore_tables:kill").returncode == -signal.SIGKILL
+    left = other.var / "uploads" / Path(former.name).name
+    assert left.exists()
+    marker = other.var / "restore.unfinished"
+    with_digest = marker.read_bytes()
+    marker.write_text("2026-11-20T12:00:02+00:00\n")  # as releases before noted it
+    refused = other.run("restore", str(second), "--any-origin")
+    assert "noted no digest" in refused.stderr.decode()
+    marker.write_bytes(with_digest)
+    elsewhere = Machine(site_url(), other.var).run("restore", str(first), "--any-origin", "--start-over")
+    assert "but of another database" in elsewhere.stderr.decode(), "tables of a site that lives are never dropped"
+    killed = other.run("restore", str(second), "--any-origin", "--start-over", FAULT="restore_emptied:kill")
+    assert killed.returncode == -signal.SIGKILL
+    assert other.n_tables() == 0
+    assert other.run("restore", str(second), "--any-origin").returncode != 0, "still another one"
+    restored = other.run("restore", str(second), "--any-origin", "--start-over")
+    assert restored.returncode == 0, restored.stderr.decode()
+    assert not left.exists()
+    assert (other.var / "uploads" / Path(later.name).name).read_bytes() == b"of the later"
+    with psycopg.connect(other.url) as database:
+        heads = database.execute("SELECT slug, head_number FROM policies_policy").fetchall()
+    assert heads == list(Policy.objects.values_list("slug", "head_number"))
+
+
+def test_a_marker_of_a_release_before_is_read_and_an_empty_database_goes_on(settings: Any, tmp_path: Path) -> None:
+    settings.VAR = tmp_path
+    assert unfinished_restore() is None
+    (tmp_path / "restore.unfinished").write_text("2026-11-20T12:00:02+00:00\n")
+    former = unfinished_restore()
+    assert former == UnfinishedRestore("", "", "2026-11-20T12:00:02+00:00", "")
+    here = UnfinishedRestore("ab", "local", "2026-11-20T12:00:02+00:00", "1/2")
+    _require_same(former, here, has_tables=False)
+    with pytest.raises(OtherRestoreUnfinished, match="noted no digest"):
+        _require_same(former, here, has_tables=True)
 
 
 def cut(data: bytes) -> bytes:
@@ -210,9 +293,13 @@ def test_nothing_is_restored_of_a_cut_or_newer_backup_or_with_a_wrong_key(
         ([str(sealed)], "name the file of its secret key with --identity"),
         ([str(sealed), "--identity", str(tmp_path / "wrong")], "another key encrypted it"),
         ([str(sealed), "--identity", str(plain)], "no secret key"),
-        ([str(tmp_path / "cut")], "cut"),
-        ([str(tmp_path / "newer")], "Version 9.1.0 made the backup, and this version lacks its migration usage.9999"),
+        ([str(tmp_path / "cut"), "--any-origin"], "cut"),
+        (
+            [str(tmp_path / "newer"), "--any-origin"],
+            "Version 9.1.0 made the backup, and this version lacks its migration usage.9999",
+        ),
         ([str(tmp_path / "none")], "No such file"),
+        ([str(plain)], "Nothing shows who made the backup."),
     ):
         refused = other.run("restore", *arguments)
         assert refused.returncode != 0, words
@@ -221,7 +308,9 @@ def test_nothing_is_restored_of_a_cut_or_newer_backup_or_with_a_wrong_key(
 
 
 def test_a_secret_that_is_set_to_another_value_is_named(site: Site, other: Machine, tmp_path: Path) -> None:
-    restored = other.run("restore", str(back_up(tmp_path)), SECRET_KEY="another" * 10, FAIRSHARE_TICK_S="30")
+    restored = other.run(
+        "restore", str(back_up(tmp_path)), "--any-origin", SECRET_KEY="another" * 10, FAIRSHARE_TICK_S="30"
+    )
     assert restored.returncode == 0, restored.stderr.decode()
     assert "SECRET_KEY is set to another value than in the backup" in restored.stderr.decode()
     assert "FAIRSHARE_TICK_S" in restored.stderr.decode(), "a setting that differs"
@@ -246,7 +335,7 @@ def test_a_backup_while_records_come_in_counts_each_of_them_once(site: Site, oth
         ended.set()
         thread.join()
     assert len(sent) > 1, "some came in meanwhile"
-    assert other.run("restore", str(backup)).returncode == 0
+    assert other.run("restore", str(backup), "--any-origin").returncode == 0
     checked = other.run("check_usage", "--source", site.source.slug)
     assert checked.returncode == 0, checked.stdout.decode() + checked.stderr.decode()
     assert b"every bucket is the sum of its records" in checked.stdout

@@ -1,8 +1,10 @@
 """The file format of a backup: a tar file, packed by zstd, and encrypted by age if a recipient is given.
 
 The first member is `manifest.json`. The last one is `SHA256SUMS`, with the sum of each other: an archive without it was
-cut. What has no known size, as the dump of the database, is split into numbered members, so that only one piece is ever
-in memory. A backup can be unpacked without this product: `age --decrypt | zstd --decompress | tar --extract`.
+cut. Before it, `SIGNATURE` holds a signature of the sums so far by the site's key. What has no known size, as the dump
+of the database, is split into numbered members: only one piece is ever in memory, and a reader refuses a larger one
+before it takes memory for it. A backup can be unpacked without this product:
+`age --decrypt | zstd --decompress | tar --extract`.
 """
 
 from __future__ import annotations
@@ -23,14 +25,19 @@ import pyrage
 import zstandard
 
 from apps.core.errors import Invalid
+from apps.core.signing import PublicKey, SigningKey
 
 FORMAT = 1
-PIECE = 8 * 1024**2  # bytes of a numbered member
-MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
+PIECE = 8 * 1024**2  # bytes of a member
+MANIFEST, SIGNATURE, SUMS = "manifest.json", "SIGNATURE", "SHA256SUMS"
 _AGE = b"age-encryption.org/"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LEVEL = 3
-_READ = 64 * 1024
+_READ = 1024  # packed bytes at a time, of which zstd makes 32 MB at most
+# Limits of what is unpacked. Dumps of real sites are at most a hundred times as large as their packed form.
+_MOST_RATIO, _ALWAYS_ALLOWED = 1000, 256 * 1024**2
+_MOST_HEADER = 64 * 1024  # bytes of an extended header of tar, which has a long name
+_SIGNED = b"backup 1\n"  # precedes the signed sums: the site's key signs other things, too
 
 
 class BadArchive(Invalid):
@@ -52,11 +59,11 @@ class ArchiveWriter:
     def __init__(self, out: IO[bytes], manifest: Mapping[str, Any]) -> None:
         self._packed = zstandard.ZstdCompressor(level=_LEVEL).stream_writer(out, closefd=False)
         self._tar = tarfile.open(fileobj=self._packed, mode="w|")  # noqa: SIM115 - closed by `finish`
-        self._sums: list[str] = []
+        self._sums = bytearray()
         self.add(MANIFEST, json.dumps({"format": FORMAT, **manifest}, indent=1, sort_keys=True).encode())
 
     def add(self, name: str, content: bytes) -> None:
-        self._sums.append(f"{hashlib.sha256(content).hexdigest()}  {name}\n")
+        self._sums += _sum_line(name, content)
         self._put(name, content)
 
     def add_pieces(self, name: str, stream: IO[bytes]) -> int:
@@ -67,8 +74,12 @@ class ArchiveWriter:
             n_bytes, number = n_bytes + len(piece), number + 1
         return n_bytes
 
-    def finish(self) -> None:
-        self._put(SUMS, "".join(self._sums).encode())
+    def finish(self, key: SigningKey | None = None) -> None:
+        """key: signs what the archive holds; without it nobody can say who made it."""
+        if key is not None:
+            signature = key.sign(_SIGNED + self._sums)
+            self.add(SIGNATURE, f"{key.public.raw.hex()} {signature.hex()}\n".encode())
+        self._put(SUMS, bytes(self._sums))
         self._tar.close()
         self._packed.close()  # type: ignore[no-untyped-call]
 
@@ -78,52 +89,58 @@ class ArchiveWriter:
         self._tar.addfile(member, io.BytesIO(content))
 
 
-def read_archive(file: IO[bytes], identity: str = "") -> Iterator[Member]:
+class ArchiveReader:
     """The members in order, each checked against its sum when the archive has ended.
 
     Raises:
         BadArchive: also after the last member, so nothing may be trusted before the end.
     """
-    sums: list[str] = []
-    is_whole = False
-    with _opened(file, identity) as stream:
-        unpacked = _Unpacked(stream)
-        try:
-            with tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|") as archive:
-                for entry in archive:
-                    member = archive.extractfile(entry)
-                    content = member.read() if member is not None else b""
-                    if len(content) != entry.size:
-                        raise BadArchive("The backup was cut: it ends within a file.")
-                    is_whole = entry.name == SUMS
-                    if not is_whole:
-                        sums.append(f"{hashlib.sha256(content).hexdigest()}  {entry.name}\n")
-                        yield _member(entry.name, content)
-                    elif content != "".join(sums).encode():
-                        raise BadArchive("The backup was changed: its checksums differ.")
-            while unpacked.read(PIECE):  # what ends the file is checked, too
-                pass
-        except (tarfile.TarError, zstandard.ZstdError, EOFError) as error:
-            raise BadArchive(f"The backup was cut or damaged: {error}.") from error
-    if not is_whole:
-        raise BadArchive("The backup was cut: its end is missing.")
+
+    def __init__(self, file: IO[bytes], identity: str = "") -> None:
+        #: After the end: SHA-256 of the checksums, the identity of the content; fingerprint of the signing key, or "".
+        self.digest, self.signer = "", ""
+        self._members = self._read(file, identity)
+
+    def __iter__(self) -> Iterator[Member]:
+        return self
+
+    def __next__(self) -> Member:
+        return next(self._members)
+
+    def _read(self, file: IO[bytes], identity: str) -> Iterator[Member]:
+        sums = bytearray()
+        with _opened(file, identity) as stream:
+            unpacked = _Unpacked(stream)
+            try:
+                with tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|", tarinfo=_Header) as archive:
+                    for entry in archive:
+                        archive.members = []  # type: ignore[attr-defined]  # it would keep each header
+                        if self.digest:
+                            raise BadArchive("The backup was changed: something follows its checksums.")
+                        content = _content(archive, entry, len(sums) if entry.name == SUMS else PIECE)
+                        if entry.name == SUMS:
+                            if content != sums:
+                                raise BadArchive("The backup was changed: its checksums differ.")
+                            self.digest = hashlib.sha256(sums).hexdigest()
+                            continue
+                        if self.signer:
+                            raise BadArchive("The backup was changed: something follows its signature.")
+                        if entry.name == SIGNATURE:
+                            self.signer = _signer(content, bytes(sums))
+                        sums += _sum_line(entry.name, content)
+                        if entry.name != SIGNATURE:
+                            yield _member(entry.name, content)
+                while rest := unpacked.read(tarfile.RECORDSIZE):  # what ends the file is checked, too
+                    if rest.strip(b"\0"):
+                        raise BadArchive("The backup was changed: something follows its end.")
+            except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:
+                raise BadArchive(f"The backup was cut or damaged: {error}.") from error
+        if not self.digest:
+            raise BadArchive("The backup was cut: its end is missing.")
 
 
-def read_manifest(first: Member) -> dict[str, Any]:
-    """What a backup says about itself.
-
-    Raises:
-        BadArchive: it is of another product, or of a newer format.
-    """
-    try:
-        manifest = json.loads(first.content) if first.name == MANIFEST else None
-    except ValueError:
-        manifest = None
-    if not isinstance(manifest, dict) or manifest.get("product") != "fairshare-web":
-        raise BadArchive("The file is no backup of this product.")
-    if manifest.get("format") != FORMAT:
-        raise BadArchive(f"The backup has format {manifest.get('format')}: restore it with a newer version.")
-    return manifest
+def read_archive(file: IO[bytes], identity: str = "") -> ArchiveReader:
+    return ArchiveReader(file, identity)
 
 
 @contextlib.contextmanager
@@ -211,22 +228,70 @@ def _raise(failed: Iterable[BaseException], *, writes: bool) -> None:
         raise BadArchive(message) from error
 
 
+def _sum_line(name: str, content: bytes) -> bytes:
+    return f"{hashlib.sha256(content).hexdigest()}  {name}\n".encode("utf-8", "surrogateescape")
+
+
+class _Header(tarfile.TarInfo):
+    """A header of the kinds that `ArchiveWriter` makes: of a file, or of its long name.
+
+    tarfile reads a long name into memory as soon as it has read its header, whatever its size.
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
+        header = super().frombuf(buf, encoding, errors)
+        if header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.XHDTYPE):
+            raise BadArchive(f"The backup was changed: {header.name!r} is no file.")
+        if header.type == tarfile.XHDTYPE and header.size > _MOST_HEADER:
+            raise BadArchive(f"The backup was changed: a name has {header.size:,} bytes.")
+        return header
+
+
+def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo, most: int) -> bytes:
+    """Its size is known before a byte of it is read."""
+    if entry.size > most:
+        raise BadArchive(f"The backup was changed: {entry.name!r} has {entry.size:,} bytes, and {most:,} is the limit.")
+    member = archive.extractfile(entry)
+    content = member.read() if member is not None else b""
+    if len(content) != entry.size:
+        raise BadArchive("The backup was cut: it ends within a file.")
+    return content
+
+
+def _signer(content: bytes, sums: bytes) -> str:
+    """The fingerprint of the key that signed the sums."""
+    try:
+        raw, signature = (bytes.fromhex(part) for part in content.decode("ascii").split())
+    except ValueError:
+        raw = signature = b""
+    key = PublicKey(raw)
+    if not key.holds(_SIGNED + sums, signature):
+        raise BadArchive("The backup was changed: its signature doesn't fit what it holds.")
+    return key.fingerprint
+
+
 class _Unpacked:
     """The content of a packed file; at its end the packed data must have ended, too."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._unpacker = zstandard.ZstdDecompressor().decompressobj()
-        self._unpacked, self._at = b"", 0  # what was read to where it was handed on
+        self._unpacked = bytearray()  # what isn't handed on yet
+        self._n_read = self._n_unpacked = 0
 
     def read(self, size: int) -> bytes:
-        while len(self._unpacked) - self._at < size and not self._unpacker.eof:
+        while len(self._unpacked) < size and not self._unpacker.eof:
             packed = self._file.read(_READ)
             if not packed:
                 raise BadArchive("The backup was cut: its end is missing.")
-            self._unpacked, self._at = self._unpacked[self._at :] + self._unpacker.decompress(packed), 0
-        content = self._unpacked[self._at : self._at + size]
-        self._at += len(content)
+            unpacked = self._unpacker.decompress(packed)
+            self._n_read, self._n_unpacked = self._n_read + len(packed), self._n_unpacked + len(unpacked)
+            if self._n_unpacked > _ALWAYS_ALLOWED + _MOST_RATIO * self._n_read:
+                raise BadArchive(f"The backup was changed: it unpacks to over {_MOST_RATIO:,} times its own size.")
+            self._unpacked += unpacked
+        content = bytes(self._unpacked[:size])
+        del self._unpacked[:size]
         if not content and (self._unpacker.unused_data or self._file.read(1)):
             raise BadArchive("The backup was changed: something follows its end.")
         return content

@@ -8,7 +8,6 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,17 +15,20 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.migrations.recorder import MigrationRecorder
 
 from apps.cli.backup import programs
-from apps.cli.backup.archive import ArchiveWriter, Member, encrypted, read_archive, read_manifest
-from apps.core.errors import Invalid
-from apps.core.private_dirs import private_dir
+from apps.cli.backup.archive import ArchiveWriter, encrypted
+from apps.cli.backup.contents import DATABASE, SECRETS, SOURCE_SECRETS, UPLOADS, examine_backup
+from apps.cli.backup.drafts import BACKUP_FOLDER, abandoned_files, draft_file, draft_folder
+from apps.core.errors import Invalid, Unavailable
 from apps.core.release import __version__, revision
+from apps.core.signing import SigningKey
 from apps.core.site_keys import KEY_FILES, site_keys
+from apps.federation.documents.site_keys import load_keys
+from apps.runs.fault_points import fault_point
 
-DATABASE, SECRETS, SOURCE_SECRETS, UPLOADS = "database", "secrets", "source-secrets", "uploads"
 PLAIN, ENCRYPTED = ".backup", ".backup.age"
 # Settings of a place, which differ where a backup is restored, and secrets, of which not even a digest is stored.
 _OF_THE_PLACE = re.compile(r"FAIRSHARE_(VAR|PORT|CLOCK|TEST.*|SUPERVISED|.*_FILE|.*(PASSWORD|SECRET|PEPPER|KEY|URL).*)")
@@ -34,12 +36,25 @@ _OF_THE_PLACE = re.compile(r"FAIRSHARE_(VAR|PORT|CLOCK|TEST.*|SUPERVISED|.*_FILE
 
 @dataclass(frozen=True, slots=True)
 class MadeBackup:
-    """n_bytes: of the file. n_database_bytes: of the dump in it, unpacked."""
+    """n_bytes: of the file. n_database_bytes: of the dump in it, unpacked.
+
+    signer: fingerprint of the site's key; "" where it can't be read.
+    """
 
     path: Path
     n_bytes: int
     n_database_bytes: int
     sha256: str
+    signer: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBackup:
+    """As a `MadeBackup`, of a stream."""
+
+    n_database_bytes: int
+    sha256: str
+    signer: str
 
 
 def make_backup(path: Path, *, recipient: str = "", at: datetime) -> MadeBackup:
@@ -53,25 +68,29 @@ def make_backup(path: Path, *, recipient: str = "", at: datetime) -> MadeBackup:
     """
     if path.exists():
         raise Invalid(f"There is a file {path} already: choose another name, or remove it.")
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with _created(draft) as file:
-            counted = _Counted(file)
-            with encrypted(cast(IO[bytes], counted), recipient) as plain:
-                n_database_bytes = write_backup(plain, at=at)
-            file.flush()
-            os.fsync(file.fileno())
-        _verify(draft, counted, is_encrypted=bool(recipient))
+    for abandoned in abandoned_drafts(path.parent, path.name):
+        abandoned.unlink(missing_ok=True)
+    with draft_file(path) as (draft, file):
+        written = write_backup(file, recipient=recipient, at=at)
+        file.flush()
+        os.fsync(file.fileno())
+        _verify(draft, written, is_encrypted=bool(recipient))
         draft.rename(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    return MadeBackup(path, counted.n_bytes, n_database_bytes, counted.sha256.hexdigest())
+    return MadeBackup(path, path.stat().st_size, written.n_database_bytes, written.sha256, written.signer)
 
 
-def write_backup(out: IO[bytes], *, at: datetime) -> int:
-    """Write the archive to a stream; returns the bytes of the dump in it."""
-    with tempfile.TemporaryDirectory(dir=private_dir(Path(settings.VAR)), prefix=".backup-") as held:
-        uploads = Path(held)
+def write_backup(out: IO[bytes], *, recipient: str = "", at: datetime) -> WrittenBackup:
+    """Write a backup to a stream."""
+    hashed = _HashedOutput(out)
+    key = _signing_key(at)
+    with encrypted(cast(IO[bytes], hashed), recipient) as plain:
+        n_bytes = _write_archive(plain, key, at)
+    return WrittenBackup(n_bytes, hashed.sha256.hexdigest(), key.public.fingerprint if key else "")
+
+
+def _write_archive(out: IO[bytes], key: SigningKey | None, at: datetime) -> int:
+    """Returns the bytes of the dump in it."""
+    with draft_folder(Path(settings.VAR), BACKUP_FOLDER) as uploads:
         _hold_uploads(uploads)
         # Uploads that the snapshot names are there now, or were held before: imports remove theirs when they end.
         with _snapshot() as (server, snapshot, migrations):
@@ -85,8 +104,18 @@ def write_backup(out: IO[bytes], *, at: datetime) -> int:
                         archive.add_pieces(f"{prefix}/{path.relative_to(folder)}", file)
             with programs.dumping(server, snapshot) as dump:
                 n_bytes = archive.add_pieces(DATABASE, dump)
-        archive.finish()
+                fault_point("backup_dumped")
+        archive.finish(key)
     return n_bytes
+
+
+def _signing_key(at: datetime) -> SigningKey | None:
+    """The site's own; none where its SECRET_KEY was lost, or in a database of an older release: both need a backup."""
+    try:
+        with transaction.atomic():
+            return load_keys(at=at).key
+    except (Unavailable, DatabaseError):
+        return None
 
 
 def read_identity(path: str) -> str:
@@ -100,11 +129,7 @@ def verify_backup(file: IO[bytes], identity: str = "") -> dict[str, Any]:
     Raises:
         BadArchive: it is cut, changed, of another product, or encrypted for another key.
     """
-    members = read_archive(file, identity)
-    manifest = read_manifest(next(members, Member("", 0, b"")))
-    for _member in members:
-        pass
-    return manifest
+    return examine_backup(file, identity).manifest
 
 
 def remove_old(folder: Path, keep: int, *, at: datetime) -> Sequence[Path]:
@@ -120,6 +145,12 @@ def backups_in(folder: Path, *, at: datetime) -> list[Path]:
     """Backups that `name_of` named, the oldest first; without those of a clock that was ahead."""
     named = (path for path in folder.iterdir() if _NAME.fullmatch(path.name))
     return sorted(path for path in named if instant_of(path) <= at)
+
+
+def abandoned_drafts(folder: Path, name: str = "") -> Sequence[Path]:
+    """What killed backups left in a folder under names of `name_of`, and under `name`."""
+    wanted = re.compile(f"{_NAME.pattern}|{re.escape(name)}" if name else _NAME.pattern)
+    return abandoned_files(folder, wanted) if folder.is_dir() else []
 
 
 def instant_of(backup: Path) -> datetime:
@@ -190,33 +221,24 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
 
 
-def _verify(path: Path, written: _Counted, *, is_encrypted: bool) -> None:
+def _verify(path: Path, written: WrittenBackup, *, is_encrypted: bool) -> None:
     """Read the file again: its bytes, and, if it can be read without a secret key, each checksum in it."""
     with path.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").digest() != written.sha256.digest():
+        if hashlib.file_digest(file, "sha256").hexdigest() != written.sha256:
             raise Invalid("The backup is not on disk as it was written: check the disk.")
         if not is_encrypted:
             file.seek(0)
-            verify_backup(file)
+            examine_backup(file)
 
 
-@contextlib.contextmanager
-def _created(path: Path) -> Iterator[IO[bytes]]:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        yield file
-
-
-class _Counted:
-    """A file that counts and hashes what is written."""
+class _HashedOutput:
+    """A file with the hash of what was written."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self.n_bytes = 0
         self.sha256 = hashlib.sha256()
 
     def write(self, data: bytes) -> int:
-        self.n_bytes += len(data)
         self.sha256.update(data)
         return self._file.write(data)
 

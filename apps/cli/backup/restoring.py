@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,24 +18,40 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
 from apps.cli.backup import programs
-from apps.cli.backup.archive import BadArchive, read_archive, read_manifest, safe_target
-from apps.cli.backup.making import (
+from apps.cli.backup.archive import BadArchive, safe_target
+from apps.cli.backup.contents import (
     DATABASE,
     SECRETS,
     SOURCE_SECRETS,
     UPLOADS,
-    settings_fingerprint,
-    verify_backup,
+    Examined,
+    HashedFile,
+    changed_meanwhile,
+    examine_backup,
+    open_again,
 )
-from apps.cli.stack.paths import write_once
-from apps.cli.stack.restore_check import UNFINISHED
-from apps.core.errors import Invalid
+from apps.cli.backup.drafts import RESTORE_FOLDER, draft_folder
+from apps.cli.backup.emptying import RESTORED, empty_database, remove_files
+from apps.cli.backup.making import settings_fingerprint
+from apps.cli.backup.origin import Origin, require_known_origin
+from apps.cli.stack.restore_check import UnfinishedRestore, marker_path, text_of, unfinished_restore
+from apps.core.errors import Conflict, Invalid
 from apps.core.private_dirs import private_dir
 from apps.core.site_keys import KEY_FILES, site_keys
 from apps.federation.restored import skip_published_numbers
 from apps.runs.fault_points import fault_point
 
 _ROOM = 3  # times the size of the file: tables and indexes are larger than their packed dump
+_IDENTITY = """
+SELECT (SELECT system_identifier FROM pg_control_system()) || '/' ||
+    (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+class OtherRestoreUnfinished(Conflict):
+    """A restore of another backup was interrupted here."""
+
+    code = "other_restore_unfinished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,39 +62,85 @@ class Restored:
     notes: Sequence[str]
 
 
-def restore_backup(file: IO[bytes], *, identity: str = "") -> Restored:
+def restore_backup(file: IO[bytes], *, identity: str = "", origin: Origin, is_start_over: bool = False) -> Restored:
     """Restore a backup into the empty database that is configured, which already runs, and into FAIRSHARE_VAR.
 
-    file: is read twice, first to verify it.
+    An interrupted restore goes on with the same backup, under whatever name.
+
+    file: is read twice, first to verify it. is_start_over: first remove what an interrupted restore left.
 
     Raises:
         BadArchive: the backup is cut, changed, of another product or a newer version, or for another key.
+        UnknownOrigin: nothing shows who made it.
+        OtherRestoreUnfinished: a restore of another one was interrupted here.
         Invalid: there is an instance already, a secret is set to another value, or the disk is too small.
         ProgramFailed: pg_restore is missing, or failed.
     """
-    unfinished = Path(settings.VAR) / UNFINISHED
-    is_begun = unfinished.exists()
-    has_tables = _has_tables()
-    if has_tables and not is_begun:
+    origin.check()
+    unfinished, has_tables = unfinished_restore(), _has_tables()
+    if has_tables and unfinished is None:
         raise Invalid(_occupied())
-    manifest = verify_backup(file, identity)
-    _check_version(manifest)
-    _check_room(file)
-    file.seek(0)
-    write_once(unfinished, f"{manifest['made_at']}\n")
-    with tempfile.TemporaryDirectory(dir=private_dir(Path(settings.VAR)), prefix=".restore-") as folder:
+    found = examine_backup(file, identity)
+    here = UnfinishedRestore(found.digest, found.manifest["site"], found.manifest["made_at"], _database_identity())
+    if unfinished is not None:
+        _require_own_tables(unfinished, here, has_tables=has_tables)
+        if not is_start_over:
+            _require_same(unfinished, here, has_tables=has_tables)
+    require_known_origin(origin, found)
+    _check_version(found.manifest)
+    _check_room(file, found)
+    if unfinished is not None and (is_start_over or unfinished.digest != here.digest):
+        empty_database()
+        fault_point("restore_emptied")
+        remove_files(unfinished, had_tables=has_tables)
+        has_tables, unfinished = False, None
+    _note(replace(here, files=unfinished.files if unfinished else ()))
+    with draft_folder(private_dir(Path(settings.VAR)), RESTORE_FOLDER) as folder:
         with programs.restoring(_server()) if not has_tables else contextlib.nullcontext() as dump:
-            _unpack(file, identity, Path(folder), dump)
+            _unpack(file, identity, found, folder, dump)
             fault_point("restore_database")
         fault_point("restore_files")
-        notes = list(_keep_keys(Path(folder, SECRETS)))
-        _keep_files(Path(folder))
+        _note(replace(here, files=[str(path) for path in _targets(folder)]))
+        notes = list(_keep_keys(folder / SECRETS))
+        fault_point("restore_keys")
+        _keep_files(folder)
     fault_point("restore_tables")
     connection.close()
     call_command("migrate", interactive=False, verbosity=0)
     skip_published_numbers()
-    unfinished.unlink()
-    return Restored(manifest, [*notes, *_differing_settings(manifest)])
+    fault_point("restore_skipped")
+    marker_path().unlink()
+    return Restored(found.manifest, [*notes, *_differing_settings(found.manifest)])
+
+
+def _require_own_tables(unfinished: UnfinishedRestore, here: UnfinishedRestore, *, has_tables: bool) -> None:
+    """Tables in another database than the one in which the restore began are none of its."""
+    if has_tables and unfinished.database and unfinished.database != here.database:
+        raise Invalid(f"A restore was interrupted here, but of another database. {_occupied()}")
+
+
+def _require_same(unfinished: UnfinishedRestore, here: UnfinishedRestore, *, has_tables: bool) -> None:
+    way = "`restore --start-over FILE` removes what it left, and begins with FILE."
+    if not unfinished.digest and has_tables:
+        raise OtherRestoreUnfinished(
+            f"A former release began to restore {unfinished.name} here, and noted no digest of it: its tables may be "
+            f"of another backup. {way}"
+        )
+    if unfinished.digest and unfinished.digest != here.digest:
+        raise OtherRestoreUnfinished(
+            f"A restore of {unfinished.name} was interrupted here, and FILE is another backup ({here.name}). "
+            f"Nothing was changed. Run it again with that backup; or {way}"
+        )
+
+
+def _database_identity() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute(_IDENTITY)
+        return str(cursor.fetchone()[0])
+
+
+def _note(unfinished: UnfinishedRestore) -> None:
+    _write(marker_path(), text_of(unfinished))
 
 
 def _has_tables() -> bool:
@@ -116,19 +178,25 @@ def _check_version(manifest: dict[str, Any]) -> None:
         )
 
 
-def _check_room(file: IO[bytes]) -> None:
-    n_bytes = file.seek(0, os.SEEK_END)
-    free = shutil.disk_usage(settings.VAR).free
-    if settings.FAIRSHARE_EMBEDDED_DATABASE and free < _ROOM * n_bytes:
-        wanted, there = (_ROOM * n_bytes) // 1024**2 + 1, free // 1024**2
-        raise Invalid(f"The disk of {settings.VAR} has {there} MB free, and a restore needs about {wanted} MB.")
+def _check_room(file: IO[bytes], found: Examined) -> None:
+    needed, free = found.n_file_bytes, shutil.disk_usage(settings.VAR).free
+    if settings.FAIRSHARE_EMBEDDED_DATABASE:
+        needed += max(_ROOM * file.seek(0, os.SEEK_END), found.n_database_bytes)
+    file.seek(0)
+    if free < needed:
+        wanted, there = needed // 1024**2 + 1, free // 1024**2
+        raise Invalid(f"The disk of {settings.VAR} has {there:,} MB free, and a restore needs about {wanted:,} MB.")
 
 
-def _unpack(file: IO[bytes], identity: str, folder: Path, dump: IO[bytes] | None) -> None:
-    """Hand the dump on, unless the database has it already, and put everything else into a folder."""
-    members = read_archive(file, identity)
-    read_manifest(next(members))
-    for member in members:
+def _unpack(file: IO[bytes], identity: str, found: Examined, folder: Path, dump: IO[bytes] | None) -> None:
+    """Hand the dump on, unless the database has it already, and put everything else into a folder.
+
+    Raises:
+        BadArchive: the file isn't the one that was examined any more.
+    """
+    file.seek(0)
+    hashed = HashedFile(file)
+    for member in open_again(hashed, identity, found):  # type: ignore[arg-type]  # only `read` is used
         if member.name == DATABASE:
             if dump is not None:
                 dump.write(member.content)
@@ -137,13 +205,31 @@ def _unpack(file: IO[bytes], identity: str, folder: Path, dump: IO[bytes] | None
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as part:
             part.write(member.content)
+    hashed.read()
+    if hashed.sha256.hexdigest() != found.sha256:
+        raise changed_meanwhile()
+
+
+def _targets(folder: Path) -> Iterator[Path]:
+    """The files of the instance that the unpacked ones become."""
+    for source, target in _folders(folder):
+        yield from (target / path.relative_to(source) for path in sorted(source.rglob("*")) if path.is_file())
+    var = Path(settings.VAR)
+    for setting, name in KEY_FILES.items():
+        yield var / f"{name}{RESTORED}"
+        if not _is_set(setting):
+            yield var / name
+
+
+def _folders(folder: Path) -> Sequence[tuple[Path, Path]]:
+    return (
+        (folder / SOURCE_SECRETS, Path(settings.FAIRSHARE_SECRETS_DIR)),
+        (folder / UPLOADS, Path(settings.VAR) / "uploads"),
+    )
 
 
 def _keep_files(folder: Path) -> None:
-    for source, target in (
-        (folder / SOURCE_SECRETS, Path(settings.FAIRSHARE_SECRETS_DIR)),
-        (folder / UPLOADS, Path(settings.VAR) / "uploads"),
-    ):
+    for source, target in _folders(folder):
         if source.is_dir():
             shutil.copytree(source, private_dir(target), dirs_exist_ok=True)
 
@@ -153,25 +239,30 @@ def _keep_keys(folder: Path) -> Iterator[str]:
     var, here = Path(settings.VAR), site_keys()
     for setting, name in KEY_FILES.items():
         values = (folder / name).read_text(encoding="utf-8").split("\n")
-        is_set = bool(os.environ.get(setting) or os.environ.get(f"{setting}_FILE"))
+        (var / f"{name}{RESTORED}").unlink(missing_ok=True)  # of an earlier restore
+        is_set = _is_set(setting)
         if not is_set:
             _write(var / name, values[0])
         if is_set and here[setting][0] != values[0]:
-            _write(var / f"{name}.restored", "\n".join(values))
+            _write(var / f"{name}{RESTORED}", "\n".join(values))
             yield (
-                f"{setting} is set to another value than in the backup, which is in {name}.restored: "
+                f"{setting} is set to another value than in the backup, which is in {name}{RESTORED}: "
                 "set it to that one, or what it sealed can't be read."
             )
         elif len(values) > 1:
-            _write(var / f"{name}.restored", "\n".join(values))
-            yield f"The backup has {len(values)} values of {setting}, in {name}.restored: set it to those."
+            _write(var / f"{name}{RESTORED}", "\n".join(values))
+            yield f"The backup has {len(values)} values of {setting}, in {name}{RESTORED}: set it to those."
+
+
+def _is_set(setting: str) -> bool:
+    return bool(os.environ.get(setting) or os.environ.get(f"{setting}_FILE"))
 
 
 def _write(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(f"{text}\n")
+        file.write(f"{text.rstrip()}\n")
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)

@@ -14,6 +14,8 @@ from django.core import checks
 from django.db import DatabaseError, connection
 
 from apps.accounts.clock_watch import unconfirmed_jump
+from apps.cli.backup.drafts import abandoned_folders
+from apps.cli.backup.making import abandoned_drafts
 from apps.cli.backup.scheduled import LATE_AFTER, newest_backup_at
 from apps.cli.doctor.check import Finding, Level
 from apps.cli.stack.postgres import OLDEST_VERSION
@@ -27,6 +29,7 @@ from apps.series.storage_growth import files_holding, list_holdings, shown_size,
 
 _HOSTS = 'See "Several hosts and processes" in docs/install.md.'
 _LEAST_DAYS = 30
+_MOST_LISTED = 5
 
 
 def check_settings(at: datetime) -> Iterator[str | Finding]:
@@ -91,7 +94,8 @@ def check_disk(at: datetime) -> Iterator[str | Finding]:
 
 
 def check_backups(at: datetime) -> Iterator[str | Finding]:
-    """The newest backup that the schedule has made."""
+    """The newest backup that the schedule has made, and what killed ones left."""
+    yield from _abandoned_drafts()
     if not settings.FAIRSHARE_BACKUP_DIR:
         yield "none by schedule: FAIRSHARE_BACKUP_DIR is not set"
         return
@@ -102,6 +106,19 @@ def check_backups(at: datetime) -> Iterator[str | Finding]:
         message = f"{folder} has no backup of the last {counted(LATE_AFTER.days, 'day')}."
         remedy = "Run `manage.py backup --dir` by hand: it says what fails. Beat and workers have to run, too."
         yield Finding("backup_late", "bad", message, remedy)
+
+
+def _abandoned_drafts() -> Iterator[Finding]:
+    left = [*abandoned_folders(Path(settings.VAR))]
+    if settings.FAIRSHARE_BACKUP_DIR:
+        left += abandoned_drafts(Path(settings.FAIRSHARE_BACKUP_DIR))
+    if left:
+        listed = ", ".join(str(path) for path in left[:_MOST_LISTED]) + (" …" if len(left) > _MOST_LISTED else "")
+        message = (
+            f"Killed backups or restores left {counted(len(left), 'file or folder', 'files or folders')}: {listed}."
+        )
+        remedy = "They have keys and records in plain. The next backup removes them, or remove them by hand."
+        yield Finding("abandoned_backups", "warn", message, remedy)
 
 
 def check_clock(at: datetime) -> Iterator[str | Finding]:

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command, get_commands
 
 from apps.cli.backup.before_upgrade import back_up_before_upgrade, end_upgrade
+from apps.cli.backup.drafts import remove_abandoned_folders
 from apps.cli.stack.migration import check_room
 from apps.cli.stack.paths import password_for, write_once
 from apps.core import clock
@@ -41,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         # Stop here on misconfiguration or a database of another version.
         call_command("check", stdout=io.StringIO(), databases=["default"])
         check_room()
+        remove_abandoned_folders(Path(settings.VAR))
         if chosen.backup:
             back_up_before_upgrade(at=clock.now(), say=lambda line: print(line, flush=True))
         call_command("migrate", interactive=False, verbosity=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -49,3 +50,19 @@ def wait_gone(remaining: Callable[[], list[int]], wait_s: float) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def started_at(pid: int) -> float | None:
+    """When a running process began, in seconds since 1970; 0.0 where that can't be seen; None without one."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except (PermissionError, OverflowError):
+        pass
+    try:
+        ticks = int((_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[19])
+        booted = re.search(r"^btime (\d+)$", (_PROC / "stat").read_text(), re.MULTILINE)
+    except OSError:
+        return 0.0 if not CAN_SEE else None
+    return int(booted[1]) + ticks / os.sysconf("SC_CLK_TCK") if booted else 0.0
