@@ -104,13 +104,15 @@ def find_differences() -> list[Difference]:
 
 def live_processes() -> list[SiteProcess]:
     """Processes that reported lately and have not ended, by host and role."""
+    columns = [field.column for field in SiteProcess._meta.concrete_fields]
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT clock_timestamp() - make_interval(secs => %s), to_regclass(%s) IS NULL",
-            [_LIVES_S, SiteProcess._meta.db_table],
+            "SELECT clock_timestamp() - make_interval(secs => %s), (SELECT count(*) FROM pg_attribute "
+            "WHERE attrelid = to_regclass(%s) AND attname = ANY(%s) AND NOT attisdropped)",
+            [_LIVES_S, SiteProcess._meta.db_table, columns],
         )
-        since, is_before_first_start = cursor.fetchone()
-    if is_before_first_start:
+        since, n_columns = cursor.fetchone()
+    if n_columns < len(columns):  # before the first start, or before an upgrade
         return []
     rows = SiteProcess.objects.filter(seen_at__gt=since).order_by("host", "role", "id")
     return [row for row in rows if not has_ended(row.holder)]

@@ -171,7 +171,7 @@ def many_members(tar: tarfile.TarFile) -> None:
 def long_name(tar: tarfile.TarFile) -> None:
     header = tarfile.TarInfo("././@PaxHeader")
     header.type, header.size = tarfile.XHDTYPE, 3 * 2**28
-    tar.addfile(header, Zeros(header.size))  # type: ignore[arg-type]
+    tar.addfile(header, Zeros(header.size))
 
 
 def a_size_beside_the_header(tar: tarfile.TarFile) -> None:

@@ -21,7 +21,8 @@ from apps.cli.doctor.check import Finding
 from apps.cli.doctor.instance import check_backups
 from apps.cli.stack.processes import started_at
 from apps.usage.records import uploads
-from tests.cli.test_backup import NOW, Machine, Site, site, site_url
+from tests.cli.test_backup import NOW, Machine, site, site_url
+from tests.priority_site import Site
 
 __all__ = ["site"]  # fixture
 DRAFT = ".fairshare-20261120T120002Z.backup"

@@ -24,12 +24,19 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.migration import Migration
 from django.db.migrations.recorder import MigrationRecorder
 
+from apps.cli.backup import programs
+from apps.cli.backup.archive import BadArchive
 from apps.cli.backup.before_upgrade import UNFINISHED
+from apps.cli.backup.contents import examine_backup
 from apps.cli.backup.making import verify_backup
+from apps.cli.backup.restoring import _check_version
 from apps.cli.stack import migration
+from apps.cli.stack.former_tables import TABLES, columns_of, is_former
+from apps.cli.stack.migration_check import check_migrations
 from apps.cli.stack.postgres import CannotStart, find_binaries
 from apps.cli.stack.upgrading import upgrade_cluster
 from apps.core.code_paths import REPOSITORY
+from apps.core.errors import Invalid
 from apps.core.pending_migrations import pending_migrations
 from apps.core.release import __version__
 from tests.cli import release_fixture, released_migrations
@@ -208,6 +215,7 @@ def test_up_backs_an_instance_up_before_its_upgrade_and_an_interrupted_one_keeps
     backups = former.var / "backups"
     former.start()
     (made,) = backups.iterdir()
+    assert "ERROR" not in former.output_text(), "a healthy upgrade alarms nobody"
     assert re.search(rf"Backed up before the upgrade, [\d,]+ bytes, verified: {made}\n", former.output_text())
     former.assert_works()
     assert former.signal(signal.SIGINT) == 0
@@ -247,6 +255,101 @@ def test_a_failed_backup_stops_the_upgrade_and_names_the_way_without(former: Sta
     former.start()
     assert list((former.var / "backups").iterdir()) == []
     assert former.signal(signal.SIGINT) == 0
+
+
+# What can't be upgraded
+
+
+def make_former(url: str) -> None:
+    """Turn the tables into those of a build of 26 November: no hash of keys, buckets with ids, fewer migrations."""
+    with psycopg.connect(url) as database:
+        database.execute("ALTER TABLE usage_record DROP COLUMN key_hash CASCADE")
+        database.execute("ALTER TABLE usage_bucket ADD COLUMN id bigserial")
+        database.execute("DELETE FROM django_migrations WHERE app = 'usage' AND name >= '0003'")
+        database.execute("DELETE FROM django_migrations WHERE app IN ('notices', 'schedulers', 'jobs', 'allocations')")
+
+
+@pytest.mark.deep
+@pytest.mark.django_db(transaction=True)
+def test_a_database_of_before_the_first_release_is_refused_before_it_is_changed(other: Machine, tmp_path: Path) -> None:
+    made = other.run("migrate", "--verbosity", "0")
+    assert made.returncode == 0, made.stderr.decode()
+    make_former(other.url)
+    backup = other.run("backup", str(tmp_path / "former.backup"), "--skip-checks")
+    assert backup.returncode == 0, backup.stderr.decode()
+    before = schema_of(other.url), applied(other.url)
+    for arguments in (("serve", "prepare"), ("migrate",)):
+        refused = other.run(*arguments)
+        assert refused.returncode == 1
+        message = " ".join(refused.stderr.decode().split())
+        assert "A build before 1.0.0 made the database." in message, message[-2000:]
+        assert "export its policies (manage.py export_policy)" in message
+        assert "see To 1.0.0 in docs/upgrade.md" in message
+        assert "Traceback" not in message
+    assert (schema_of(other.url), applied(other.url)) == before
+    with psycopg.connect(other.url) as database:
+        database.execute("DROP SCHEMA public CASCADE")
+        database.execute("CREATE SCHEMA public")
+    restored = other.run("restore", str(tmp_path / "former.backup"), "--any-origin")
+    assert restored.returncode == 1
+    assert "The backup is of a database that a build before 1.0.0 made: nothing was changed" in restored.stderr.decode()
+    assert other.n_tables() == 0
+
+
+def test_a_backup_of_before_the_first_release_is_refused_by_the_definitions_in_its_dump(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with (release_fixture.FOLDER / "1.0.0.backup").open("rb") as file:
+        found = examine_backup(file)
+    server = found.manifest["postgresql"]
+    definitions = programs.definitions_of(found.head, server=server, tables=TABLES)
+    assert set(columns_of(definitions)) == set(TABLES)
+    _check_version(found, server)
+    former = "\n".join(line for line in definitions.splitlines() if not line.startswith("    key_hash "))
+    monkeypatch.setattr(programs, "definitions_of", lambda *_given, **_more: former)
+    with pytest.raises(BadArchive, match=r"a build before 1\.0\.0 made: nothing was changed.*To 1\.0\.0 in docs"):
+        _check_version(found, server)
+    with pytest.raises(Invalid, match=f"The server here is PostgreSQL {server - 1}, and the backup needs {server}"):
+        _check_version(found, server - 1)
+
+
+def applied(url: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url) as database:
+        return database.execute("SELECT * FROM django_migrations ORDER BY id").fetchall()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_old_server_and_a_newer_database_are_refused_with_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert check_migrations(["default"]) == []
+    monkeypatch.setattr("apps.cli.stack.migration_check.OLDEST_VERSION", 99)
+    (old,) = check_migrations(["default"])
+    assert re.fullmatch(r"The database is of PostgreSQL \d+, and 99 is the oldest that works\.", str(old.msg))
+    monkeypatch.undo()
+    MigrationRecorder(connection).record_applied("usage", "9999_of_tomorrow")
+    try:
+        (newer,) = check_migrations(["default"])
+    finally:
+        MigrationRecorder(connection).record_unapplied("usage", "9999_of_tomorrow")
+    assert "it has the migration usage.9999_of_tomorrow" in str(newer.msg)
+    assert "Made by a newer version: run that version" in str(newer.hint)
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_of_before"),
+    [
+        ({}, False),
+        ({"usage_record": ["id", "key_hash"], "usage_bucket": ["hour_at"]}, False),
+        ({"usage_record": ["id", "job"], "usage_bucket": ["hour_at"]}, True),
+        ({"usage_record": ["id", "key_hash"], "usage_bucket": ["id", "hour_at"]}, True),
+        ({"usage_record": ["id", "key_hash"]}, False),
+    ],
+)
+def test_tables_of_before_the_first_release_are_known_by_their_columns(
+    columns: dict[str, list[str]], is_of_before: bool
+) -> None:
+    assert is_former(columns) is is_of_before
 
 
 # The next major version of PostgreSQL

@@ -26,7 +26,6 @@ from apps.core.errors import Invalid, Unavailable
 from apps.core.release import __version__, revision
 from apps.core.signing import SigningKey
 from apps.core.site_keys import KEY_FILES, site_keys
-from apps.federation.documents.site_keys import load_keys
 from apps.runs.fault_points import fault_point
 
 PLAIN, ENCRYPTED = ".backup", ".backup.age"
@@ -111,6 +110,8 @@ def _write_archive(out: IO[bytes], key: SigningKey | None, at: datetime) -> int:
 
 def _signing_key(at: datetime) -> SigningKey | None:
     """The site's own; none where its SECRET_KEY was lost, or in a database of an older release: both need a backup."""
+    from apps.federation.documents.site_keys import load_keys  # preparation imports this module before the models
+
     try:
         with transaction.atomic():
             return load_keys(at=at).key

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -28,7 +29,7 @@ class ProgramFailed(Unavailable):
 
 def find_program(name: str, *, server: int) -> str:
     """Path of a program of PostgreSQL whose major version is at least that of the server."""
-    places: list[Path] = []
+    named, places = bool(os.environ.get("PG_BIN")), list[Path]()
     with contextlib.suppress(CannotStart):
         places.append(find_binaries() / name)
     if packaged := packaged_programs():
@@ -37,9 +38,10 @@ def find_program(name: str, *, server: int) -> str:
     if found := shutil.which(name):
         places.append(Path(found))
     versions = {path: _major(path) for path in places if path.is_file()}
-    for path, version in versions.items():
-        if version >= server:
-            return str(path)
+    fitting = {path: version for path, version in versions.items() if version >= server}
+    if fitting:
+        # A newer pg_restore sends settings that an older server doesn't know.
+        return str(places[0] if named and places[0] in fitting else min(fitting, key=fitting.__getitem__))
     have = f"here is {max(versions.values())}" if versions else "none is here"
     raise ProgramFailed(f"PostgreSQL {server} needs its own {name} ({have}): install the package of its client.")
 
@@ -83,6 +85,14 @@ def restoring(server: int) -> Iterator[IO[bytes]]:
             _check("pg_restore", process.wait(), errors)
         finally:
             _end(process)
+
+
+def definitions_of(head: bytes, *, server: int, tables: Iterable[str]) -> str:
+    """The statements that make tables, from the first bytes of a dump; "" where those aren't enough."""
+    command = [find_program("pg_restore", server=server), "--schema-only", "--file=-"]
+    command += [f"--table={table}" for table in tables]
+    done = subprocess.run(command, input=head, capture_output=True, check=False, timeout=60, **_started())
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
 
 
 def _check(name: str, status: int, errors: IO[bytes]) -> None:

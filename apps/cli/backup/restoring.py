@@ -34,6 +34,8 @@ from apps.cli.backup.drafts import RESTORE_FOLDER, draft_folder
 from apps.cli.backup.emptying import RESTORED, empty_database, remove_files
 from apps.cli.backup.making import settings_fingerprint
 from apps.cli.backup.origin import Origin, require_known_origin
+from apps.cli.stack.former_tables import FORMER_HINT, TABLES, columns_of, is_former
+from apps.cli.stack.postgres import OLDEST_VERSION
 from apps.cli.stack.restore_check import UnfinishedRestore, marker_path, text_of, unfinished_restore
 from apps.core.errors import Conflict, Invalid
 from apps.core.private_dirs import private_dir
@@ -87,7 +89,8 @@ def restore_backup(file: IO[bytes], *, identity: str = "", origin: Origin, is_st
         if not is_start_over:
             _require_same(unfinished, here, has_tables=has_tables)
     require_known_origin(origin, found)
-    _check_version(found.manifest)
+    server = _server()
+    _check_version(found, server)
     _check_room(file, found)
     if unfinished is not None and (is_start_over or unfinished.digest != here.digest):
         empty_database()
@@ -96,7 +99,7 @@ def restore_backup(file: IO[bytes], *, identity: str = "", origin: Origin, is_st
         has_tables, unfinished = False, None
     _note(replace(here, files=unfinished.files if unfinished else ()))
     with draft_folder(private_dir(Path(settings.VAR)), RESTORE_FOLDER) as folder:
-        with programs.restoring(_server()) if not has_tables else contextlib.nullcontext() as dump:
+        with programs.restoring(server) if not has_tables else contextlib.nullcontext() as dump:
             _unpack(file, identity, found, folder, dump)
             fault_point("restore_database")
         fault_point("restore_files")
@@ -166,7 +169,13 @@ def _server() -> int:
     return version
 
 
-def _check_version(manifest: dict[str, Any]) -> None:
+def _check_version(found: Examined, server: int) -> None:
+    manifest = found.manifest
+    for have, needed in ((server, OLDEST_VERSION), (server, manifest["postgresql"])):
+        if have < needed:
+            raise Invalid(
+                f"The server here is PostgreSQL {have}, and the backup needs {needed} or newer: restore it there."
+            )
     disk = MigrationLoader(None, ignore_no_migrations=True).disk_migrations
     ours = {f"{app}.{name}" for app, name in disk}
     unknown = sorted(set(manifest["migrations"]) - ours)
@@ -176,6 +185,10 @@ def _check_version(manifest: dict[str, Any]) -> None:
             f"Version {manifest['version']} made the backup, and this version lacks its migration {unknown[0]}{more}: "
             "restore it with that version."
         )
+    if ours - set(manifest["migrations"]):
+        definitions = programs.definitions_of(found.head, server=server, tables=TABLES)
+        if is_former(columns_of(definitions)):
+            raise BadArchive(f"The backup is of a database that a build before 1.0.0 made: {FORMER_HINT}")
 
 
 def _check_room(file: IO[bytes], found: Examined) -> None:

@@ -1,4 +1,4 @@
-"""System check: all migrations in the database exist in this version."""
+"""System check: the database is one that this version works with, or upgrades."""
 
 from __future__ import annotations
 
@@ -7,18 +7,37 @@ from typing import Any
 
 from django.apps import apps
 from django.core.checks import CheckMessage, Error
-from django.db import connections
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.migrations.loader import MigrationLoader
+
+from apps.cli.stack.former_tables import FORMER_HINT, columns_here, is_former
+from apps.cli.stack.postgres import OLDEST_VERSION
 
 _HINT = (
     "Made by a newer version: run that version, or restore the backup from before its upgrade. "
-    "Made before the first release: export its policies with the version that made it "
-    "(manage.py export_policy), and start this one with an empty database (another FAIRSHARE_VAR or DATABASE_URL)."
+    f"Made before the first release: {FORMER_HINT}"
 )
 
 
 def check_migrations(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Error if the database has unknown migrations. Django would fail later, or use tables of another version."""
+    """Error if the database can't be upgraded: its server is too old, or another version made its tables.
+
+    Django would fail later, or use tables of another version.
+    """
+    if DEFAULT_DB_ALIAS in (databases or ()):
+        version = connection.cursor().connection.info.server_version // 10_000
+        if version < OLDEST_VERSION:
+            message = f"The database is of PostgreSQL {version}, and {OLDEST_VERSION} is the oldest that works."
+            hint = f"Upgrade the server to PostgreSQL {OLDEST_VERSION} or newer: Another PostgreSQL in docs/upgrade.md."
+            return [Error(message, hint=hint, id="fairshare.E007")]
+        if is_former(columns_here()):
+            return [
+                Error(
+                    "A build before 1.0.0 made the database.",
+                    hint=f"{FORMER_HINT[0].upper()}{FORMER_HINT[1:]}",
+                    id="fairshare.E002",
+                )
+            ]
     unknown = sorted({name for alias in databases or () for name in _unknown(alias)})
     if not unknown:
         return []

@@ -15,6 +15,7 @@ from pathlib import Path
 import django
 from django.conf import settings
 from django.core.management import CommandError, call_command, get_commands
+from django.db import NotSupportedError
 
 from apps.cli.backup.before_upgrade import back_up_before_upgrade, end_upgrade
 from apps.cli.backup.drafts import remove_abandoned_folders
@@ -50,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         _collect_static()
         describe_api()
         _fill(no_sample=chosen.no_sample)
-    except (CommandError, DomainError) as error:
+    except (CommandError, DomainError, NotSupportedError) as error:  # the last: Django's, of a server that is too old
         print(error, file=sys.stderr)
         return 1
     return 0
