@@ -9,6 +9,7 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import beat_init, worker_init, worker_ready, worker_shutting_down
+from kombu.exceptions import OperationalError
 from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
@@ -68,3 +69,7 @@ def prepare_beat(**_signal: Any) -> None:
     if reason := refusal():
         raise SystemExit(reason)
     keep_reporting("beat")
+    entry = app.conf.beat_schedule.get("back-up")
+    if entry is not None:  # tried at the start, too: what is wrong with it shows on the day of installation
+        with suppress(OperationalError):
+            app.send_task(entry["task"], expires=entry["schedule"], **entry["options"])

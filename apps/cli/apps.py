@@ -4,6 +4,7 @@ from django.apps import AppConfig, apps
 from django.conf import settings
 from django.core.checks import Tags, register
 
+from apps.cli.backup.settings_check import check_backup_programs, check_backup_settings
 from apps.cli.stack.migration_check import check_migrations
 from apps.cli.stack.replica_check import check_replica
 from apps.cli.stack.restore_check import check_unfinished_restore
@@ -19,6 +20,8 @@ class CliConfig(AppConfig):
         register(check_clock)
         register(check_replica)
         register(check_removed_settings)
+        register(check_backup_settings)
+        register(check_backup_programs, Tags.database)
         register(check_unfinished_restore)
         register(check_claimed_entries)
         register(check_failed_plugins)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+
 from celery import shared_task
 
 from apps.cli.backup.scheduled import back_up_when_due
 from apps.cli.sample.living import continue_sample as continue_sample_at
 from apps.core import clock
+from apps.core.disk_space import disk_full_message
+from apps.core.errors import DomainError
+
+logger = logging.getLogger(__name__)
 
 
 @shared_task(name="apps.cli.tasks.continue_sample")
@@ -17,5 +23,9 @@ def continue_sample() -> int:
 
 @shared_task(name="apps.cli.tasks.back_up")
 def back_up() -> str:
-    """Make the day's backup if it is due; returns its path, or "" without one."""
-    return str(back_up_when_due(at=clock.now()) or "")
+    """Make the day's backup if it is due; returns its path, or "" without one. A failure is logged in a sentence."""
+    try:
+        return str(back_up_when_due(at=clock.now()) or "")
+    except (DomainError, OSError) as error:
+        logger.error("The backup by schedule failed: %s", disk_full_message(error) or error)
+        return ""

@@ -108,6 +108,23 @@ class SiteProcess(models.Model):
         return f"{self.role} on {self.host}"
 
 
+class BackupMark(models.Model):
+    """The one row says how the scheduled backup does. n_failures, error: since the last good one, at `made_at`.
+
+    since_at: when the schedule began.
+    """
+
+    ONLY = 1
+
+    since_at = models.DateTimeField()
+    made_at = models.DateTimeField(null=True)
+    n_failures = models.PositiveIntegerField(default=0, db_default=0)
+    error = models.CharField(max_length=500, blank=True, default="", db_default="")
+
+    def __str__(self) -> str:
+        return f"{self.made_at}, {self.n_failures} failures since"
+
+
 class BeatLease(models.Model):
     """The one row says which beat rings, and until when without renewal; the others stand by."""
 

@@ -143,6 +143,12 @@ def read_archive(file: IO[bytes], identity: str = "") -> ArchiveReader:
     return ArchiveReader(file, identity)
 
 
+def check_recipient(recipient: str) -> None:
+    """Raises Invalid where a text, if there is one, is no public key of age or SSH."""
+    if recipient:
+        _recipient(recipient)
+
+
 @contextlib.contextmanager
 def encrypted(out: IO[bytes], recipient: str) -> Iterator[IO[bytes]]:
     """A file whose content is encrypted for the recipient, an age or SSH public key, and written to `out`."""

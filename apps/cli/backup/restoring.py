@@ -41,6 +41,7 @@ from apps.core.errors import Conflict, Invalid
 from apps.core.private_dirs import private_dir
 from apps.core.site_keys import KEY_FILES, site_keys
 from apps.federation.restored import skip_published_numbers
+from apps.runs.backup_state import forget_backups
 from apps.runs.fault_points import fault_point
 
 _ROOM = 3  # times the size of the file: tables and indexes are larger than their packed dump
@@ -111,6 +112,7 @@ def restore_backup(file: IO[bytes], *, identity: str = "", origin: Origin, is_st
     connection.close()
     call_command("migrate", interactive=False, verbosity=0)
     skip_published_numbers()
+    forget_backups()
     fault_point("restore_skipped")
     marker_path().unlink()
     return Restored(found.manifest, [*notes, *_differing_settings(found.manifest)])

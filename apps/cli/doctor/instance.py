@@ -16,14 +16,18 @@ from django.db import DatabaseError, connection
 from apps.accounts.clock_watch import unconfirmed_jump
 from apps.cli.backup.drafts import abandoned_folders
 from apps.cli.backup.making import abandoned_drafts
-from apps.cli.backup.scheduled import LATE_AFTER, newest_backup_at
+from apps.cli.backup.scheduled import newest_backup_at, try_schedule
 from apps.cli.doctor.check import Finding, Level
 from apps.cli.stack.postgres import OLDEST_VERSION
 from apps.cli.stack.shared_check import DIFFERENT_IDS
+from apps.core.code_paths import command_name
 from apps.core.counts import counted
+from apps.core.errors import DomainError
 from apps.core.pending_migrations import label_of, pending_migrations
 from apps.core.release import release_name
 from apps.pages.monitoring.degradations import disks_without_room
+from apps.runs.backup_state import LATE_AFTER, age_of, backup_mark
+from apps.runs.models import BackupMark
 from apps.runs.presence import CLOCK_S, find_differences, live_processes, own_host, read_clocks
 from apps.series.storage_growth import files_holding, list_holdings, shown_size, total
 
@@ -99,13 +103,30 @@ def check_backups(at: datetime) -> Iterator[str | Finding]:
     if not settings.FAIRSHARE_BACKUP_DIR:
         yield "none by schedule: FAIRSHARE_BACKUP_DIR is not set"
         return
-    folder = Path(settings.FAIRSHARE_BACKUP_DIR)
+    folder, mark = Path(settings.FAIRSHARE_BACKUP_DIR), _backup_mark()
     newest_at = newest_backup_at(folder, at)
     yield f"the newest in {folder} is of {newest_at:%FT%TZ}" if newest_at else f"{folder} has none"
-    if newest_at is None or at - newest_at > LATE_AFTER:
+    by_hand = f"Run `{command_name('backup')} --dir {folder}` by hand: it says what fails."
+    try:
+        try_schedule()
+    except DomainError as error:
+        yield Finding("backup_fails", "bad", f"The next backup by schedule will fail: {error}", by_hand)
+    except DatabaseError:
+        yield "the version of pg_dump is unknown: the database doesn't answer"
+    if mark is not None and mark.n_failures:
+        tries = counted(mark.n_failures, "try", "tries")
+        message = f"The backup by schedule has failed, {tries} in a row: {mark.error.rstrip('.')}."
+        yield Finding("backup_failing", "bad", message, by_hand)
+    if (mark is not None and age_of(mark, at) > LATE_AFTER) if newest_at is None else at - newest_at > LATE_AFTER:
         message = f"{folder} has no backup of the last {counted(LATE_AFTER.days, 'day')}."
-        remedy = "Run `manage.py backup --dir` by hand: it says what fails. Beat and workers have to run, too."
-        yield Finding("backup_late", "bad", message, remedy)
+        yield Finding("backup_late", "bad", message, f"{by_hand} Beat and workers have to run, too.")
+
+
+def _backup_mark() -> BackupMark | None:
+    try:
+        return backup_mark()
+    except DatabaseError:
+        return None
 
 
 def _abandoned_drafts() -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from apps.core.postgresql.replica import replica_refusal
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import failed_recompute
 from apps.priorities.serving import store
+from apps.runs.backup_state import backup_degradations
 from apps.runs.presence import find_differences
 from apps.runs.workers import beat_silent_since, silent_workers
 from apps.usage.models import Source
@@ -34,6 +35,7 @@ def degradations(at: datetime) -> Iterator[Mapping[str, str]]:
         yield from plugin.degradations()
     yield from disks_without_room()
     yield from differing_processes()
+    yield from backup_degradations(at)
     if refusal := replica_refusal():
         yield {"code": "replica_unused", "subject": "replica", "message": refusal}
 

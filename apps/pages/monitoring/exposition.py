@@ -15,7 +15,7 @@ from apps.core.plugins import plugins
 from apps.core.postgresql.replica import has_replica, replica, replica_refusal
 from apps.core.release import __version__, revision
 from apps.pages.monitoring.federation_gauges import federation_families
-from apps.pages.monitoring.gauges import gauge, run_families, token_families
+from apps.pages.monitoring.gauges import backup_families, gauge, run_families, token_families
 from apps.pages.monitoring.policy_gauges import entry_families, policy_families
 from apps.pages.monitoring.source_gauges import source_families
 from apps.priorities.serving import store
@@ -60,6 +60,7 @@ def _site_families() -> Iterator[Metric]:
     for plugin in plugins():
         yield from plugin.metrics()
     yield from token_families()
+    yield from backup_families()
 
 
 registry.register(_Site())

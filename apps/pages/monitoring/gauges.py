@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from apps.accounts.models import Token
 from apps.core import clock
+from apps.runs.backup_state import age_of, backup_mark
 from apps.runs.models import Run
 from apps.runs.presence import find_differences
 from apps.runs.workers import is_stalled, silent_workers
@@ -54,6 +55,17 @@ def _workers(at: datetime) -> Iterator[Metric]:
     differing = gauge("fairshare_processes_differing", "Live processes with other keys, settings or another release")
     differing.add_metric([], len({(each.role, each.host) for each in find_differences()}))
     yield from (silent, contact, differing)
+
+
+def backup_families() -> Iterator[Metric]:
+    """Of sites that make backups by schedule."""
+    age = gauge("fairshare_backup_age_seconds", "Seconds since the last good backup, or since the schedule began")
+    failures = gauge("fairshare_backup_failures", "Failed tries since the last good backup")
+    mark = backup_mark()
+    if mark is not None:
+        age.add_metric([], age_of(mark, clock.now()).total_seconds())
+        failures.add_metric([], mark.n_failures)
+    yield from (age, failures)
 
 
 def token_families() -> Iterator[Metric]:
