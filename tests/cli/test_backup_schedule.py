@@ -14,7 +14,6 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from apps.cli.backup import programs
-from apps.cli.backup.restoring import forget_backups
 from apps.cli.backup.scheduled import back_up_when_due, try_schedule
 from apps.cli.backup.settings_check import check_backup_programs, check_backup_settings
 from apps.cli.doctor.check import Finding
@@ -22,7 +21,7 @@ from apps.cli.doctor.instance import check_backups
 from apps.cli.tasks import back_up
 from apps.core.errors import Invalid
 from apps.pages.monitoring.degradations import degradations
-from apps.runs.backup_state import LATE_AFTER, age_of, backup_mark, note_schedule, note_success
+from apps.runs.backup_state import LATE_AFTER, age_of, backup_mark, forget_backups, note_schedule, note_success
 from tests.cli.test_backup import NOW, site
 from tests.priority_site import Site
 

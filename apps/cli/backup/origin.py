@@ -19,7 +19,7 @@ class UnknownOrigin(NotAllowed):
 class Origin:
     """What an operator knows of the backup. signed_by, sha256: hexadecimal, as `backup` printed them; "" if not given.
 
-    is_any_accepted: whoever made it.
+    is_any_accepted: also from an unknown origin.
     """
 
     signed_by: str = ""
@@ -49,7 +49,7 @@ def require_known_origin(origin: Origin, found: Examined) -> None:
         known = "--signed-by with the fingerprint of your site's key, or " if signer else ""
         raise UnknownOrigin(
             f"Nothing shows who made the backup. {signed}. Give {known}--sha256 with the digest that `backup` printed. "
-            "--any-origin restores it whoever made it: its keys and its people then own the site."
+            "--any-origin restores it all the same: the person who made it then owns the site."
         )
 
 

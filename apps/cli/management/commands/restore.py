@@ -30,7 +30,7 @@ class Command(BaseCommand):
         parser.add_argument("--identity", default="", metavar="FILE", help="file of the secret key of age or SSH")
         parser.add_argument("--sha256", default="", metavar="DIGEST", help="the backup's, as `backup` printed it")
         parser.add_argument("--signed-by", default="", metavar="KEY", help="fingerprint of the key that signed it")
-        parser.add_argument("--any-origin", action="store_true", help="restore it whoever made it, as an unsigned one")
+        parser.add_argument("--any-origin", action="store_true", help="restore it although nothing shows who made it")
         parser.add_argument(
             "--start-over",
             action="store_true",
