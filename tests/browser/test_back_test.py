@@ -45,6 +45,8 @@ def test_days_are_chosen_and_come_by_themselves(grid: Grid, visit: Open, maria: 
     page.wait_for_selector("[data-testid=back-test-sentence]")
     page.wait_for_selector("#back-test:focus")
     assert page.locator("#back-test-part [data-poll]").count() == 0
+    ids = page.evaluate("Array.from(document.querySelectorAll('[id]'), (each) => each.id)")
+    assert len(ids) == len(set(ids))
     assert page.locator(".back-test tbody tr").count() == 3  # all three VOs have another target
     assert "Usage is as it was" in page.inner_text("[data-testid=back-test-limits]")
 
