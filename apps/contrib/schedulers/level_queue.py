@@ -25,6 +25,8 @@ def waiting_figure(policy: Policy, uid: UUID, *, at: datetime, actor: Actor) -> 
     """
     n, listed, unread = 0, [], []
     for view in views_of(Scheduler.objects.select_related("policy").filter(policy=policy).order_by("name"), at):
+        if not view.has_begun:
+            continue
         try:
             queue = open_queue(view.scheduler, at=at, actor=actor)
         except NotFound:

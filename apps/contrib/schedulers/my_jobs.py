@@ -127,6 +127,8 @@ def _open_queues(policy_slug: str, actor: Actor, at: datetime) -> OwnQueues:
     unread: list[tuple[Scheduler, VisibleQueue | None]] = []
     schedulers = Scheduler.objects.select_related("policy").filter(policy__slug=policy_slug).order_by("name")
     for view in views_of(schedulers, at):
+        if not view.has_begun:
+            continue
         try:
             queue = open_queue(view.scheduler, at=at, actor=actor)
         except NotFound:

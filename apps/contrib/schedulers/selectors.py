@@ -61,6 +61,11 @@ class SchedulerView:
         return None if self.last is None else max((self.at - self.last.received_at) / timedelta(seconds=1), 0.0)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether its agent has ever reported: before, nothing about it is news to users."""
+        return self.last is not None
+
+    @property
     def is_silent(self) -> bool:
         """Whether no report was received for three intervals; never for a scheduler that is off."""
         if self.scheduler.mode == Scheduler.Mode.OFF:

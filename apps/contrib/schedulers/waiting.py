@@ -153,6 +153,8 @@ def list_waiting(*, policy_slug: str, at: datetime, actor: Actor, limit: int) ->
     unread: list[tuple[str, datetime | None]] = []
     slugs = [policy.slug for policy in list_policies(actor=actor) if policy.slug == policy_slug]
     for view in views_of(Scheduler.objects.select_related("policy").filter(policy__slug__in=slugs), at):
+        if not view.has_begun:
+            continue
         try:
             queue = open_queue(view.scheduler, at=at, actor=actor)
         except NotFound:

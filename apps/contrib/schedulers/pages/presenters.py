@@ -299,6 +299,10 @@ def headline(lines: Sequence[SchedulerLine]) -> str:
     bad = [line for line in lines if line.badge in ("bad", "warn")]
     if not lines:
         return _("Schedulers")
+    new = [line for line in lines if line.view.state == "new"]
+    if not bad and new:
+        text = ngettext("%(n)s scheduler waits for its agent", "%(n)s schedulers wait for their agents", len(new))
+        return text % {"n": presentation.count(len(new))}
     if not bad:
         text = ngettext("%(n)s scheduler, nothing to do", "%(n)s schedulers, nothing to do", len(lines))
         return text % {"n": presentation.count(len(lines))}

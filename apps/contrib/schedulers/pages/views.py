@@ -78,7 +78,7 @@ def new(request: HttpRequest) -> HttpResponse:
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:
-            messages.success(request, _("The scheduler is connected. Install its agent next."))
+            messages.success(request, _("The scheduler is saved. Install its agent next: then it is connected."))
             return SeeOther(_url(made.name))
     return _form(request, form, status=422)
 
