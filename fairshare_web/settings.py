@@ -452,6 +452,22 @@ SPECTACULAR_SETTINGS = {
         "MappingRuleKind": "apps.mapping.rules.rule.KINDS",
         "SourceKind": "apps.usage.models.Source.Kind",
         "RemoteState": "apps.federation.models.Remote.State",
+        "PriorityError": ["unmapped", "ambiguous"],
+        "OwnPriorityError": ["unmapped", "no_snapshot"],
+        "RecoveryOutcome": [
+            "on_target",
+            "recovers",
+            "never_if_nobody_runs",
+            "not_at_this_pace",
+            "not_within_horizon",
+        ],
+        "NewSourceKind": ["push", "directory", "command", "slurm-rest"],
+        "UsageApproach": ["historical", "active", "predictive"],
+        "SchedulerKind": [
+            ("slurm", "Slurm"),
+            ("gridengine", "Grid Engine"),
+        ],  # of a plug-in, whose models may not be here, as those of the next
+        "BookedJobState": ["decided", "started", "finished", "cancelled", "lost"],
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
