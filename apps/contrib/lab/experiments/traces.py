@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,8 +24,8 @@ from apps.contrib.lab.experiments.records import TraceRow
 from apps.contrib.lab.models import UploadedTrace
 from apps.contrib.lab.simulation.log_jobs import ALLOCATED, GROUP, REQUESTED, REQUESTED_S, RUN, SUBMIT, USER
 from apps.core import blobs
-from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, TooLarge
-from apps.core.packing import Bounds, Damaged, Expands, packing_of, unpack_gzip
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, TooLarge, Unavailable
+from apps.core.packing import Bounds, Damaged, Expands, Unpacker, packing_of
 from apps.policies.models import Policy
 from apps.policies.tree.names import clean_text
 
@@ -34,7 +36,11 @@ MOST_UNPACKED_BYTES = 256 * 1024**2
 MOST_TRACES = 20  # of one policy
 LONGEST_NAME = 255
 _FIELDS = (SUBMIT, RUN, ALLOCATED, REQUESTED, REQUESTED_S, USER, GROUP)
+_WHOLE = (2, 3, 5, 6)  # columns of processors, users and groups
 _LARGEST = 2.0**53
+_PART_BYTES = 256 * 1024  # other threads wait while numpy reads one part: about 15 ms
+_WAIT_S = 5.0  # for another log that is being read
+_reading = threading.Lock()  # one log at a time takes memory and processor time
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,17 +70,24 @@ def read_log(data: bytes) -> tuple[TraceJobs, Mapping[str, tuple[int, float]]]:
     """(jobs, number of jobs and core-hours that are left out by reason) of a log, packed by gzip or not.
 
     Raises:
-        TooLarge: more than MOST_BYTES, MOST_UNPACKED_BYTES or MOST_JOBS.
+        TooLarge: more than MOST_BYTES, MOST_UNPACKED_BYTES or MOST_JOBS; found before anything is read.
         Invalid: not in this format, naming the first wrong line, or `no_submit_times`.
+        Unavailable: `busy`, another log is being read.
     """
     if len(data) > MOST_BYTES:
         raise TooLarge(_("The log has more than %(n)s MB: pack it by gzip.") % {"n": MOST_BYTES // 1024**2})
-    text = _unpacked(data) if packing_of(data[:4]) == "gzip" else data
+    if not _reading.acquire(timeout=_WAIT_S):
+        raise Unavailable(_("Another log is being read: send this one again in a minute."), code="busy")
+    try:
+        return _read(_counted(data))
+    finally:
+        _reading.release()
+
+
+def _read(text: bytes) -> tuple[TraceJobs, Mapping[str, tuple[int, float]]]:
     if next(_lines(text), None) is None:
         raise _wrong(_("has no jobs"))
     rows = _rows(text)
-    if len(rows) > MOST_JOBS:
-        raise TooLarge(_("The log has more than %(n)s jobs: cut it.") % {"n": f"{MOST_JOBS:,}"})
     _refuse_without_submit_times(rows)
     cpus = np.where(rows[:, 2] > 0, rows[:, 2], rows[:, 3])
     left_out = {}
@@ -94,23 +107,63 @@ def read_log(data: bytes) -> tuple[TraceJobs, Mapping[str, tuple[int, float]]]:
         raise _wrong(_("has no job that ran"))
     order = np.argsort(jobs[:, 0], kind="stable")
     jobs, cpus = jobs[order], cpus[order]
-    pairs, who = np.unique(jobs[:, 5:7].astype(np.int64), axis=0, return_inverse=True)
+    users, groups, who = _people(jobs[:, 5].astype(np.int64), jobs[:, 6].astype(np.int64))
     read = TraceJobs(
         at_s=jobs[:, 0] - jobs[0, 0],
         run_s=jobs[:, 1].copy(),
         requested_s=np.where(jobs[:, 4] > 0, jobs[:, 4], -1.0),
         cpus=cpus.astype(np.int64),
-        who=who.reshape(-1).astype(np.int64),
-        users=pairs[:, 0].copy(),
-        groups=pairs[:, 1].copy(),
+        who=who,
+        users=users,
+        groups=groups,
     )
     return read, left_out
 
 
-def _unpacked(data: bytes) -> bytes:
-    """Raises Invalid for a damaged or cut file, TooLarge for one that would not end."""
+def _people(users: I8, groups: I8) -> tuple[I8, I8, I8]:
+    """(users, groups, who): the distinct pairs, ascending, and the index of each job's pair among them.
+
+    By one number a pair: `np.unique` of rows stops all other threads for seconds.
+    """
+    known_users, user = np.unique(users, return_inverse=True)
+    known_groups, group = np.unique(groups, return_inverse=True)
+    pairs, who = np.unique(user.astype(np.int64) * len(known_groups) + group, return_inverse=True)
+    user_of, group_of = np.divmod(pairs, len(known_groups))
+    return known_users[user_of], known_groups[group_of], who.astype(np.int64)
+
+
+class _JobCount:
+    """Counts the jobs of a log by its lines, piece by piece, without reading them."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._last = b"\n"
+
+    def add(self, piece: bytes) -> None:
+        """Raises TooLarge beyond MOST_JOBS."""
+        joined = self._last + piece
+        self.n += joined.count(b"\n", 0, -1) - sum(joined.count(other) for other in (b"\n;", b"\n\n", b"\n\r"))
+        self._last = joined[-1:]
+        if self.n > MOST_JOBS:
+            raise TooLarge(_("The log has more than %(n)s jobs: cut it.") % {"n": f"{MOST_JOBS:,}"})
+
+
+def _counted(data: bytes) -> bytes:
+    """The text of a log of at most MOST_JOBS jobs.
+
+    Raises Invalid for a damaged or cut file, TooLarge for one that would not end.
+    """
+    jobs = _JobCount()
+    if packing_of(data[:4]) != "gzip":
+        jobs.add(data)
+        return data
+    unpacker, pieces = Unpacker("gzip", Bounds(n_bytes=MOST_UNPACKED_BYTES)), []
     try:
-        return unpack_gzip(data, Bounds(n_bytes=MOST_UNPACKED_BYTES))
+        for piece in chain(unpacker.feed(data), unpacker.finish()):
+            if piece:
+                jobs.add(piece)
+                pieces.append(piece)
+        return b"".join(pieces)
     except Expands:
         most = MOST_UNPACKED_BYTES // 1024**2
         raise TooLarge(_("The log has more than %(n)s MB when it is unpacked: cut it.") % {"n": most}) from None
@@ -120,26 +173,49 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def _rows(text: bytes) -> F8:
-    """The used fields of each job, (n, 7). numpy reads a million lines in two seconds, and says of none why not."""
+    """The used fields of each job, (n, 7), part by part: numpy reads fast, and stops other threads meanwhile."""
+    parts, n_lines = [], 0
+    for part in _parts(text):
+        parts.append(_rows_of(part, n_lines))
+        n_lines += part.count(b"\n")
+    return np.concatenate(parts)
+
+
+def _parts(text: bytes) -> Iterator[bytes]:
+    """Whole lines, of about _PART_BYTES."""
+    start = 0
+    while start < len(text):
+        end = text.find(b"\n", start + _PART_BYTES) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+def _rows_of(part: bytes, n_lines: int) -> F8:
+    """n_lines: before this part."""
+    if next(_lines(part), None) is None:
+        return np.zeros((0, len(_FIELDS)))
     try:
-        lines = io.TextIOWrapper(io.BytesIO(text), encoding="ascii", errors="replace")
+        lines = io.TextIOWrapper(io.BytesIO(part), encoding="ascii", errors="replace")
         rows = np.loadtxt(lines, comments=";", usecols=_FIELDS, dtype=np.float64, ndmin=2)
     except ValueError:
-        raise _first_wrong_line(text) from None
-    if not np.isfinite(rows).all() or np.abs(rows).max(initial=0.0) > _LARGEST:
-        raise _first_wrong_line(text)
-    return rows.reshape(len(rows), len(_FIELDS))
+        raise _first_wrong_line(part, n_lines) from None
+    is_finite = bool(np.isfinite(rows).all()) and np.abs(rows).max(initial=0.0) <= _LARGEST
+    if not is_finite or (rows[:, _WHOLE] % 1).any():
+        raise _first_wrong_line(part, n_lines)
+    return rows
 
 
-def _first_wrong_line(text: bytes) -> Invalid:
-    for number, line in _lines(text):
-        fields = line.split()
+def _first_wrong_line(part: bytes, n_lines: int) -> Invalid:
+    for number, line in _lines(part):
+        fields, place = line.split(), {"n": n_lines + number}
         try:
             values = [float(fields[i]) for i in _FIELDS]
         except (ValueError, IndexError):
-            return _wrong(_("has a wrong line %(n)s: it is no job in Standard Workload Format") % {"n": number})
+            return _wrong(_("has a wrong line %(n)s: it is no job in Standard Workload Format") % place)
         if not all(abs(value) <= _LARGEST for value in values):
-            return _wrong(_("has a wrong line %(n)s: a number isn’t finite or too large") % {"n": number})
+            return _wrong(_("has a wrong line %(n)s: a number isn’t finite or too large") % place)
+        if any(values[i] % 1 for i in _WHOLE):
+            return _wrong(_("has a wrong line %(n)s: processors, user and group are whole numbers") % place)
     return _wrong(_("is not in Standard Workload Format"))
 
 

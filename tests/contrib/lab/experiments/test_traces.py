@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -80,6 +81,11 @@ def test_jobs_that_never_ran_are_counted() -> None:
         (LOG.encode() + b"402 1 2 three 4\n", Invalid, "wrong line 402"),
         (LOG.encode() + line(1, 1, 60, 1, 1).replace("60", "nan").encode(), Invalid, "wrong line 402"),
         (LOG.encode() + b"402 1 2\n", Invalid, "wrong line 402"),
+        (
+            LOG.encode() + line(1, 1, 60, 1, 1).replace(" 1 -1", " 1.2 -1").encode(),
+            Invalid,
+            "line 402: .* whole numbers",
+        ),
         (b"\x1f\x8b" + b"rubbish", Invalid, "damaged"),
         (gzip.compress(LOG.encode())[:-20], Invalid, "ends in the middle"),
         (b"; nothing\n", Invalid, "no jobs"),
@@ -105,6 +111,28 @@ def test_a_log_that_would_not_end_is_refused_while_it_is_unpacked(monkeypatch: p
     monkeypatch.setattr(traces, "MOST_BYTES", 1_000)
     with pytest.raises(TooLarge, match="pack it by gzip"):
         read_log(LOG.encode())
+
+
+def test_jobs_are_counted_before_one_of_them_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a log with too many jobs nor its wrong last line costs more than unpacking a part of it."""
+    monkeypatch.setattr(traces, "MOST_JOBS", 1_000)
+    monkeypatch.setattr(traces, "_rows_of", Mock(side_effect=AssertionError("it is read")))
+    comments = "; a comment\n\n" * 2_000
+    text = comments + "".join(f"{line(n, n, 60, 1, 1)}\n" for n in range(1_001)) + "wrong\n"
+    for data in (text.encode(), gzip.compress(text.encode()), gzip.compress(text.encode()) * 2):
+        with pytest.raises(TooLarge, match="more than 1,000 jobs"):
+            read_log(data)
+
+
+def test_a_log_of_many_parts_is_read_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, _left_out = read_log(LOG.encode())
+    monkeypatch.setattr(traces, "_PART_BYTES", 100)
+    parts, _left_out = read_log(LOG.encode())
+    assert parts.pack() == whole.pack()
+    lines = LOG.splitlines()
+    lines[300] = "wrong"
+    with pytest.raises(Invalid, match="wrong line 301"):
+        read_log("\n".join(lines).encode())
 
 
 def test_rules_that_fit_no_entry_are_refused(computed: Site) -> None:
