@@ -1,4 +1,7 @@
-"""Rows and bytes of the database by kind of data, and their projection for a year at the rate of the last 30 days."""
+"""Rows and bytes of the database by kind of data, and their projection for a year at the rate of the last 30 days.
+
+The rate is that of when things happened, not of when they were received: an import of old logs is no growth of a day.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
-from django.db import connection
-from django.db.models import Count, Min, Sum
+from django.db import connection, models
+from django.db.models import Count, Max, Min
 
 from apps.accounts.models import AuditEvent
 from apps.priorities.models import Snapshot, StoredPlaces
 from apps.priorities.snapshot_retention import ALL_FOR, DAILY_FOR, HOURLY_FOR
 from apps.series.models import Series, SeriesDay, SeriesSlot, SeriesTile
-from apps.usage.models import Bucket, Record, Source, SourceDay
+from apps.usage.models import Bucket, Record, Source
 
 SAMPLE_PERIOD = timedelta(days=30)
+LEAST_PERIOD = timedelta(days=7)  # the first day of a site is not multiplied by 365
 _DAY = timedelta(days=1)
 _SNAPSHOTS = tuple(model._meta.db_table for model in (Snapshot, StoredPlaces))
 _SERIES = tuple(model._meta.db_table for model in (Series, SeriesDay, SeriesSlot, SeriesTile))
@@ -68,12 +73,9 @@ def _table_sizes() -> dict[str, int]:
 
 
 def _records(sizes: dict[str, int], at: datetime) -> Holding:
-    """Projects the recent rate of new records over their retention time."""
+    """Projects the recent rate of submitted jobs over the records' retention time."""
     n_rows = Record.objects.count()
-    since_on = (at - SAMPLE_PERIOD).date()
-    recent = SourceDay.objects.filter(received_on__gt=since_on).aggregate(n=Sum("n_new"), first=Min("received_on"))
-    days = (at.date() - recent["first"]).days + 1 if recent["first"] else 1
-    per_day = (recent["n"] or 0) / days
+    per_day = _rows_per_day(Record.objects, "submit_at", at)
     retention_days = _longest_retention_days()
     new_rows = per_day * min(365, retention_days)
     grown = n_rows + new_rows if retention_days >= 365 else max(new_rows, 0)
@@ -91,10 +93,18 @@ def _longest_retention_days() -> int:
 
 def _buckets(sizes: dict[str, int], at: datetime) -> Holding:
     n_rows = Bucket.objects.count()
-    since_at = at - SAMPLE_PERIOD
-    recent = Bucket.objects.filter(hour_at__gt=since_at, hour_at__lte=at).aggregate(n=Count("*"), first=Min("hour_at"))
-    days = max((at - recent["first"]) / _DAY, 1.0) if recent["first"] else 1.0
-    return _holding("usage buckets", n_rows, sizes["usage_bucket"], n_rows + recent["n"] / days * 365)
+    per_day = _rows_per_day(Bucket.objects, "hour_at", at)
+    return _holding("usage buckets", n_rows, sizes["usage_bucket"], n_rows + per_day * 365)
+
+
+def _rows_per_day(rows: models.Manager[Any], instant: str, at: datetime) -> float:
+    """Rate of the last 30 days with any rows. instant: the field that says when a row happened."""
+    ends = rows.filter(**{f"{instant}__lte": at}).aggregate(first=Min(instant), last=Max(instant))
+    if ends["first"] is None:
+        return 0.0
+    period = min(max(ends["last"] - ends["first"] + _DAY, LEAST_PERIOD), SAMPLE_PERIOD)  # its first and last day count
+    n_rows = rows.filter(**{f"{instant}__gt": ends["last"] - period, f"{instant}__lte": at}).count()
+    return float(n_rows / (period / _DAY))
 
 
 def _snapshots(sizes: dict[str, int], at: datetime) -> Holding:
@@ -122,9 +132,8 @@ def _series(sizes: dict[str, int]) -> Holding:
 
 def _audit(sizes: dict[str, int], at: datetime) -> Holding:
     n_rows = AuditEvent.objects.count()
-    recent = AuditEvent.objects.filter(at__gt=at - SAMPLE_PERIOD).aggregate(n=Count("id"), first=Min("at"))
-    days = max((at - recent["first"]) / _DAY, 1.0) if recent["first"] else 1.0
-    return _holding("audit log", n_rows, sizes[AuditEvent._meta.db_table], n_rows + recent["n"] / days * 365)
+    per_day = _rows_per_day(AuditEvent.objects, "at", at)
+    return _holding("audit log", n_rows, sizes[AuditEvent._meta.db_table], n_rows + per_day * 365)
 
 
 def _holding(name: str, n_rows: int, n_bytes: int, rows_in_a_year: float) -> Holding:

@@ -10,7 +10,7 @@ from django.core.management import call_command
 
 from apps.accounts.actor import COMMAND
 from apps.series.storage_growth import Holding, list_holdings, total
-from apps.usage.models import Bucket, Record, SourceDay
+from apps.usage.models import Bucket, Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
@@ -33,9 +33,6 @@ def filled(db: None) -> None:
         for n in range(20)
     ]
     ingest_batch(source=source, rows=rows, at=AT)
-    SourceDay.objects.filter(source=source).delete()
-    for day in range(10):
-        SourceDay.objects.create(source=source, received_on=(AT - day * DAY).date(), n_new=20)
 
 
 @pytest.mark.usefixtures("filled")
@@ -52,6 +49,27 @@ def test_deleted_records_do_not_add_to_growth(settings: Any) -> None:
     settings.FAIRSHARE_KEEP_RECORDS_DAYS = 90
     assert holding("usage records").n_rows_in_a_year == 20 * 90
     assert holding("usage buckets").n_rows_in_a_year == 10 + 365
+
+
+@pytest.mark.usefixtures("filled")
+def test_growth_is_that_of_when_jobs_ran_although_all_arrived_today() -> None:
+    """Ninety days more, in one import: the rate stays that of a day."""
+    rows = [
+        RecordRow(f"old-{day}-{n}", "alice", start_at=AT - day * DAY, end_at=AT - day * DAY + DAY / 48, cpus=1)
+        for day in range(11, 101)
+        for n in range(20)
+    ]
+    ingest_batch(source=Source.objects.get(), rows=rows, at=AT)
+    records = holding("usage records")
+    assert (records.n_rows, records.n_rows_in_a_year) == (2_000, 2_000 + 20 * 365)
+
+
+@pytest.mark.django_db
+def test_the_first_day_of_a_site_is_not_repeated_all_year() -> None:
+    for number in range(70):
+        make_source(NewSource(slug=f"cluster-{number}", name="A cluster"), at=AT, actor=COMMAND)
+    audit = holding("audit log")
+    assert audit.n_rows_in_a_year == audit.n_rows + round(audit.n_rows / 7 * 365)
 
 
 @pytest.mark.django_db
