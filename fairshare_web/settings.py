@@ -28,9 +28,10 @@ from fairshare_web.environment import (
     env_time_zone,
     env_url,
 )
-from fairshare_web.settings_file import read_settings_file
+from fairshare_web.settings_file import read_settings_file, refuse_unknown_names
 
 read_settings_file()  # before anything asks the environment
+refuse_unknown_names()
 
 BASE_DIR = SHIPPED  # templates, static files, documents
 
@@ -355,8 +356,9 @@ SECURE_SSL_REDIRECT = PRODUCTION and env_bool("FAIRSHARE_SSL_REDIRECT", default=
 SECURE_HSTS_SECONDS = 31_536_000 if PRODUCTION else 0
 if env_bool("FAIRSHARE_BEHIND_TLS_PROXY", default=False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-# HSTS for all of a domain is its owner's decision; the redirect is on unless a proxy's is chosen instead.
-SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W008", "security.W021"]
+# HSTS for all of a domain is its owner's decision; the redirect is on unless a proxy's is chosen instead. W001 doesn't
+# see that HttpsMiddleware is Django's SecurityMiddleware.
+SILENCED_SYSTEM_CHECKS = ["security.W001", "security.W005", "security.W008", "security.W021"]
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import MutableMapping
+from collections.abc import Collection, Mapping, MutableMapping
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -19,6 +19,22 @@ from apps.core.removed_settings import REMOVED_SETTINGS
 
 VARIABLE = "FAIRSHARE_CONFIG"
 _EARLY = ("FAIRSHARE_VAR", "PG_BIN")  # read outside of the settings
+_PREFIX = "FAIRSHARE_"
+# Names that other programs read from the same environment.
+_OF_OTHERS = {
+    *("FAIRSHARE_TOKEN", "FAIRSHARE_SITE_URL", "FAIRSHARE_POLICY"),  # the client for terminals and its call-out
+    *(
+        "FAIRSHARE_HOST",
+        "FAIRSHARE_IMAGE",
+        "FAIRSHARE_EXTRAS",
+        "FAIRSHARE_MEMORY",
+        "FAIRSHARE_POSTGRES_MEMORY",
+    ),  # Compose
+    *("FAIRSHARE_REQUIRE_ALL", "FAIRSHARE_SHOTS", "FAIRSHARE_FAULT_RECORDS", "FAIRSHARE_REFERENCE_FOLDER"),  # the suite
+    *("FAIRSHARE_TESTS_END_S", "FAIRSHARE_CLUSTER_FAULTS", "FAIRSHARE_CLUSTER_SPEED"),  # the suite
+}
+# What Kubernetes and links of Docker add for a service of the name fairshare.
+_OF_CLUSTERS = re.compile(r"FAIRSHARE_(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_\w+|NAME|ENV_\w+)")
 _READ = re.compile(r'\benv_\w+\(\s*"([A-Z_]+)"')
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 SECRET_NAMES = re.compile(r"PASSWORD|CLIENT_SECRET|SECRET_KEY|PEPPERS|PSEUDONYM_KEY")
@@ -48,6 +64,23 @@ def read_settings_file(environ: MutableMapping[str, str] = os.environ) -> None:
         bare = name.removesuffix("_FILE")
         if not {name, bare, f"{bare}_FILE"} & environ.keys():
             environ[name] = value
+
+
+def refuse_unknown_names(environ: Mapping[str, str] = os.environ) -> None:
+    """Raises ImproperlyConfigured for a variable of the environment that nothing reads: most likely a typing error."""
+    known = known_names() | {VARIABLE} | _OF_OTHERS
+    unknown = [
+        name
+        for name in sorted(environ)
+        if name.startswith(_PREFIX) and name not in known and not _OF_CLUSTERS.fullmatch(name)
+    ]
+    if unknown:
+        raise ImproperlyConfigured(f"The environment has {', '.join(_not_known(name, known) for name in unknown)}.")
+
+
+def _not_known(name: str, known: Collection[str]) -> str:
+    near = get_close_matches(name, known, 1)
+    return f"{name}, which is no setting" + (f" (did you mean {near[0]}?)" if near else "")
 
 
 def known_names() -> set[str]:

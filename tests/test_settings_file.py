@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from apps.core.code_paths import REPOSITORY
 from apps.core.removed_settings import REMOVED_SETTINGS, check_removed_settings
 from docsite.settings import read_variables
-from fairshare_web.settings_file import known_names, read_settings_file
+from fairshare_web.settings_file import known_names, read_settings_file, refuse_unknown_names
 
 
 def read(path: Path, text: str, *, mode: int = 0o600, **environ: str) -> dict[str, str]:
@@ -50,6 +51,39 @@ def test_an_invalid_settings_file_is_refused_by_name(tmp_path: Path, text: str, 
     with pytest.raises(ImproperlyConfigured, match=says) as refused:
         read(tmp_path, text, mode=mode)
     assert "word@" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("FAIRSHARE_ALOWED_HOSTS", "FAIRSHARE_ALOWED_HOSTS.*no setting.*did you mean FAIRSHARE_ALLOWED_HOSTS"),
+        ("FAIRSHARE_TICKS_S", "did you mean FAIRSHARE_TICK_S"),
+        ("FAIRSHARE_OIDC_CLIENT_SECRETS_FILE", "FAIRSHARE_OIDC_CLIENT_SECRET_FILE"),
+        ("FAIRSHARE_", "no setting"),
+    ],
+)
+def test_an_unknown_name_in_the_environment_is_refused_by_name(name: str, says: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=says) as refused:
+        refuse_unknown_names({name: "a secret", "OTHER_ALOWED": "1"})
+    assert "a secret" not in str(refused.value)
+
+
+def test_names_of_other_programs_and_of_clusters_are_left_alone() -> None:
+    named = {
+        "FAIRSHARE_SERVICE_HOST",
+        "FAIRSHARE_PORT_8000_TCP_ADDR",
+        "FAIRSHARE_SERVICE_PORT_HTTP",
+        "FAIRSHARE_CONFIG",
+    }
+    for file in (
+        "docker/.env.example",
+        "docker/compose.yaml",
+        "terminal/fairshare.py",
+        "terminal/fairshare_callout.py",
+    ):
+        named |= set(re.findall(r"\bFAIRSHARE_[A-Z_]+\b", (REPOSITORY / file).read_text(encoding="utf-8")))
+    assert {"FAIRSHARE_TOKEN", "FAIRSHARE_MEMORY"} <= named
+    refuse_unknown_names(dict.fromkeys({*named, *REMOVED_SETTINGS}, "1"))
 
 
 def test_a_removed_setting_stops_no_start_and_is_named_by_a_check(

@@ -25,7 +25,7 @@ from django.db import connection
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from apps.accounts.models import ClockMark
-from apps.cli.doctor import examination
+from apps.cli.doctor import examination, outside
 from apps.cli.doctor.check import Check, Finding
 from apps.cli.doctor.checks import all_checks
 from apps.cli.stack.restore_check import UNFINISHED
@@ -33,6 +33,7 @@ from apps.core import clock
 from apps.core.code_paths import REPOSITORY
 from apps.federation.documents.site_keys import load_keys
 from apps.federation.models import Mount, Remote
+from apps.policies.models import Policy
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
@@ -40,7 +41,8 @@ from apps.priorities.serving import shared_files, store
 from apps.runs import presence
 from apps.runs.models import Run, SiteProcess, WorkerContact
 from apps.runs.queues import FEDERATION, QUEUES
-from apps.usage.models import Source, SourceDay
+from apps.series.storage_growth import Holding
+from apps.usage.models import Source
 from tests.faults.conftest import FirstStart, first_start  # noqa: F401 - fixture
 from tests.faults.stack import Stack
 from tests.instants import AT
@@ -49,6 +51,7 @@ from tests.small_site import Site
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
 HOUR = timedelta(hours=1)
+SMTP = "apps.core.mail_server.EmailBackend"
 
 
 @pytest.fixture(autouse=True)
@@ -147,7 +150,8 @@ def full_disk(place: Place) -> None:
 
 
 def fast_growth(place: Place) -> None:
-    SourceDay.objects.update(n_new=2_000_000_000, received_on=AT.date())
+    growth = Holding("usage records", 1, 1, 1, 1 << 60)
+    place.patch.setattr("apps.cli.doctor.instance.list_holdings", lambda **_: [growth])
 
 
 def wrong_clock(place: Place) -> None:
@@ -289,6 +293,92 @@ def failing_mail(place: Place) -> None:
     Mail.objects.create(state=Mail.State.WAITING, **given)
 
 
+def closed_port() -> int:
+    """Nothing listens there."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def setting(**values: Any) -> Callable[[Place], None]:
+    """A fault of settings. A value may be a function of the place."""
+
+    def plant(place: Place) -> None:
+        for name, value in values.items():
+            setattr(place.settings, name, value(place) if callable(value) else value)
+
+    plant.__name__ = "_".join(values).lower()
+    return plant
+
+
+def file_of(content: str, mode: int = 0o600) -> Callable[[Place], str]:
+    def make(place: Place) -> str:
+        path = place.folder / "file"
+        path.write_text(content)
+        path.chmod(mode)
+        return str(path)
+
+    return make
+
+
+def open_secret(place: Place) -> None:
+    place.settings.FAIRSHARE_SECRETS_DIR = str(place.folder)
+    (place.folder / "token").touch(0o644)
+
+
+LOCAL = {"FAIRSHARE_LDAP_START_TLS": False, "FAIRSHARE_LDAP_PEOPLE": "ou=people"}
+OUTSIDE: list[tuple[str, Callable[[Place], None], str, str]] = [
+    (
+        "outside",
+        setting(FAIRSHARE_EMAIL="smtp", EMAIL_BACKEND=SMTP, EMAIL_HOST="127.0.0.1", EMAIL_PORT=lambda _: closed_port()),
+        "mail_unreachable",
+        "FAIRSHARE_EMAIL_HOST",
+    ),
+    (
+        "outside",
+        setting(FAIRSHARE_LDAP_URL=lambda _: f"ldap://127.0.0.1:{closed_port()}", **LOCAL),
+        "directory_unreachable",
+        "FAIRSHARE_LDAP_URL",
+    ),
+    (
+        "outside",
+        setting(FAIRSHARE_OIDC_ISSUER=lambda _: f"http://127.0.0.1:{closed_port()}"),
+        "issuer_unreachable",
+        "FAIRSHARE_OIDC_ISSUER",
+    ),
+    (
+        "outside",
+        setting(FAIRSHARE_OUTBOUND_PROXY=lambda _: f"http://user:word@127.0.0.1:{closed_port()}"),
+        "proxy_unreachable",
+        "FAIRSHARE_OUTBOUND_PROXY",
+    ),
+    (
+        "outside",
+        setting(FAIRSHARE_OUTBOUND_CA_FILE=file_of("no certificate")),
+        "certificate_unusable",
+        "_OUTBOUND_CA_FILE",
+    ),
+    ("outside", setting(FAIRSHARE_LDAP_CA_FILE="/nowhere/ca.pem"), "certificate_unusable", "FAIRSHARE_LDAP_CA_FILE"),
+    (
+        "outside",
+        setting(FAIRSHARE_COLLECT_COMMANDS=["/nowhere/sacct"]),
+        "command_missing",
+        "FAIRSHARE_COLLECT_COMMANDS",
+    ),
+    (
+        "outside",
+        setting(FAIRSHARE_COLLECT_COMMANDS=lambda place: [file_of("")(place)]),
+        "command_missing",
+        "Install it",
+    ),
+    ("outside", setting(FAIRSHARE_COLLECT_FOLDERS=["/nowhere"]), "folder_missing", "FAIRSHARE_COLLECT_FOLDERS"),
+    ("outside", setting(FAIRSHARE_SECRETS_DIR="/nowhere/secrets"), "secrets_missing", "FAIRSHARE_SECRETS_DIR"),
+    ("outside", open_secret, "secret_open", "chmod 0600"),
+    ("outside", setting(FAIRSHARE_OUTBOUND_ALLOW_FILE="/nowhere/allow"), "targets_unreadable", "Make it readable"),
+    ("outside", setting(PRODUCTION=True, FAIRSHARE_URL=""), "url_missing", "https://"),
+    ("outside", setting(PRODUCTION=True, FAIRSHARE_URL="http://localhost"), "url_not_https", "https://"),
+    ("outside", setting(FAIRSHARE_URL="https://fairshare.example"), "url_host_refused", "fairshare.example"),
+]
 CORE: list[tuple[str, Callable[[Place], None], str, str]] = [
     ("settings", removed_setting, "settings.W001", "Remove it"),
     ("settings", sign_in_without_secret, "accounts.E001", "docs/settings.md"),
@@ -343,6 +433,7 @@ def place(
     ("section", "plant", "name", "remedy"),
     [
         *(pytest.param(*each, id=each[1].__name__) for each in CORE),
+        *(pytest.param(*each, id=f"{each[2]}-{nth}") for nth, each in enumerate(OUTSIDE)),
         *(pytest.param(*each, id=each[1].__name__, marks=pytest.mark.product) for each in OF_PLUGINS),
     ],
 )
@@ -356,6 +447,52 @@ def test_a_planted_fault_is_found_by_name_with_its_remedy(
     assert found() == set()
     plant(place)
     assert found() in ({"warn"}, {"bad"})
+
+
+HEALTHY = {
+    "PRODUCTION": True,
+    "ALLOWED_HOSTS": ["fairshare.example"],
+    "FAIRSHARE_URL": "https://fairshare.example",
+    "AXES_IPWARE_PROXY_COUNT": 1,
+    "SECRET_KEY": "k4" * 30 + "longer than fifty characters, and not a default",
+    "SESSION_COOKIE_SECURE": True,
+    "CSRF_COOKIE_SECURE": True,
+    "SECURE_SSL_REDIRECT": True,
+    "SECURE_HSTS_SECONDS": 31_536_000,
+}
+
+
+def test_a_healthy_production_site_has_no_finding(place: Place) -> None:
+    """Of all sections but that of the suite's own database server, which is none of production."""
+    for name, value in HEALTHY.items():
+        setattr(place.settings, name, value)
+    presence.fingerprints.cache_clear()
+    SiteProcess.objects.update(shared=presence.fingerprints())
+    Policy.objects.filter(pk=place.site.other.pk).update(archived_at=AT)
+    sections = [name for name in all_checks() if name not in ("database", "clock")]
+    status, answer = report(*(part for name in sections for part in ("--only", name)))
+    assert {name: listed["findings"] for name, listed in answer["sections"].items() if listed["findings"]} == {}
+    assert status == 0
+
+
+def test_a_server_that_never_answers_is_named_in_time(place: Place) -> None:
+    """Mail, directory and issuer lead to a port that accepts connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"127.0.0.1:{silent.getsockname()[1]}"
+        setting(
+            FAIRSHARE_EMAIL="smtp",
+            EMAIL_BACKEND=SMTP,
+            EMAIL_HOST="127.0.0.1",
+            EMAIL_PORT=silent.getsockname()[1],
+            FAIRSHARE_LDAP_URL=f"ldap://{where}",
+            FAIRSHARE_OIDC_ISSUER=f"http://{where}",
+            **LOCAL,
+        )(place)
+        place.patch.setattr(outside, "TRY_S", 0.3)
+        place.patch.setattr(outside, "_ALL_S", 0.6)
+        found = {each["name"] for each in all_findings("outside")}
+    assert {"mail_unreachable", "issuer_unreachable"} <= found
+    assert found & {"directory_unreachable", "no_answer"}
 
 
 def test_other_keys_are_worse_than_another_release(place: Place) -> None:

@@ -52,6 +52,15 @@ def find_person(username: str, password: str) -> Person | None:
         raise Unavailable(message, code="directory_down") from error
 
 
+def try_directory() -> str:
+    """Why the directory can't be used as the settings say; "" if it answers and lets this site sign in."""
+    try:
+        _connect(settings.FAIRSHARE_LDAP_BIND_DN, settings.FAIRSHARE_LDAP_BIND_PASSWORD).unbind()
+    except (LDAPException, OSError) as error:
+        return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    return ""
+
+
 def server() -> Server:
     """The LDAP server. Certificates are always verified; FAIRSHARE_LDAP_CA_FILE names a private authority."""
     url = settings.FAIRSHARE_LDAP_URL

@@ -109,6 +109,21 @@ class CheckedAdapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
         return answer.json()
 
 
+def read_issuer(*, timeout_s: float) -> None:
+    """Read the issuer's discovery document, as a sign-in does.
+
+    Raises:
+        RequestException: no answer, or none with a document.
+        OAuth2Error: it is another issuer's, or an endpoint is missing.
+    """
+    base = settings.FAIRSHARE_OIDC_ISSUER.rstrip("/")
+    url = base if "/.well-known/" in base else f"{base}/.well-known/openid-configuration"
+    with SiteAdapter(None).get_requests_session() as session:
+        answer = session.get(url, timeout=timeout_s)
+        answer.raise_for_status()
+        _checked_config(answer.json())
+
+
 def _checked_config(config: Any) -> dict[str, Any]:
     wanted = settings.FAIRSHARE_OIDC_ISSUER.partition("/.well-known/")[0]
     if not isinstance(config, dict):
