@@ -300,7 +300,10 @@ def _refuse_duplicate(grant: Grant) -> None:
 
 
 def _refuse_change(setting: GrantContext, before: Grant, after: Grant) -> None:
-    """Allow holders to reduce their own grants, and givers and managers to set what they could give themselves."""
+    """Allow holders to reduce their own grants, and givers and managers to set what they could give themselves.
+
+    The reason is that of the giver: another person who changes it gives the grant from then on.
+    """
     lineage = setting.lineages.of(after.entry_uid)
     reduces = set(after.verbs) <= set(before.verbs) and until_of(after) <= until_of(before)
     if until_of(after) != until_of(before):
@@ -308,10 +311,15 @@ def _refuse_change(setting: GrantContext, before: Grant, after: Grant) -> None:
     if setting.is_own(before) and not setting.rules:
         if not reduces:
             raise NotAllowed("You can't extend your own grant: ask the person who assigned it.", code="own_grant")
+        if after.reason != before.reason:
+            message = "You can't change the reason of your own grant: it is that of the person who assigned it."
+            raise NotAllowed(message, code="own_grant")
         return
     if not setting.may_change(before):
         raise _not_allowed()
-    if reduces:
+    actor = setting.actor.user
+    is_giver = before.granted_by_id == (None if actor is None else actor.pk)
+    if reduces and (is_giver or after.reason == before.reason):
         return
     end, missing = setting.holding.limit(after.verbs, lineage)
     _refuse_missing(missing)

@@ -254,6 +254,19 @@ def test_users_can_reduce_but_not_extend_their_own_grant(policy: Policy, bob: Ac
     assert not Grant.objects.exists()
 
 
+def test_the_reason_of_a_grant_is_that_of_its_giver(policy: Policy, alice: Actor, bob: Actor, charlie: Actor) -> None:
+    own = Grant.objects.get()
+    for more in ({}, {"expires_at": AT + DAY}):
+        with refused("own_grant"):
+            change(bob, own, reason="Given for another reason", **more)
+    person("dora")
+    given = give(bob, "charlie", "/physics", "viewer")
+    assert change(bob, given, reason="By its giver").granted_by == bob.user
+    from_above = give(alice, "dora", "/physics/alice", "viewer")
+    changed = change(bob, from_above, reason="By another manager")
+    assert changed.granted_by == bob.user, "who writes the reason gives the grant from then on"
+
+
 def test_a_manager_of_the_same_entry_cannot_change_a_grant_of_another(policy: Policy, alice: Actor, bob: Actor) -> None:
     person("dora")
     grant = give(alice, "dora", "/physics", "manager")
