@@ -37,8 +37,19 @@ def simulate_operations(view: PolicyView, operations: Sequence[Operation]) -> li
     snapshot, outcome = view.snapshot, _on_head(view, operations)
     if snapshot is None or outcome is None:
         return None
+    before = _head_on_its_usage(view, snapshot)
     result = simulate_view_or_none(view, outcome.tree, algorithm=outcome.settings.algorithm)
-    return None if result is None else _moves(view, snapshot, outcome.tree, result)
+    return None if before is None or result is None else _moves(view, before, outcome.tree, result)
+
+
+def _head_on_its_usage(view: PolicyView, snapshot: ServedSnapshot) -> ComputedTree | None:
+    """What a change starts from: the head. Until it is computed, simulated with the usage of the newest snapshot, since
+    the moves of what was published last are not those of the change.
+    """
+    if snapshot.revision == view.revision:
+        return ComputedTree(snapshot.tree, snapshot.values)
+    result = simulate_view_or_none(view, view.tree, algorithm=view.settings.algorithm)
+    return None if result is None else ComputedTree(view.tree, result)
 
 
 def _on_head(view: PolicyView, operations: Sequence[Operation]) -> Outcome | None:
@@ -55,11 +66,11 @@ def _on_head(view: PolicyView, operations: Sequence[Operation]) -> Outcome | Non
 
 def _moves(
     view: PolicyView,
-    snapshot: ServedSnapshot,
+    now: ComputedTree,
     after: TreeColumns,
     result: PriorityResult,
 ) -> list[dict[str, Any]]:
-    compared = compare(ComputedTree(snapshot.tree, snapshot.values), ComputedTree(after, result))
+    compared = compare(now, ComputedTree(after, result))
     before, then = compared.before, compared.after
     in_view = matching_indexes(after, view.tree)
     is_visible = np.where(in_view >= 0, view.shows_numbers[in_view], False)
