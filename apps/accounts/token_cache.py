@@ -158,6 +158,8 @@ class TokenCache:
             fresh = _Known(self._look_up(text, at), now_s)
         except Unauthenticated:
             self._remove(key)
+            if prefix := prefix_of(text):
+                token_files.remove(prefix, token_files.VERIFIED, token_files.secret_name(text))
             raise
         except (OperationalError, InterfaceError):
             self._failed_s = time.monotonic()

@@ -97,6 +97,12 @@ def list_files(*, at: datetime) -> Iterator[tuple[Path, TokenFile]]:
                 yield path, file
 
 
+def remove(prefix: str, kind: str, name: str) -> None:
+    """Delete one file, if there is one."""
+    with suppress(OSError):
+        (directory() / _file_name(prefix, kind, name)).unlink(missing_ok=True)
+
+
 def forget(prefix: str) -> None:
     """Delete all files of a token."""
     with suppress(OSError):

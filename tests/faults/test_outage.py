@@ -117,6 +117,12 @@ def test_priorities_are_served_from_memory_without_a_database(sample: Stack) -> 
     aged = during["age_s"]
     eventually(lambda: look_up(sample, token, leaf["account"])["age_s"] > aged + 1, "the age of the answer grows")
 
+    for pid in sample.roles()["web child"]:  # the next one starts without a database
+        processes.send(pid, signal.SIGKILL)
+    eventually(lambda: sample.answers("healthz"), "another web process answers")
+    assert look_up(sample, token, leaf["account"])["results"][0]["entry"] == before["results"][0]["entry"]
+    assert status_of(sample, f"api/v1/policies/{POLICY_SLUG}/priorities", Authorization=f"Bearer {UNKNOWN}") == 503
+
     (sample.var / "pg.away").rename(sample.var / "pg")
     sample.assert_works()
     eventually(

@@ -73,6 +73,8 @@ class LastOrders:
         except DomainError:
             with self._lock:
                 self._known.pop(key, None)
+            if prefix := prefix_of(text):
+                token_files.remove(prefix, token_files.ORDERS, _name(text, name))
             raise
         except (OperationalError, InterfaceError):
             at = clock.now()

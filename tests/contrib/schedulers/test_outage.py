@@ -51,6 +51,17 @@ def test_orders_without_a_database_are_the_last_ones_of_the_same_token(
         assert refused(caller.get(f"schedulers/{name}/orders"))[:2] == (503, "database_down")
 
 
+def test_a_web_process_that_starts_without_a_database_has_the_last_orders_too(
+    connected: Site, agent: Caller, end_answers: Callable[[], None]
+) -> None:
+    first = agent.get("schedulers/c1/orders")
+    last_orders.clear()
+    end_answers()
+    again = agent.get("schedulers/c1/orders")
+    assert (again.status_code, again.json(), again["ETag"]) == (200, first.json(), first["ETag"])
+    assert refused(agent.get("schedulers/c2/orders"))[:2] == (503, "database_down")
+
+
 def test_a_report_without_a_database_is_refused_before_it_waits(agent: Caller, end_answers: Callable[[], None]) -> None:
     end_answers()
     assert refused(agent.post("schedulers/c1/passes", report()))[:2] == (503, "database_down")
