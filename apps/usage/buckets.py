@@ -425,13 +425,14 @@ def _pieces(records: FinishedRecords, chosen: I8) -> tuple[I8, I8, I8]:
     rates = (records.cpus, records.gpus, records.mem_mb / 1024.0, records.nodes, records.billing)
     for index, rate in enumerate(rates):
         if rate.any():
-            amounts[:, index] = sign * (_quanta(rate[row], to_us) - _quanta(rate[row], from_us))
+            # Whole numbers, also above 2⁵³, where they are multiples of a power of two: their difference is exact.
+            amounts[:, index] = sign * (_quanta(rate[row], to_us) - _quanta(rate[row], from_us)).astype(np.int64)
     amounts[:, -1] = sign * records.is_job[row] * (hour == np.repeat(last, n_hours))
     return row, hour, amounts
 
 
-def _quanta(rate: F8, us: I8) -> I8:
-    return np.rint(rate * (us * (QUANTA / 1e6))).astype(np.int64)
+def _quanta(rate: F8, us: I8) -> F8:
+    return np.rint(rate * (us * (QUANTA / 1e6)))
 
 
 def _summed(key: I8, amounts: I8) -> tuple[I8, I8]:

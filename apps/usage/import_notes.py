@@ -8,7 +8,10 @@ from typing import NamedTuple
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from apps.usage.parsers.field_values import VALUES_IGNORED
+
 _SPEED = "service_level "
+_IGNORED = f"{VALUES_IGNORED} "
 _WORDS = {
     "arrays_skipped": gettext_lazy("Job arrays: their tasks have their own records"),
     "arrays_waiting": gettext_lazy("Waiting arrays: one record for all waiting tasks"),
@@ -28,7 +31,6 @@ _WORDS = {
     "end_from_elapsed": gettext_lazy("Ends calculated from the elapsed time"),
     "gpu_requests_not_counted": gettext_lazy("GPU requests without an allocated number"),
     "lines_joined": gettext_lazy("Rows that spanned several lines"),
-    "memory_ignored": gettext_lazy("Implausible memory: set to 0"),
     "never_ran": gettext_lazy("Jobs that never started"),
     "never_started": gettext_lazy("Jobs that never started"),
     "no_processors": gettext_lazy("Jobs with 0 processors: no usage counts"),
@@ -72,4 +74,8 @@ def lost_lines(notes: Mapping[str, int]) -> list[Note]:
 def _words(name: str) -> str:
     if name.startswith(_SPEED):
         return _("Jobs of a site with the speed %(speed)s") % {"speed": name.removeprefix(_SPEED)}
+    if name.startswith(_IGNORED):
+        return _("Values of %(name)s that can’t be read, and that usage doesn’t need: counted without them") % {
+            "name": name.removeprefix(_IGNORED)
+        }
     return str(_WORDS[name]) if name in _WORDS else name.replace("_", " ")

@@ -337,6 +337,7 @@ def _answer(counts: Counts, records: Records) -> dict[str, Any]:
             {"line": rejection.line, "code": rejection.code, "message": rejection.message}
             for rejection in records.rejections
         ],
+        **({"ignored": records.ignored} if records.ignored else {}),
         "account_ids": sorted(counts.account_ids),
     }
 

@@ -22,7 +22,14 @@ _HEADER = re.compile(r"APEL-([a-z-]+)-message:\s*v(\d+(?:\.\d+)?)\s*", re.IGNORE
 _JOBS = "individual-job"
 _PAIR = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})\s*:\s*(.*)", re.ASCII)
 _MOST_KEYS = 64
-_MOST_VALUE = 2_000
+_MOST_VALUE = 2_000  # characters; longer than any that a record may have
+_USED = frozenset(
+    [
+        *("Site", "SubmitHost", "MachineName", "Queue", "LocalJobId", "LocalUserId", "GlobalUserName", "FQAN", "VO"),
+        *("WallDuration", "Processors", "NodeCount", "StartTime", "EndTime", "MemoryReal"),
+        *("ServiceLevelType", "ServiceLevel"),
+    ]
+)
 _NOT_GIVEN = ("", "none", "null")
 _SAME_S = 2.0
 
@@ -76,11 +83,13 @@ class _Reader:
         self._has_header = False
         self._line = 0
         self._fields: dict[str, str] = {}
+        self._n_unused = 0
         self._bad: tuple[str, str] | None = None
         self._is_refused = False  # one of its lines was too long
 
     def remember(self) -> dict[str, Any]:
-        gathered = {"line": self._line, "fields": dict(self._fields), "bad": self._bad, "refused": self._is_refused}
+        gathered = {"line": self._line, "fields": dict(self._fields), "unused": self._n_unused}
+        gathered |= {"bad": self._bad, "refused": self._is_refused}
         return {"header": self._has_header, **gathered}
 
     def recall(self, remembered: Mapping[str, Any]) -> None:
@@ -88,6 +97,7 @@ class _Reader:
             self._has_header, self._line = remembered["header"], remembered["line"]
             self._fields, self._is_refused = dict(remembered["fields"]), remembered["refused"]
             self._bad = tuple(remembered["bad"]) if remembered["bad"] else None
+            self._n_unused = remembered.get("unused", 0)
 
     def take(self, text: str, line: int, notes: Notes) -> Rows:
         text = text.strip()
@@ -121,19 +131,21 @@ class _Reader:
         pair = _PAIR.fullmatch(text)
         if pair is None:
             self._bad = self._bad or ("bad_fields", f"It contains {shown(text)}; lines look like 'Key: value'.")
+        elif pair[1] not in _USED:
+            self._n_unused += 1
         elif pair[1] in self._fields:
             self._bad = self._bad or ("duplicate_key", f"{pair[1]} is given twice.")
-        elif len(self._fields) == _MOST_KEYS:
-            self._bad = self._bad or ("too_large", f"It has over {_MOST_KEYS} lines; is a %% missing?")
-        elif len(pair[2]) > _MOST_VALUE:
-            self._bad = self._bad or ("too_long", f"{pair[1]} has more than {_MOST_VALUE} characters.")
         else:
-            self._fields[pair[1]] = pair[2].strip()
+            self._fields[pair[1]] = pair[2].strip()[:_MOST_VALUE]
+        if len(self._fields) + self._n_unused > _MOST_KEYS:
+            self._bad = self._bad or ("too_large", f"It has over {_MOST_KEYS} lines; is a %% missing?")
 
     def finish(self, notes: Notes) -> Rows:
         line, fields, bad, is_refused = self._line, self._fields, self._bad, self._is_refused
+        is_empty = not (fields or bad or self._n_unused)
         self._line, self._fields, self._bad, self._is_refused = 0, {}, None, False
-        if is_refused or not (fields or bad):
+        self._n_unused = 0
+        if is_refused or is_empty:
             return []
         if bad:
             raise BadRecord(*bad, line)
@@ -147,7 +159,10 @@ def _row(fields: dict[str, str], notes: Notes) -> RecordRow:
     start, end, wall = (fields.get(name, "") for name in ("StartTime", "EndTime", "WallDuration"))
     start_at = epoch("StartTime", start) if start else None
     end_at = epoch("EndTime", end) if end else None
-    wall_s = amount("WallDuration", wall) if wall else None
+    needs_wall = not (start_at and end_at)
+    wall_s = None
+    if wall:
+        wall_s = amount("WallDuration", wall) if needs_wall else _duration_if_readable(wall, notes)
     if wall_s is not None:
         try:
             if end_at and not start_at:
@@ -174,15 +189,20 @@ def _row(fields: dict[str, str], notes: Notes) -> RecordRow:
             start_at=start_at,
             end_at=end_at,
             cpus=cpus or 1.0,
-            nodes=if_readable(lambda: _amount(fields, "NodeCount"), 0.0, notes),
-            mem_mb=if_readable(lambda: _amount(fields, "MemoryReal"), 0.0, notes) / 1024,
+            nodes=if_readable(lambda: _amount(fields, "NodeCount"), 0.0, notes, "NodeCount"),
+            mem_mb=if_readable(lambda: _amount(fields, "MemoryReal"), 0.0, notes, "MemoryReal") / 1024,
             queue=_given(fields, "Queue"),
             site=_given(fields, "Site"),
             cluster=_given(fields, "MachineName") or _given(fields, "SubmitHost"),
-        )
+        ),
+        notes,
     )
     _note_speed(fields, row.site, notes)
     return row
+
+
+def _duration_if_readable(text: str, notes: Notes) -> float | None:
+    return if_readable(lambda: amount("WallDuration", text), None, notes, "WallDuration")
 
 
 def _given(fields: dict[str, str], name: str) -> str:
@@ -209,7 +229,7 @@ def _note_speed(fields: dict[str, str], site: str, notes: Notes) -> None:
     if not level:
         return
     unit = _given(fields, "ServiceLevelType")
-    value = if_readable(lambda: amount("ServiceLevel", level), None, notes)
+    value = if_readable(lambda: amount("ServiceLevel", level), None, notes, "ServiceLevel")
     if value is None:
         return
     name = f"service_level {site[:64]} {excerpt(unit)[:32]} {value:g}".replace("  ", " ")

@@ -23,8 +23,8 @@ NO_TIME = np.iinfo(np.int64).min  # in columns of microseconds: the source repor
 STATES = ("pending", "running", "finished", "withdrawn")  # a later state replaces an earlier one
 PENDING, RUNNING, FINISHED, WITHDRAWN = range(4)
 
-# Larger numbers are mistakes; below these bounds hourly sums stay exact (see buckets.py).
-MOST_RATE = 1e7  # processors, devices, nodes, gigabytes, billing units per second
+# What buckets hold exactly: an hour of the largest rate is below 2⁴³ s (see buckets.py).
+MOST_RATE = 2.0**31  # processors, devices, nodes, gigabytes, billing units per second
 MOST_MEM_MB = MOST_RATE * 1024
 MOST_JOB_S = 3660 * 86400
 MOST_REVISION = 2**62

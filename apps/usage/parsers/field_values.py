@@ -27,6 +27,13 @@ MOST_CHARACTERS = {
 NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?", re.ASCII)
 Value = TypeVar("Value")
 UNKNOWN_USER = "unknown"
+VALUES_IGNORED = "values_ignored"  # begins the name of a note, before that of the column
+# Columns that the usage of a job doesn't need, and what a record has in place of a value that can't be read or stored.
+NEEDLESS: dict[str, str | float | None] = {
+    **dict.fromkeys(("gpus", "nodes", "mem_mb", "billing"), 0.0),
+    **dict.fromkeys(("queue", "partition", "qos", "site"), ""),
+    "requested_s": None,
+}
 _MOST = {**dict.fromkeys(("cpus", "gpus", "nodes", "billing"), MOST_RATE), "mem_mb": MOST_MEM_MB}
 _MOST_REQUESTED_S = 1e12
 _INTEGERS = {"restart": MOST_RESTART, "revision": MOST_REVISION}
@@ -68,12 +75,18 @@ def amount(name: str, text: str) -> float:
     return value
 
 
-def if_readable(read: Callable[[], Value], otherwise: Value, notes: Counter[str]) -> Value:
-    """A value that usage doesn't need: `otherwise`, and a note, where it can't be read."""
+def note_ignored(notes: Counter[str] | dict[str, int], name: str, n: int = 1) -> None:
+    """Count values of a column that usage doesn't need, and that can't be read or stored."""
+    key = f"{VALUES_IGNORED} {name}".strip()
+    notes[key] = notes.get(key, 0) + n
+
+
+def if_readable(read: Callable[[], Value], otherwise: Value, notes: Counter[str], name: str = "") -> Value:
+    """A value that usage doesn't need: `otherwise`, and a note with the name, where it can't be read."""
     try:
         return read()
     except BadRecord:
-        notes["values_ignored"] += 1
+        note_ignored(notes, name)
         return otherwise
 
 
@@ -83,12 +96,16 @@ def whole(name: str, text: str) -> int:
     return int(text)
 
 
-def checked(row: RecordRow) -> RecordRow:
+def checked(row: RecordRow, notes: Counter[str] | None = None) -> RecordRow:
     """Return a valid row; a row without user and group gets the user "unknown".
+
+    With notes, a value that usage doesn't need and that can't be stored is ignored, and counted there by name.
 
     Raises:
         BadRecord: the first problem found.
     """
+    if notes is not None:
+        row = _without_bad_extras(row, notes)
     for name, most in MOST_CHARACTERS.items():
         _check_text(name, getattr(row, name), most)
     if not row.job:
@@ -104,6 +121,23 @@ def checked(row: RecordRow) -> RecordRow:
     if not (row.user or row.group or row.dn or row.fqan or row.project):
         return row._replace(user=UNKNOWN_USER)
     return row
+
+
+def _without_bad_extras(row: RecordRow, notes: Counter[str]) -> RecordRow:
+    ignored: dict[str, str | float | None] = {}
+    for name, otherwise in NEEDLESS.items():
+        value = getattr(row, name)
+        if not value:
+            continue
+        try:
+            if isinstance(value, str):
+                _check_text(name, value, MOST_CHARACTERS[name])
+            else:
+                _check_number(name, value, _MOST.get(name, _MOST_REQUESTED_S))
+        except BadRecord:
+            note_ignored(notes, name)
+            ignored[name] = otherwise
+    return row._replace(**ignored) if ignored else row  # type: ignore[arg-type]
 
 
 def _check_text(name: str, text: str, most: int) -> None:

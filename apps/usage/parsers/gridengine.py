@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
 from apps.usage.parsers.base import MOST_MEM_MB, FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.field_values import NUMBER, BadRecord, amount, checked, shown, whole
+from apps.usage.parsers.field_values import NUMBER, BadRecord, amount, checked, note_ignored, shown, whole
 from apps.usage.parsers.instants import epoch
 from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
 
@@ -23,6 +23,7 @@ _LEAST_FIELDS = 43  # SGE 6.0; later versions add arid and ar_submission_time, a
 _MOST_FIELDS = 4000
 _MOST_COLONS_IN_NAME = 16
 _RESCHEDULED = ("24", "25")  # migrated, rescheduled: the job runs again later
+_PE_TASK = re.compile(r"NONE|\d{1,9}\.[A-Za-z][\w.-]{0,255}", re.ASCII)
 _WHOLE = re.compile(r"\d{1,19}", re.ASCII)
 _GPU = re.compile(r"(?:^|[ ,])(?:n?gpus?|nvidia_gpu|gpu_card)=(?!0(?:[ ,]|$))")
 
@@ -122,11 +123,17 @@ def row_of(run: Run, notes: Notes) -> RecordRow | None:
     Raises:
         BadRecord: a value that usage depends on is missing or invalid.
     """
-    submitted = epoch("submission_time", run.submitted, finer=True)
+    started = epoch("start_time", run.started, finer=True)
+    try:
+        submitted = epoch("submission_time", run.submitted, finer=True)
+    except BadRecord:
+        if started is None:
+            raise
+        note_ignored(notes, "submission_time")
+        submitted = started
     if _named(run.pe_task) or submitted is None:
         notes["slave_tasks_skipped"] += 1
         return None
-    started = epoch("start_time", run.started, finer=True)
     ended = epoch("end_time", run.ended, finer=True) if started else None
     slots = amount("slots", run.slots)
     if _GPU.search(run.category):
@@ -150,7 +157,8 @@ def row_of(run: Run, notes: Notes) -> RecordRow | None:
             cpus=slots,
             nodes=1.0 if _named(run.pe) == "" else 0.0,
             mem_mb=_mem_mb(run.maxvmem, notes),
-        )
+        ),
+        notes,
     )
 
 
@@ -180,18 +188,25 @@ def _behind_category(fields: list[str]) -> tuple[str, str]:
     """The fields pe_taskid and maxvmem. The category before them may contain colons, so `iow` between them locates
     them.
     """
-    for iow in range(CATEGORY + 1, len(fields) - 2):
-        pe_task = fields[iow + 1]
-        if NUMBER.fullmatch(fields[iow]) and NUMBER.fullmatch(fields[iow + 2]) and not NUMBER.fullmatch(pe_task):
-            fields[CATEGORY:iow] = [":".join(fields[CATEGORY:iow])]
-            return fields[CATEGORY + 2], fields[CATEGORY + 3]
+    places = range(CATEGORY + 1, len(fields) - 2)
+    iow = next((place for place in places if _is_iow(fields[place : place + 3])), None)
+    if iow is None:  # iow or maxvmem can't be read
+        iow = next((place for place in places if _PE_TASK.fullmatch(fields[place + 1])), None)
+    if iow is not None:
+        fields[CATEGORY:iow] = [":".join(fields[CATEGORY:iow])]
+        return fields[CATEGORY + 2], fields[CATEGORY + 3]
     raise BadRecord("bad_fields", "The fields iow, pe_taskid and maxvmem are missing after the category.")
+
+
+def _is_iow(fields: list[str]) -> bool:
+    iow, pe_task, maxvmem = fields
+    return bool(NUMBER.fullmatch(iow) and NUMBER.fullmatch(maxvmem)) and not NUMBER.fullmatch(pe_task)
 
 
 def _mem_mb(maxvmem: str, notes: Notes) -> float:
     value = float(maxvmem) if NUMBER.fullmatch(maxvmem) else -1.0
     if not 0 <= value <= MOST_MEM_MB * 1024**2:
-        notes["memory_ignored"] += 1
+        note_ignored(notes, "maxvmem")
         return 0.0
     return value / 1024**2
 

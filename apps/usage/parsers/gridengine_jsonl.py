@@ -84,6 +84,8 @@ def _loaded(text: str) -> Any:
 
 def _run(value: dict[str, Any]) -> Run:
     for name in _NEEDED:
+        if name == "submission_time" and value.get("start_time"):
+            continue
         if value.get(name) is None:
             raise BadRecord("missing_field", f"{name} is missing: the line is of another format, or damaged.")
     job = _text(value, "job_number")

@@ -93,8 +93,9 @@ def _row(job: Node, reading: Reading, notes: Notes) -> RecordRow:
             submit_at=at,
             start_at=at if is_running else None,
             cpus=slots * n_tasks,
-            requested_s=if_readable(lambda: clock_s("h_rt", run_time), None, notes) if run_time else None,
-        )
+            requested_s=if_readable(lambda: clock_s("h_rt", run_time), None, notes, "h_rt") if run_time else None,
+        ),
+        notes,
     )
 
 

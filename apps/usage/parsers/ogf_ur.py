@@ -13,7 +13,15 @@ from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo
 
 from apps.usage.parsers.base import MOST_RATE, FieldNote, Parsed, Reading, RecordRow, microseconds
-from apps.usage.parsers.field_values import MOST_CHARACTERS, BadRecord, amount, checked, shown
+from apps.usage.parsers.field_values import (
+    MOST_CHARACTERS,
+    BadRecord,
+    amount,
+    checked,
+    if_readable,
+    note_ignored,
+    shown,
+)
 from apps.usage.parsers.instants import iso, iso_duration_s
 from apps.usage.parsers.lines import Notes
 from apps.usage.parsers.xml_records import Node, parse_xml
@@ -22,6 +30,7 @@ _RECORDS = frozenset({"JobUsageRecord", "UsageRecord"})
 _OPEN_STATES = {"queued": "pending", "held": "pending", "started": "running", "suspended": "running"}
 _STATUSES = frozenset({*_OPEN_STATES, "completed", "failed", "aborted", "exited", ""})
 _MEMORY_BYTES = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4, "pb": 1024**5}
+_WALL = "WallDuration"
 _SAME_S = 2.0  # allowed difference between the duration and end − start
 
 
@@ -84,7 +93,9 @@ def _row(record: Node, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
     state = _OPEN_STATES.get(status, "finished")
     identity = record.find("RecordIdentity")
     attributes = identity.attributes if identity else {}
-    start_at, end_at = _span(record, state, zone, notes)
+    submit_at = if_readable(lambda: _submitted(record, zone), None, notes, "TimeInstant")
+    start_at, end_at = _span(record, state, zone, notes, has_submit=submit_at is not None)
+    created = attributes.get("createTime", "").strip()
     row = RecordRow(
         job=_job(record, attributes.get("recordId", "").strip()),
         user=record.get("UserIdentity", "LocalUserId"),
@@ -92,18 +103,18 @@ def _row(record: Node, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
         group=_group(record),
         project=record.get("ProjectName"),
         state=state,
-        submit_at=_submitted(record, zone) or start_at,
+        submit_at=submit_at or start_at,
         start_at=None if state == "pending" else start_at,
         end_at=end_at if state == "finished" else None,
         cpus=_processors(record, notes),
-        nodes=_amount(record, "NodeCount"),
-        mem_mb=_mem_mb(record),
+        nodes=if_readable(lambda: _amount(record, "NodeCount"), 0.0, notes, "NodeCount"),
+        mem_mb=if_readable(lambda: _mem_mb(record), 0.0, notes, "Memory"),
         queue=record.get("Queue"),
         cluster=record.get("MachineName"),
         site=record.get("Site"),
-        revision=_revision(attributes.get("createTime", "").strip(), zone),
+        revision=if_readable(lambda: _revision(created, zone), 0, notes, "createTime"),
     )
-    return checked(row._replace(billing=_billing(record, row, notes)))
+    return checked(row._replace(billing=_billing(record, row, notes)), notes)
 
 
 def _job(record: Node, record_id: str) -> str:
@@ -120,14 +131,20 @@ def _revision(created: str, zone: ZoneInfo | None) -> int:
     return max(microseconds(iso("createTime", created, zone or ZoneInfo("UTC"))), 0) if created else 0
 
 
-def _span(record: Node, state: str, zone: ZoneInfo | None, notes: Notes) -> tuple[datetime | None, datetime | None]:
+def _span(
+    record: Node, state: str, zone: ZoneInfo | None, notes: Notes, *, has_submit: bool
+) -> tuple[datetime | None, datetime | None]:
     """Start and end; a missing one is computed from the other and the duration."""
     start, end, wall = (record.get(name) for name in ("StartTime", "EndTime", "WallDuration"))
-    wall_s = iso_duration_s("WallDuration", wall) if wall else None
+    if state == "pending" and has_submit:
+        return None, None
     start_at = iso("StartTime", start, zone) if start else None
-    end_at = iso("EndTime", end, zone, not_before=start_at) if end else None
     if state != "finished":
         return start_at, None
+    end_at = iso("EndTime", end, zone, not_before=start_at) if end else None
+    wall_s = None
+    if wall:
+        wall_s = _wall_s(wall) if not (start and end) else if_readable(lambda: _wall_s(wall), None, notes, _WALL)
     if wall_s is not None and start_at and end_at and abs((end_at - start_at).total_seconds() - wall_s) > _SAME_S:
         notes["wall_duration_differs"] += 1
     try:
@@ -138,6 +155,10 @@ def _span(record: Node, state: str, zone: ZoneInfo | None, notes: Notes) -> tupl
     except OverflowError as error:
         raise BadRecord("absurd_time", "StartTime or EndTime is not between 1970 and 2200.") from error
     return start_at, end_at
+
+
+def _wall_s(text: str) -> float | None:
+    return iso_duration_s(_WALL, text)
 
 
 def _submitted(record: Node, zone: ZoneInfo | None) -> datetime | None:
@@ -179,11 +200,14 @@ def _mem_mb(record: Node) -> float:
 
 def _billing(record: Node, row: RecordRow, notes: Notes) -> float:
     """Billing units per second, so that the whole run costs the charge."""
-    charge = _amount(record, "Charge")
+    charge = if_readable(lambda: _amount(record, "Charge"), 0.0, notes, "Charge")
     if not charge or row.start_at is None or row.end_at is None:
         return 0.0
     length_s = (row.end_at.astimezone(UTC) - row.start_at).total_seconds()
-    if length_s <= 0 or charge / length_s > MOST_RATE:
+    if length_s <= 0:
         notes["charge_without_duration"] += 1
+        return 0.0
+    if charge / length_s > MOST_RATE:
+        note_ignored(notes, "Charge")
         return 0.0
     return charge / length_s

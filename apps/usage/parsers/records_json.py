@@ -28,7 +28,7 @@ from apps.usage.parsers.base import (
     concatenate_batches,
     excerpt,
 )
-from apps.usage.parsers.field_values import MOST_CHARACTERS, BadRecord
+from apps.usage.parsers.field_values import MOST_CHARACTERS, NEEDLESS, VALUES_IGNORED, BadRecord, if_readable
 from apps.usage.parsers.lines import MOST_LINE_BYTES, Notes, Rows, SingleLines, parse_lines
 from apps.usage.parsers.records_plain import (
     CONTROL,
@@ -58,8 +58,11 @@ _AT_A_TIME = 5_000  # one record that needs a full check slows down the batch
 class Records(NamedTuple):
     """Contents of a request body: valid records with their lines (from 1), and rejections."""
 
+    """ignored: number of values that usage doesn't need and that can't be stored, by field."""
+
     batch: RecordBatch
     rejections: list[Rejection]
+    ignored: dict[str, int]
 
 
 def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None) -> Records:
@@ -81,10 +84,12 @@ def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None) -> R
         )
     batches: list[RecordBatch] = []
     rejections: list[Rejection] = []
+    notes: Notes = Notes()
     while some := list(islice(items, _AT_A_TIME)):
         batch = _parse_all_at_once(some) if len(some) > _FEW else None
-        batches.append(batch or _parse_one_by_one(some, zone, rejections))
-    return Records(concatenate_batches(batches), rejections)
+        batches.append(batch or _parse_one_by_one(some, zone, rejections, notes))
+    ignored = {name.removeprefix(VALUES_IGNORED).strip(): n for name, n in notes.items()}
+    return Records(concatenate_batches(batches), rejections, ignored)
 
 
 def _parse_all_at_once(items: Sequence[_Item]) -> RecordBatch | None:
@@ -96,11 +101,13 @@ def _parse_all_at_once(items: Sequence[_Item]) -> RecordBatch | None:
     return plain_records(values, [item.line for item in items])
 
 
-def _parse_one_by_one(items: Sequence[_Item], zone: ZoneInfo | None, rejections: list[Rejection]) -> RecordBatch:
+def _parse_one_by_one(
+    items: Sequence[_Item], zone: ZoneInfo | None, rejections: list[Rejection], notes: Notes
+) -> RecordBatch:
     rows, lines = [], []
     for item in items:
         try:
-            row = _row(item.read(), zone)
+            row = _row(item.read(), zone, notes)
         except BadRecord as bad:
             rejections.append(Rejection(item.line, bad.code, bad.message, excerpt(item.text)))
         else:
@@ -109,13 +116,13 @@ def _parse_one_by_one(items: Sequence[_Item], zone: ZoneInfo | None, rejections:
     return RecordBatch.from_rows(rows, lines)
 
 
-def parse_line(line: bytes, *, zone: ZoneInfo | None) -> RecordRow:
+def parse_line(line: bytes, *, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
     """Parse a line of a file.
 
     Raises:
         BadRecord: it is not a valid record.
     """
-    return _row(_line(line), zone)
+    return _row(_line(line), zone, notes)
 
 
 class _Item(NamedTuple):
@@ -206,7 +213,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return repeated
 
 
-def _row(record: Any, zone: ZoneInfo | None) -> RecordRow:
+def _row(record: Any, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
     if not isinstance(record, dict):
         raise BadRecord("not_an_object", "A record is a JSON object.")
     if isinstance(record, _Repeated):
@@ -223,13 +230,20 @@ def _row(record: Any, zone: ZoneInfo | None) -> RecordRow:
     for name in FORBIDDEN.get(state, ()):
         if name in fields:
             raise BadRecord("unexpected_field", f"A {state} job has no {name}.")
-    values: dict[str, Any] = {**_times(fields, state, zone)}
+    values: dict[str, Any] = {name: _needless(name, fields.pop(name), notes) for name in NEEDLESS if name in fields}
+    values |= {**_times(fields, state, zone)}
     values |= {name: _text(name, fields[name]) for name in MOST_CHARACTERS if name in fields}
     values |= {name: _number(name, fields[name]) for name in NUMBERS if name in fields}
     values |= {name: _integer(name, fields[name]) for name in INTEGERS if name in fields}
     if not values["job"] or not values["user"]:
         raise BadRecord("missing_field", f"{'user' if values['job'] else 'job'} is empty.")
     return RecordRow(state=state, **values)
+
+
+def _needless(name: str, value: Any, notes: Notes) -> Any:
+    """A value that usage doesn't need: what a record has without it, and a note, where it can't be stored."""
+    read = _number if name in NUMBERS else _text
+    return if_readable(lambda: read(name, value), NEEDLESS[name], notes, name)
 
 
 def _text(name: str, value: Any) -> str:
@@ -370,5 +384,5 @@ class _Reader(SingleLines):
         self._reading = reading
 
     def take(self, text: str, line: int, notes: Notes) -> Rows:
-        row = parse_line(text.encode("utf-8", "surrogateescape"), zone=self._reading.zone)
+        row = parse_line(text.encode("utf-8", "surrogateescape"), zone=self._reading.zone, notes=notes)
         return [(line, row)]

@@ -25,6 +25,7 @@ from apps.usage.parsers.base import (
     Reading,
     excerpt,
 )
+from apps.usage.parsers.field_values import note_ignored
 from apps.usage.parsers.sacct_rows import Texts
 from apps.usage.parsers.slurm_billing import BillingWeights
 from apps.usage.parsers.slurm_jobs import CPUS, NODES, Jobs
@@ -52,17 +53,18 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069
 _JOB = re.compile(rb"\d{1,18}(?:\+\d{1,9})?")
 _TASK = re.compile(rb"(\d{1,18})_(\d{1,18}|\[[\w,:%.-]{1,60}\])")
 _T = TypeVar("_T")
+_Ignored = defaultdict[str, set[int]]  # column → rows whose value is ignored
 
 
 def as_jobs(texts: Texts, lines: I8, reading: Reading, problems: Problems, notes: dict[str, int]) -> Jobs:
     """Convert columns to jobs. Unreadable values that usage or keys depend on are added to `problems` by row; others
-    count as missing (note `values_ignored`). Unknown states are noted, and derived from times.
+    count as missing, and are noted by column. Unknown states are noted, and derived from times.
     """
     n, zone = len(lines), reading.zone
-    ignored: Problems = {}
+    ignored: _Ignored = defaultdict(set)
     job, array_task = _ids(texts, n, problems)
     people, who, is_nameless = _people(texts, n, problems)
-    job_classes, job_class = _job_classes(texts, n, problems)
+    job_classes, job_class = _job_classes(texts, n, ignored)
     meaning = _meanings(texts, notes)
     ran = (meaning != WAITING) & (meaning != NEVER_RAN)
     start = _times("Start", texts, n, zone, ran, problems, ignored)
@@ -78,7 +80,7 @@ def as_jobs(texts: Texts, lines: I8, reading: Reading, problems: Problems, notes
         who=who,
         job_class=job_class,
         submit=_times("Submit", texts, n, zone, np.ones(n, np.bool_), problems, ignored),
-        eligible=_times("Eligible", texts, n, zone, np.zeros(n, np.bool_), problems, {}),
+        eligible=_times("Eligible", texts, n, zone, np.zeros(n, np.bool_), problems, ignored),
         start=start,
         end=end,
         elapsed_us=_elapsed(texts, n, needs_elapsed, problems, ignored),
@@ -93,26 +95,29 @@ def as_jobs(texts: Texts, lines: I8, reading: Reading, problems: Problems, notes
         is_nameless=is_nameless,
         are_live=False,
     )
-    n_ignored = len(ignored.keys() - problems.keys())
-    if n_ignored:
-        notes["values_ignored"] = notes.get("values_ignored", 0) + n_ignored
+    for name, rows in ignored.items():
+        if n_ignored := len(rows - problems.keys()):
+            note_ignored(notes, name, n_ignored)
     return jobs
 
 
-def _sort_out(column_problems: Problems, needed: Flags, problems: Problems, ignored: Problems) -> None:
+def _sort_out(name: str, column_problems: Problems, needed: Flags, problems: Problems, ignored: _Ignored) -> None:
     """Problems of a column belong to the rows that need it; in others the value is ignored."""
     for row, problem in column_problems.items():
-        (problems if needed[row] else ignored).setdefault(row, problem)
+        if needed[row]:
+            problems.setdefault(row, problem)
+        else:
+            ignored[name].add(row)
 
 
 def _times(
-    name: str, texts: Texts, n: int, zone: ZoneInfo | None, needed: Flags, problems: Problems, ignored: Problems
+    name: str, texts: Texts, n: int, zone: ZoneInfo | None, needed: Flags, problems: Problems, ignored: _Ignored
 ) -> Times:
     if name not in texts:
         return no_times(n)
     column_problems: Problems = {}
     times = read_times(name, texts[name], zone, column_problems)
-    _sort_out(column_problems, needed, problems, ignored)
+    _sort_out(name, column_problems, needed, problems, ignored)
     return times
 
 
@@ -216,21 +221,20 @@ def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[AccountNames
     return names, code_of[code], np.array(is_nameless, np.bool_)[code]
 
 
-def _job_classes(texts: Texts, n: int, problems: Problems) -> tuple[list[JobClassKey], I8]:
-    """Job classes; a reservation is stored as the queue, so that metrics can weight jobs in it."""
+def _job_classes(texts: Texts, n: int, ignored: _Ignored) -> tuple[list[JobClassKey], I8]:
+    """Job classes, without names that can't be stored. A reservation is the queue: metrics can weight jobs in it."""
     nothing = [b""] * n
     known, code = combined(*(texts.get(name, nothing) for name in ("Reservation", "Partition", "QOS")))
     classes = []
     for place, names in enumerate(known):
-        try:
-            reservation, partition, qos = (
-                name_of(column, text, MOST_JOB)
-                for column, text in zip(("Reservation", "Partition", "QOS"), names, strict=True)
-            )
-            classes.append(JobClassKey(reservation, partition, qos))
-        except ValueError as error:
-            _report_rows(code == place, "bad_text", str(error), problems)
-            classes.append(JobClassKey("", "", ""))
+        read = []
+        for column, text in zip(("Reservation", "Partition", "QOS"), names, strict=True):
+            try:
+                read.append(name_of(column, text, MOST_JOB))
+            except ValueError:
+                read.append("")
+                ignored[column].update(np.flatnonzero(code == place).tolist())
+        classes.append(JobClassKey(*read))
     return classes, code
 
 
@@ -276,7 +280,7 @@ def _meanings(texts: Texts, notes: dict[str, int]) -> I8:
     return meaning if "End" in texts else np.where(meaning == PART, ENDED, meaning)
 
 
-def _elapsed(texts: Texts, n: int, needed: Flags, problems: Problems, ignored: Problems) -> I8:
+def _elapsed(texts: Texts, n: int, needed: Flags, problems: Problems, ignored: _Ignored) -> I8:
     name = "ElapsedRaw" if "ElapsedRaw" in texts else "Elapsed"
     if name not in texts:
         return np.full(n, NO_TIME, np.int64)
@@ -285,7 +289,7 @@ def _elapsed(texts: Texts, n: int, needed: Flags, problems: Problems, ignored: P
     if seconds is None:
         column_problems: Problems = {}
         seconds = read_distinct(name, texts[name], _duration_or_nan, remedy, column_problems)
-        _sort_out(column_problems, needed, problems, ignored)
+        _sort_out(name, column_problems, needed, problems, ignored)
     return np.where(np.isnan(seconds), NO_TIME, np.nan_to_num(seconds) * 1e6).astype(np.int64)
 
 
@@ -304,11 +308,14 @@ def _duration_or_nan(text: str) -> float:
 _NO_DURATION = NOWHEN - {b"0"} | {b"INVALID"}
 
 
-def _limits(texts: Texts, n: int, ignored: Problems) -> F8:
+def _limits(texts: Texts, n: int, ignored: _Ignored) -> F8:
     for name, read in (("TimelimitRaw", _minutes), ("Timelimit", read_limit_s)):
         if name in texts:
             remedy = ": it is a time limit like 2-00:00:00, or UNLIMITED."
-            limits = read_distinct(name, texts[name], read, remedy, ignored)
+            column_problems: Problems = {}
+            limits = read_distinct(name, texts[name], read, remedy, column_problems)
+            if column_problems:
+                ignored[name].update(column_problems)
             return np.where(limits > 0, limits, np.nan)
     return np.full(n, np.nan)
 
@@ -317,24 +324,28 @@ def _minutes(text: str) -> float:
     return 60.0 * read_duration_s(text) if text.isdigit() else read_limit_s(text)
 
 
-def _resources(texts: Texts, n: int, ran: Flags, problems: Problems, ignored: Problems) -> tuple[F8, F8, Flags]:
+def _resources(texts: Texts, n: int, ran: Flags, problems: Problems, ignored: _Ignored) -> tuple[F8, F8, Flags]:
     """Allocated and requested resources: from TRES, else from the plain counts."""
     nowhere = np.zeros(n, np.bool_)
-    allocated = _tres("AllocTRES", texts, n, ran, problems, ignored)
+    bad_tres: Problems = {}
+    allocated = _tres("AllocTRES", texts, n, bad_tres, ignored)
     has_no_allocation = np.isnan(allocated[:, NODES]) & ("AllocTRES" in texts)
-    requested = _tres("ReqTRES", texts, n, nowhere, problems, ignored)
+    bad_request: Problems = {}
+    requested = _tres("ReqTRES", texts, n, bad_request, ignored)
+    _sort_out("ReqTRES", bad_request, nowhere, problems, ignored)
     for columns, into, place, is_needed in (
         (("AllocCPUS", "NCPUS"), allocated, CPUS, ran),
         (("AllocNodes",), allocated, NODES, nowhere),
         (("ReqCPUS",), requested, CPUS, nowhere),
         (("NNodes", "ReqNodes"), requested, NODES, nowhere),
     ):
-        column_problems: Problems = {}
-        for name in columns:
-            if name in texts:
-                counts = read_distinct(name, texts[name], _count, ": a whole number belongs there.", column_problems)
-                into[:, place] = np.where(np.isnan(into[:, place]), counts, into[:, place])
-        _sort_out(column_problems, is_needed & np.isnan(into[:, place]), problems, ignored)
+        bad_counts: dict[str, Problems] = {name: {} for name in columns if name in texts}
+        for name, column_problems in bad_counts.items():
+            counts = read_distinct(name, texts[name], _count, ": a whole number belongs there.", column_problems)
+            into[:, place] = np.where(np.isnan(into[:, place]), counts, into[:, place])
+        for name, column_problems in bad_counts.items():
+            _sort_out(name, column_problems, is_needed & np.isnan(into[:, place]), problems, ignored)
+    _sort_out("AllocTRES", bad_tres, ran & np.isnan(allocated[:, CPUS]), problems, ignored)
     return allocated, requested, has_no_allocation
 
 
@@ -369,17 +380,18 @@ def _count(text: str) -> float:
     return count
 
 
-def _tres(name: str, texts: Texts, n: int, needed: Flags, problems: Problems, ignored: Problems) -> F8:
+def _tres(name: str, texts: Texts, n: int, problems: Problems, ignored: _Ignored) -> F8:
     if name not in texts:
         return np.full((n, len(Tres())), np.nan)
     known, code = distinct(texts[name])
     amounts = np.full((len(known), len(Tres())), np.nan)
-    column_problems: Problems = {}
     for place, text in enumerate(known):
         try:
-            amounts[place] = read_tres(text.decode("ascii"))
+            amounts[place], unreadable = read_tres(text.decode("ascii"))
         except (ValueError, OverflowError):
             why = f"{name} ({excerpt(text)}) is not a list like billing=2,cpu=2,mem=4000M,node=1."
-            _report_rows(code == place, "bad_tres", why, column_problems)
-    _sort_out(column_problems, needed, problems, ignored)
+            _report_rows(code == place, "bad_tres", why, problems)
+        else:
+            for part in unreadable:
+                ignored[f"{name} {part}"].update(np.flatnonzero(code == place).tolist())
     return amounts[code]

@@ -16,6 +16,7 @@ from apps.usage.parsers.sacct_columns import MOST_NAME
 from apps.usage.parsers.slurm_billing import BillingWeights
 from apps.usage.parsers.slurm_json import (
     JsonJob,
+    ReadNames,
     RejectedJob,
     has_job_list,
     inner,
@@ -29,7 +30,7 @@ from apps.usage.parsers.slurm_json import (
     times_needed,
 )
 from apps.usage.parsers.slurm_states import accounted_meaning
-from apps.usage.parsers.slurm_values import count_tasks, is_no_name, number_of, sum_tres
+from apps.usage.parsers.slurm_values import count_tasks, is_counted, is_no_name, number_of, sum_tres
 
 # Newer releases name the called command, possibly by its path.
 _OURS = re.compile(rb'"submission"\s*:|"openapi\\?/dbv|"openapi\\?/slurmdbd"|["/]sacct"')
@@ -85,26 +86,29 @@ def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
     needed = times_needed(meaning)
     end_s = seconds_of("time.end", time.get("end"), is_needed=needed.end)
     is_end_missing = needed.end and end_s is None
-    amounts = _amounts(tres.get("allocated"))
-    allocated, requested = sum_tres(amounts), sum_tres(_amounts(tres.get("requested")))
-    partition = text_of("partition", job.get("partition"))
+    amounts, bad_amounts = _amounts("tres.allocated", tres.get("allocated"))
+    more_amounts, bad_requests = _amounts("tres.requested", tres.get("requested"))
+    allocated, requested = sum_tres(amounts), sum_tres(more_amounts)
+    names = ReadNames()
+    partition = names.read("partition", job.get("partition"))
+    job_class = JobClassKey(
+        names.read("reservation", inner(job, "reservation").get("name")), partition, names.read("qos", job.get("qos"))
+    )
     cluster = text_of("cluster", job.get("cluster"))
     if requested.cpus != requested.cpus:  # NaN: not in the list
         requested = requested._replace(cpus=number_or_nan(required.get("CPUs")))
     user = _user(job, cluster)
-    not_needed = [time.get("limit"), time.get("eligible"), required.get("CPUs")]
-    not_needed += [] if needed.start else [time.get("start")]
-    not_needed += [] if needed.end else [time.get("end")]
-    not_needed += [] if is_end_missing else [time.get("elapsed")]
+    not_needed = {"time.limit": time.get("limit"), "time.eligible": time.get("eligible")}
+    not_needed["required.CPUs"] = required.get("CPUs")
+    not_needed |= {} if needed.start else {"time.start": time.get("start")}
+    not_needed |= {} if needed.end else {"time.end": time.get("end")}
+    not_needed |= {} if is_end_missing else {"time.elapsed": time.get("elapsed")}
+    unreadable = [name for name, value in not_needed.items() if is_unreadable(value)]
     return JsonJob(
         job=number,
         cluster=cluster,
         who=AccountNames(user, text_of("account", job.get("account"), MOST_NAME)),
-        job_class=JobClassKey(
-            text_of("reservation", inner(job, "reservation").get("name")),
-            partition,
-            text_of("qos", job.get("qos")),
-        ),
+        job_class=job_class,
         meaning=meaning,
         submit_s=seconds_of("time.submission", time.get("submission")),
         eligible_s=seconds_of("time.eligible", time.get("eligible"), is_needed=False),
@@ -118,7 +122,7 @@ def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
         limit_s=limit_of(time.get("limit")),
         n_tasks=count_tasks(inner(job, "array").get("task")),
         is_nameless=is_no_name(user),
-        has_ignored=any(map(is_unreadable, not_needed)),
+        ignored=(*unreadable, *names.ignored, *bad_amounts, *bad_requests),
     )
 
 
@@ -134,13 +138,15 @@ def _user(job: dict[str, Any], cluster: str) -> str:
     return user
 
 
-def _amounts(listed: Any) -> list[tuple[str, float]]:
-    """Amounts of a list of {type, name, count} by name; memory is in MB."""
-    amounts = []
+def _amounts(place: str, listed: Any) -> tuple[list[tuple[str, float]], list[str]]:
+    """Amounts of a list of {type, name, count} by name, memory in MB; and the names of those that can't be read."""
+    amounts, unreadable = [], []
     for part in listed if isinstance(listed, list) else ():
-        count = number_of(part.get("count")) if isinstance(part, dict) else None
-        if count is None or count < 0:
+        if not isinstance(part, dict):
             continue
-        kind, name = part.get("type"), part.get("name")
-        amounts.append((f"{kind}/{name}" if isinstance(name, str) and name else str(kind), count))
-    return amounts
+        kind, name, count = part.get("type"), part.get("name"), number_of(part.get("count"))
+        if count is not None and count >= 0:
+            amounts.append((f"{kind}/{name}" if isinstance(name, str) and name else str(kind), count))
+        elif is_unreadable(part.get("count")) and is_counted(kind):
+            unreadable.append(f"{place} {kind}")
+    return amounts, unreadable

@@ -29,6 +29,7 @@ from apps.usage.parsers.base import (
     JobClassKey,
     RecordBatch,
 )
+from apps.usage.parsers.field_values import note_ignored
 from apps.usage.parsers.slurm_billing import fits_recorded
 from apps.usage.parsers.slurm_parts import begin_of_rows, first_starts, follow_parts
 from apps.usage.parsers.slurm_states import BY_TIMES, ENDED, NEVER_RAN, PART, RUNNING_NOW, WAITING
@@ -36,7 +37,7 @@ from apps.usage.parsers.slurm_values import Problems, Times
 
 CPUS, GPUS, MEM_MB, NODES, BILLING = range(5)  # column indices of `requested` and `allocated`
 _MOST = np.array([MOST_RATE, MOST_RATE, MOST_MEM_MB, MOST_RATE, MOST_RATE])
-_RESOURCES = ("processors", "GPUs", "megabytes", "nodes", "billing units")
+_NEEDLESS = {GPUS: "gpus", MEM_MB: "mem_mb", NODES: "nodes", BILLING: "billing"}  # with their names in notes
 
 
 @dataclass(slots=True)
@@ -214,10 +215,14 @@ def _amounts(jobs: Jobs, state: I8, problems: Problems, notes: dict[str, int]) -
     many = (state == PENDING) & (jobs.n_tasks > 1)
     amounts[many] = np.minimum(amounts[many] * jobs.n_tasks[many, None], _MOST)
     _note(notes, "arrays_waiting", many)
-    for row, column in np.argwhere(amounts > _MOST).tolist():
-        why = f"More than {_MOST[column]:.0f} {_RESOURCES[column]} are not plausible: check AllocTRES."
+    is_too_much = ~(amounts <= _MOST)
+    for row in np.flatnonzero(is_too_much[:, CPUS]).tolist():
+        why = f"More than {MOST_RATE:.0f} processors are not plausible: check AllocTRES."
         problems.setdefault(row, ("absurd_number", why))
-    return amounts
+    for column, name in _NEEDLESS.items():
+        if n_ignored := int(is_too_much[:, column].sum()):
+            note_ignored(notes, name, n_ignored)
+    return np.where(is_too_much, 0.0, amounts)
 
 
 def _billing(jobs: Jobs, ran: Flags, notes: dict[str, int]) -> F8:

@@ -22,6 +22,7 @@ from apps.usage.parsers.base import (
     excerpt,
     text_column,
 )
+from apps.usage.parsers.field_values import note_ignored
 from apps.usage.parsers.json_items import MOST_ITEM_BYTES, Item, JsonItems
 from apps.usage.parsers.sacct_columns import MOST_JOB, distinct, name_of
 from apps.usage.parsers.slurm_jobs import Attempts, Jobs, to_records
@@ -60,7 +61,7 @@ class JsonJob(NamedTuple):
     limit_s: float | None
     n_tasks: int
     is_nameless: bool
-    has_ignored: bool  # a value that usage doesn't need can't be read
+    ignored: tuple[str, ...]  # names of values that usage doesn't need, and that can't be read
 
 
 class RejectedJob(Exception):
@@ -199,9 +200,9 @@ def _as_jobs(
     n_unknown = sum(job.meaning is None for job in jobs)
     if n_unknown:
         notes["state_unknown"] = n_unknown
-    n_ignored = sum(job.has_ignored for job in jobs)
-    if n_ignored:
-        notes["values_ignored"] = n_ignored
+    for job in jobs:
+        for name in job.ignored:
+            note_ignored(notes, name)
     elapsed = [NO_TIME if job.elapsed_s is None else int(min(job.elapsed_s, 1e11) * 1_000_000) for job in jobs]
     limits = [job.limit_s if job.limit_s else math.nan for job in jobs]
     return Jobs(
@@ -275,6 +276,20 @@ def text_of(name: str, value: Any, most: int = MOST_JOB) -> str:
         return name_of(name, value, most)
     except ValueError as error:
         raise RejectedJob("bad_text", str(error)) from error
+
+
+class ReadNames:
+    """Reads names of a job that usage doesn't need; `ignored` are those that can't be stored."""
+
+    def __init__(self) -> None:
+        self.ignored: list[str] = []
+
+    def read(self, name: str, value: Any) -> str:
+        try:
+            return text_of(name, value)
+        except RejectedJob:
+            self.ignored.append(name)
+            return ""
 
 
 def is_unreadable(value: Any) -> bool:

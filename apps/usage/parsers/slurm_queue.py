@@ -15,6 +15,7 @@ from apps.usage.parsers.base import AccountNames, FieldNote, JobClassKey, Parsed
 from apps.usage.parsers.sacct_columns import MOST_NAME
 from apps.usage.parsers.slurm_json import (
     JsonJob,
+    ReadNames,
     RejectedJob,
     has_job_list,
     is_unreadable,
@@ -88,23 +89,25 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
         # As slurmdbd stores the part that runs since then; the limit counts from the job's first start.
         limit_s = None if limit_s is None else max(limit_s - (resized_s - start_s), 0.0)
         submit_s = start_s = resized_s
-    allocated = _tres("tres_alloc_str", job, is_needed=needed.start)
-    requested = _tres("tres_req_str", job, is_needed=False)
-    has_no_allocation = isinstance(job.get("tres_alloc_str"), str) and not allocated.nodes > 0
     cpus, nodes = (number_or_nan(job.get(name)) for name in ("cpus", "node_count"))
+    allocated, bad_amounts = _tres("tres_alloc_str", job, is_needed=needed.start and math.isnan(cpus))
+    requested, bad_requests = _tres("tres_req_str", job, is_needed=False)
+    has_no_allocation = isinstance(job.get("tres_alloc_str"), str) and not allocated.nodes > 0
+    names = ReadNames()
+    job_class = JobClassKey(
+        names.read("resv_name", job.get("resv_name")),
+        names.read("partition", job.get("partition")),
+        names.read("qos", job.get("qos")),
+    )
     user, uid = _user(job)
-    not_needed = ["resize_time", "time_limit", "cpus", "node_count"]
+    not_needed = ["billable_tres", "resize_time", "time_limit", "cpus", "node_count"]
     not_needed += [] if needed.start else ["start_time"]
     not_needed += [] if needed.end else ["end_time"]
     return JsonJob(
         job=number,
         cluster=text_of("cluster", job.get("cluster")),
         who=AccountNames(user, text_of("account", job.get("account"), MOST_NAME)),
-        job_class=JobClassKey(
-            text_of("resv_name", job.get("resv_name")),
-            text_of("partition", job.get("partition")),
-            text_of("qos", job.get("qos")),
-        ),
+        job_class=job_class,
         meaning=meaning,
         submit_s=submit_s,
         eligible_s=None,
@@ -118,7 +121,12 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
         limit_s=limit_s,
         n_tasks=count_tasks(job.get("array_task_string")),
         is_nameless=is_no_name(user, uid),
-        has_ignored=any(is_unreadable(job.get(name)) for name in not_needed),
+        ignored=(
+            *(name for name in not_needed if is_unreadable(job.get(name))),
+            *names.ignored,
+            *bad_amounts,
+            *bad_requests,
+        ),
     )
 
 
@@ -132,14 +140,16 @@ def _user(job: dict[str, Any]) -> tuple[str, str]:
     return user or uid, uid
 
 
-def _tres(name: str, job: dict[str, Any], *, is_needed: bool) -> Tres:
+def _tres(name: str, job: dict[str, Any], *, is_needed: bool) -> tuple[Tres, list[str]]:
+    """Amounts of a list, and the names of those that can't be read."""
     text = job.get(name)
     try:
-        return read_tres(text) if isinstance(text, str) else Tres()
+        amounts, unreadable = read_tres(text) if isinstance(text, str) else (Tres(), ())
     except ValueError as error:
         if not is_needed:
-            return Tres()
+            return Tres(), [name]
         raise RejectedJob("bad_tres", f"{name} is not a list like cpu=2,mem=4000M,node=1.") from error
+    return amounts, [f"{name} {part}" for part in unreadable]
 
 
 def _filled(tres: Tres, cpus: float, nodes: float) -> Tres:

@@ -191,17 +191,24 @@ def read_limit_s(text: str) -> float:
     return math.nan if text in _NO_LIMIT else read_duration_s(text)
 
 
-def read_tres(text: str) -> Tres:
+def read_tres(text: str) -> tuple[Tres, tuple[str, ...]]:
     """Parse `billing=2,cpu=2,gres/gpu:a100=1,mem=4000M,node=1`. Typed devices are summed if their total isn't given.
 
+    Returns the names of amounts that can't be read, too: they count as missing.
+
     Raises:
-        ValueError: a part is not `name=amount`.
+        ValueError: a part is not `name=amount`, or the number of processors can't be read.
     """
-    return sum_tres(
-        (name, _amount(name, amount))
-        for name, amount in _parts(text)
-        if name in _COUNTED or name.startswith(_TYPED_GPU)
-    )
+    amounts, unreadable = [], []
+    for name, amount in _parts(text):
+        if name in _COUNTED or name.startswith(_TYPED_GPU):
+            try:
+                amounts.append((name, _amount(name, amount)))
+            except ValueError:
+                if name == "cpu":
+                    raise
+                unreadable.append(name)
+    return sum_tres(amounts), tuple(unreadable)
 
 
 def list_tres(text: str) -> list[tuple[str, float]]:
@@ -232,6 +239,11 @@ def sum_tres(pairs: Iterable[tuple[str, float]]) -> Tres:
             amounts[name] = amount
     cpus, mem_mb, nodes, billing = (amounts.get(name, math.nan) for name in ("cpu", "mem", "node", "billing"))
     return Tres(cpus, amounts.get("gres/gpu", typed), mem_mb, nodes, billing)
+
+
+def is_counted(kind: Any) -> bool:
+    """Whether amounts of this type become a column of a record."""
+    return kind in ("cpu", "mem", "node", "billing", "gres")
 
 
 def number_of(value: Any) -> float | None:

@@ -36,6 +36,7 @@ from apps.usage.parsers.base import (
     Rejection,
     excerpt,
 )
+from apps.usage.parsers.field_values import note_ignored
 from apps.usage.parsers.lines import MOST_LINE_BYTES, Block, LongLine, read_blocks
 
 N_FIELDS = 18
@@ -46,7 +47,8 @@ _NAMES = (
     *("used memory", "requested processors", "requested time", "requested memory", "status", "user", "group"),
     *("executable", "queue", "partition", "preceding job", "think time"),
 )
-_NEEDLESS = (5, REQUESTED_S, 13, 16, 17)  # CPU time, limit, executable, preceding job, think time
+_UNUSED = (5, 13, 16, 17)  # average CPU time, executable, preceding job, think time
+_NEEDLESS = (USED_KB, REQUESTED_S, REQUESTED_MEM, STATUS, QUEUE, PARTITION)  # counted where they can't be read
 _PARTIAL = (2, 3, 4)  # bursts of a job that was swapped out; its whole-job line has their sum
 _ABSOLUTE_S = 100_000_000  # without a header, a larger submit time is Unix time
 _MOST_ID = 2.0**53
@@ -128,13 +130,14 @@ def _block(piece: Block, state: _State) -> Parsed:
     skipped, data = _leading_comments(piece.data, state)
     matrix = _parse_matrix(data, piece.n_lines - skipped, state)
     if matrix is None:
-        matrix, lines = _parse_line_by_line(data, piece.first_line + skipped, state, rejections)
+        matrix, lines = _parse_line_by_line(data, piece.first_line + skipped, state, rejections, notes)
     else:
         lines = np.arange(piece.first_line + skipped, piece.first_line + piece.n_lines)
     state.line, state.offset = piece.first_line + piece.n_lines, piece.end_offset
     _decide_times(matrix, lines, state)
     chosen, submit_us, part = _bursts(matrix, state, notes)
     start_us, end_us = _times(matrix, submit_us, chosen, part, state, notes)
+    _drop_absurd_names(matrix, notes)
     good = _valid(matrix, lines, start_us, end_us, chosen, rejections)
     batch = _batch(matrix[good], lines[good], submit_us[good], part[good], state, notes)
     batch.start_us, batch.end_us = start_us[good], end_us[good]
@@ -189,7 +192,9 @@ def _parse_matrix(data: bytes, n_lines: int, state: _State) -> F8 | None:
     return matrix
 
 
-def _parse_line_by_line(data: bytes, line: int, state: _State, rejections: list[Rejection]) -> tuple[F8, I8]:
+def _parse_line_by_line(
+    data: bytes, line: int, state: _State, rejections: list[Rejection], notes: dict[str, int]
+) -> tuple[F8, I8]:
     """Parse line by line, with a reason for each rejected line."""
     rows, lines = [], []
     for number, text in enumerate(data.split(b"\n"), start=line):
@@ -204,9 +209,19 @@ def _parse_line_by_line(data: bytes, line: int, state: _State, rejections: list[
             rejections.append(Rejection(number, *problem, excerpt(text)))
             continue
         state.is_dialect = state.is_dialect or len(fields) > N_FIELDS
+        for i in _needless(fields):
+            if not _NUMBER.fullmatch(fields[i]):
+                note_ignored(notes, _NAMES[i])
         rows.append([float(value) if _NUMBER.fullmatch(value) else -1.0 for value in fields[:N_FIELDS]])
         lines.append(number)
     return np.array(rows, np.float64).reshape(len(rows), N_FIELDS), np.array(lines, np.int64)
+
+
+def _needless(fields: list[bytes]) -> tuple[int, ...]:
+    """Which used fields of a line its usage doesn't need: the requested processors only where none are allocated."""
+    allocated = fields[ALLOCATED]
+    is_allocated = bool(_NUMBER.fullmatch(allocated)) and float(allocated) > 0
+    return (*_NEEDLESS, REQUESTED) if is_allocated else _NEEDLESS
 
 
 _TOO_LONG = f"The line is longer than {MOST_LINE_BYTES // 1024} KB."
@@ -221,8 +236,9 @@ def _problem(text: bytes, fields: list[bytes]) -> tuple[str, str] | None:
         return "not_utf8", f"Byte {error.start + 1} is not UTF-8."
     if len(fields) < N_FIELDS:
         return "too_few_fields", f"{len(fields)} of {N_FIELDS} fields: the line is cut off, or of another format."
+    needless = (*_UNUSED, *_needless(fields))
     for i, value in enumerate(fields[:N_FIELDS]):
-        if i not in _NEEDLESS and not _NUMBER.fullmatch(value):
+        if i not in needless and not _NUMBER.fullmatch(value):
             return "not_a_number", f"Field {i + 1} ({_NAMES[i]}) is {excerpt(value)!r}, which is not a number."
     return None
 
@@ -295,18 +311,27 @@ def _us(seconds: F8) -> I8:
     return np.rint(np.clip(seconds, 0, 1e11) * 1e6).astype(np.int64)
 
 
+def _drop_absurd_names(matrix: F8, notes: dict[str, int]) -> None:
+    """Queues and partitions that no number is exact for become unknown, in place."""
+    for column in (QUEUE, PARTITION):
+        is_absurd = ~(np.abs(matrix[:, column]) <= _MOST_ID)
+        if is_absurd.any():
+            note_ignored(notes, _NAMES[column], int(is_absurd.sum()))
+            matrix[is_absurd, column] = -1.0
+
+
 def _valid(
     matrix: F8, lines: I8, start_us: I8, end_us: I8, chosen: np.ndarray[Any, Any], rejections: list[Rejection]
 ) -> I8:
     """Remove rows with implausible values; each is rejected with its first problem."""
-    job, names = matrix[:, JOB], matrix[:, (USER, GROUP, QUEUE, PARTITION)]
+    job, names = matrix[:, JOB], matrix[:, (USER, GROUP)]
     checks = (
         ("bad_job", (job < 0) | (job != np.floor(job)) | (job > _MOST_ID), "the job number is not a whole number ≥ 0"),
         ("no_submit", matrix[:, SUBMIT] < 0, "the submit time is unknown"),
         ("absurd_processors", _processors(matrix) > MOST_RATE, f"more than {MOST_RATE:.0f} processors"),
         ("absurd_run_time", matrix[:, RUN] > MOST_JOB_S, f"a run time over {MOST_JOB_S // 86400} days"),
         ("absurd_time", (start_us < FIRST_US) | (end_us > LAST_US), "not between 1970 and 2200"),
-        ("absurd_number", ~(np.abs(names) <= _MOST_ID).all(axis=1), "a user, group, queue or partition over 2⁵³"),
+        ("absurd_number", ~(np.abs(names) <= _MOST_ID).all(axis=1), "a user or group over 2⁵³"),
     )
     good = chosen.copy()
     for code, is_bad, why in checks:
@@ -360,10 +385,11 @@ def _mem_mb(matrix: F8, cpus: F8, state: _State, notes: dict[str, int]) -> F8:
     if state.is_dialect:
         mem_mb = np.maximum(requested, 0) / 1024**2
     else:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             mem_mb = np.maximum(np.where(used > 0, used, requested), 0) * cpus / 1024
-    too_much = mem_mb > MOST_MEM_MB
-    notes["memory_ignored"] = int(too_much.sum())
+    too_much = ~(mem_mb <= MOST_MEM_MB)
+    if too_much.any():
+        note_ignored(notes, _NAMES[USED_KB], int(too_much.sum()))
     return np.where(too_much, 0.0, mem_mb)
 
 

@@ -327,7 +327,7 @@ def _write(
     delta = buckets.compute_delta(change)
     buckets.apply_delta(source.pk, delta, since_hour=waited_from)
     overlaps.add_presence(source, delta, written.batch, has_rivals=limits.has_rivals, at=at)
-    return float(delta.amounts[:, 0].sum()) / buckets.QUANTA, int(change.start_us.min())
+    return float(delta.amounts[:, 0].sum(dtype=np.float64)) / buckets.QUANTA, int(change.start_us.min())
 
 
 _SEEN = f"""

@@ -102,7 +102,7 @@ def _close_missing(
         buckets.apply_delta(source.pk, delta)
         nothing = RecordBatch.from_rows([])
         overlaps.add_presence(source, delta, nothing, has_rivals=limits.has_rivals, at=at)
-        counts.core_s += float(delta.amounts[:, 0].sum()) / buckets.QUANTA
+        counts.core_s += float(delta.amounts[:, 0].sum(dtype=np.float64)) / buckets.QUANTA
         counts.account_ids |= set(np.unique(ended.account_id).tolist())
     counts.vanished = n_closed
     with connection.cursor() as cursor:

@@ -80,7 +80,7 @@ def test_a_local_time_skipped_by_summer_time_is_rejected() -> None:
         (running(slots="NaN"), "not_a_number"),
         (running(slots="-1"), "negative_number"),
         (pending(tasks="1-8:0"), "bad_fields"),
-        (pending(tasks="1-999999999:1"), "absurd_number"),
+        (pending(tasks="1-999999999:1", slots="4"), "absurd_number"),
         (running(JB_owner="x" * 70_000), "too_large"),
     ],
 )

@@ -190,7 +190,7 @@ def test_the_local_time_of_the_line_replaces_a_missing_end() -> None:
         (line("E", ctime=None, qtime=None, etime=None, start=None), "missing_field"),
         (line("E", exec_vnode="(n1:ncpus=-4)"), "negative_number"),
         (line("E", exec_vnode="(n1:ncpus=4:mem=lots)"), "bad_fields"),
-        (line("E", exec_vnode="(n1:ncpus=99999999)"), "absurd_number"),
+        (line("E", exec_vnode="(n1:ncpus=9999999999)"), "absurd_number"),
         (line("E", exec_host="n1/x"), "bad_fields"),
         (line("E", run_count="99999999999"), "absurd_number"),
         (line("E", user="a" * 300), "too_long"),

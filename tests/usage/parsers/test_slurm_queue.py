@@ -107,7 +107,7 @@ def test_a_user_without_a_name_is_given_by_uid() -> None:
 @pytest.mark.parametrize(
     ("given", "code"),
     [
-        ({"tres_alloc_str": "cpu=-8"}, "bad_tres"),
+        ({"tres_alloc_str": "cpu=-8", "cpus": None}, "bad_tres"),
         ({"start_time": "now"}, "bad_time"),
         ({"job_id": None}, "bad_job"),
         ({"submit_time": 1e14}, "absurd_time"),

@@ -102,6 +102,11 @@ class PushedSerializer(serializers.Serializer[Any]):
     corrected = serializers.IntegerField()
     late = serializers.IntegerField()
     rejected = RejectedLineSerializer(many=True)
+    ignored = serializers.DictField(
+        child=serializers.IntegerField(),
+        required=False,
+        help_text="Number of values by field that usage doesn't need and that can't be stored; the records count",
+    )
     unmapped = serializers.IntegerField(help_text="Number of accounts in this call that no policy maps to an entry")
 
 
