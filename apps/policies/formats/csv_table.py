@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,15 @@ _CARRIES = {
 }
 _FORMULA = re.compile(r"\s*[=+\-@\t\r＝＋－＠]")
 _NUMBER = re.compile(r"(\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_AMBIGUOUS = re.compile(r"\d{1,3}(?:[.,]\d{3})*,\d{3}")
+_GROUPS = {mark: re.compile(rf"[1-9]\d{{0,2}}(?:\{mark}\d{{3}})+", re.ASCII) for mark in ".,"}
+_AMBIGUOUS = re.compile(r"[1-9]\d{0,2}(?:[.,]\d{3})*,\d{3}|[1-9]\d{0,2}\.\d{3}", re.ASCII)
+# A number with this decimal mark: it has other than three digits, a zero alone before it, or the other mark for
+# thousands.
+_IS_DECIMAL = {
+    mark: re.compile(rf"\d*\{mark}(?!\d{{3}}$)\d+|0?\{mark}\d+|\d{{1,3}}(?:\{other}\d{{3}})+\{mark}\d+", re.ASCII)
+    for mark, other in ((".", ","), (",", "."))
+}
+_SEPARATOR_LINE = re.compile(r"\s*\"?sep=(.?)\"?\s*", re.IGNORECASE)  # the first line of a file for Excel
 _YES, _NO = frozenset({"true", "yes", "1"}), frozenset({"false", "no", "0", ""})
 
 
@@ -56,12 +64,25 @@ def _is_formula(shown: str) -> bool:
 def read(text: str) -> ParsedDocument:
     table = _Table(text)
     rows = [row for row in table if row]
-    taken = _TableEntries(table)
+    taken = _TableEntries(table, _decimal_mark(rows, table))
     for row in sorted(rows, key=lambda row: row.depth):
         taken.take(row)
     taken.check_percentages()
     carries = {value for column in table.columns for value in _CARRIES.get(column, ())}
     return taken.finish(carries=frozenset(carries), says=taken.says)
+
+
+def _decimal_mark(rows: Sequence[_Row], table: _Table) -> str:
+    """The decimal mark that the numbers of a table prove, or its separator suggests; "" if neither does."""
+    numbers = [_bare(row.cells.get(column, "")) for row in rows for column in ("shares", "percent")]
+    proven = {mark for mark in ".," if any(map(_IS_DECIMAL[mark].fullmatch, numbers))}
+    if len(proven) == 1:
+        return proven.pop()
+    return "." if table.has_plain_decimals and not proven else ""
+
+
+def _bare(cell: str) -> str:
+    return cell.strip().removesuffix("%").rstrip()
 
 
 class _Row:
@@ -91,10 +112,15 @@ class _Table:
     """Rows of a text, with any separator and any order of columns."""
 
     def __init__(self, text: str) -> None:
-        first = next((line for line in text.split("\n") if line.strip()), "")
-        counts = {mark: first.count(mark) for mark in ",;\t"}
-        self._mark = max(counts, key=lambda mark: counts[mark])
+        lines = (line for line in text.split("\n") if line.strip())
+        first = next(lines, "")
+        named = _SEPARATOR_LINE.fullmatch(first)
+        header = next(lines, "") if named else first
+        counts = {mark: header.count(mark) for mark in ",;\t"}
+        self._mark = (named and named[1]) or max(counts, key=lambda mark: counts[mark])
         self._reader = csv.reader(io.StringIO(text, newline=""), delimiter=self._mark, strict=True)
+        if named:
+            next(self._lines())
         names = [name.strip().lower() for name in next(self._lines(), [])]
         self.columns = [_OTHER_NAMES.get(name, name) for name in names]
         known = {*COLUMNS, "percent"}
@@ -104,6 +130,11 @@ class _Table:
         if unknown or len(set(self.columns)) != len(self.columns) or {"shares", "percent"} <= set(self.columns):
             problem = f"{unknown[0]!r:.40} is unknown" if unknown else "a column is repeated"
             raise invalid_line(1, f"{problem}; known are {', '.join(COLUMNS)}, or percent for shares")
+
+    @property
+    def has_plain_decimals(self) -> bool:
+        """Whether a comma separates the cells, so that a number without quotes has a decimal point."""
+        return self._mark == ","
 
     def _lines(self) -> Iterator[list[str]]:
         try:
@@ -125,8 +156,9 @@ class _Table:
 class _TableEntries(DocumentBuilder):
     """Builds entries from rows, parents first; ancestors without a row are only part of a path."""
 
-    def __init__(self, table: _Table) -> None:
+    def __init__(self, table: _Table, decimal_mark: str) -> None:
         super().__init__()
+        self._decimal_mark = decimal_mark
         self.says: list[bool] = []
         self._columns = table.columns
         self._percent: dict[int, float] = {}
@@ -199,19 +231,36 @@ class _TableEntries(DocumentBuilder):
         is_percent = is_percent or number != text
         if not text:
             raise ValueError(f'is empty; write a number, or "{PARENT}"')
-        if _AMBIGUOUS.fullmatch(number):
-            dot, bare = number.replace(".", "").replace(",", "."), number.replace(",", "").replace(".", "")
-            raise ValueError(f"{number!r} may be {bare} or {dot}; write it as one of these")
+        number = self._plain(number, is_percent=is_percent)
         if text.lstrip("'").startswith(("=", "@", "＝", "＠")):
             raise ValueError(f"{text[:40]!r} is a formula; write its result")
         if not _NUMBER.fullmatch(number):
             raise ValueError(f'{text[:40]!r} is neither a number from 0 up nor "{PARENT}"')
-        value = float(number.replace(",", "."))
+        value = float(number)
         if is_percent:
             if value > 100:
                 raise ValueError(f"{text[:40]} is more than 100 %")
             self._percent[at] = value
         return value
+
+    def _plain(self, number: str, *, is_percent: bool) -> str:
+        """The number with a decimal point and without marks of thousands; raise ValueError if it may be two numbers."""
+        mark = self._decimal_mark
+        if is_percent and not mark and _GROUPS["."].fullmatch(number) and number.count(".") == 1:
+            mark = "."  # thousands of per cent aren't meant
+        if _AMBIGUOUS.fullmatch(number) and (not mark or "," in number):
+            bare, decimal = number.replace(",", "").replace(".", ""), number.replace(",", ".")
+            first, _, last = decimal.rpartition(".")
+            fraction = last if "," in number else f"{last}0"  # a fourth digit, which isn't asked about again
+            whole = first.replace(".", "")
+            raise ValueError(f"{number!r} may be {bare} or {whole}.{fraction}; write it as one of these")
+        if "," in number and "." in number:
+            mark = max(",.", key=number.rfind)
+        thousands = "," if mark == "." else "."
+        whole, point, rest = number.partition(mark) if mark else (number, "", "")
+        if _GROUPS[thousands].fullmatch(whole):
+            whole = whole.replace(thousands, "")
+        return f"{whole}{point}{rest}".replace(",", ".")
 
     def _set_more(self, at: int, cells: dict[str, str]) -> None:
         line = self.line[at]
@@ -286,7 +335,8 @@ def fit(tree: TreeColumns) -> TreeColumns:
 
 
 def _looks_like(text: str) -> bool:
-    first = next((line for line in text.split("\n") if line.strip()), "")
+    lines = (line for line in text.split("\n") if line.strip() and not _SEPARATOR_LINE.fullmatch(line))
+    first = next(lines, "")
     return "path" in re.split(r'[,;\t"\s]+', first.lower())
 
 

@@ -17,6 +17,7 @@ from apps.engine.installed import Installed, load_installed, require_name, requi
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats import csv_table, gridengine, json_document, sacctmgr, sacctmgr_script, yaml_document
 from apps.policies.formats.base import Format
+from apps.policies.formats.slurm_listings import tree_hint
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SPARSE, TreeColumns
 from apps.policies.tree.names import new_uids
@@ -170,6 +171,8 @@ def read_file(format: Format, content: bytes) -> ParsedDocument:
     try:
         return format.read(text)
     except Invalid as error:
+        if hint := tree_hint(text):
+            raise Invalid(f"{error.message} {hint}", code="wrong_format", fields=error.fields[:5]) from None
         other = guess_format(text)
         if other is None or other is format or format.looks_like(text) or other.read is format.read:
             raise

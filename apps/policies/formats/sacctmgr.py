@@ -29,6 +29,7 @@ from apps.policies.formats.sacctmgr_against import (
     with_shares,
 )
 from apps.policies.formats.sacctmgr_dump import Dump, Key, Line, dump_of, read_dump
+from apps.policies.formats.slurm_names import in_dump, name_of_entry
 from apps.policies.formats.slurm_tree import ROOT, USE_PARENT, cluster_lines, fit
 from apps.policies.formats.whole_shares import plain_word
 from apps.policies.settings import PolicySettings
@@ -118,7 +119,7 @@ class _DumpUpdate:
 
         def place(above: str, text: str, declared: str) -> None:
             if above.lower() not in last:
-                last[above.lower()] = _Section(Line(f"Parent - '{above}'", "Parent", above))
+                last[above.lower()] = _Section(Line(f"Parent - {in_dump(above)}", "Parent", above))
                 self._fresh_heads.add(id(last[above.lower()]))
                 sections.append(last[above.lower()])
             last[above.lower()].fresh.append(text)
@@ -190,7 +191,7 @@ class _DumpUpdate:
             if not is_gone:
                 yield f"{line.text}\n"
         elif self._keeps(line):
-            yield f"{line.text}\n"
+            yield f"{line.with_values({})}\n"
         elif (association := self._entry(line)) is None:
             self._gone.append(line)
         elif not self._is_moved(line):
@@ -212,11 +213,11 @@ class _DumpUpdate:
         options, values = line.options or {}, dict[str, str]()
         default = options.get("defaultaccount", "")
         if default != self._renamed(default):
-            values["defaultaccount"] = f"'{self._renamed(default) or association.above}'"
+            values["defaultaccount"] = in_dump(self._renamed(default) or association.above)
         coordinated = options.get("coordinator", "").split(",")
         names = [self._renamed(name) for name in coordinated]
         if names != coordinated:
-            values["coordinator"] = f"'{','.join(filter(None, names))}'"
+            values["coordinator"] = in_dump(",".join(filter(None, names)))
         return values
 
     def _renamed(self, account: str) -> str:
@@ -237,14 +238,15 @@ def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Ite
     yield f"Cluster - '{name}':Fairshare=1\n"
     shares, inherit, accounts = tree.shares.tolist(), tree.inherit.tolist(), tree.is_group.tolist()
     for parent in np.flatnonzero(tree.n_children).tolist():
-        yield f"Parent - '{tree.name[parent] if parent else ROOT}'\n"
+        above = in_dump(name_of_entry(tree.name[parent]) if parent else ROOT)
+        yield f"Parent - {above}\n"
         for i in sorted(tree.listed_children(parent), key=lambda i: accounts[i]):
             fairshare = USE_PARENT if inherit[i] else plain_number(shares[i])
+            name = in_dump(name_of_entry(tree.name[i]))
             if accounts[i]:
-                yield f"Account - '{tree.name[i]}':Description='{tree.name[i]}':Fairshare={fairshare}\n"
+                yield f"Account - {name}:Description={name}:Fairshare={fairshare}\n"
             else:
-                default = tree.name[parent] if parent else ROOT
-                yield f"User - '{tree.name[i]}':DefaultAccount='{default}':Fairshare={fairshare}\n"
+                yield f"User - {name}:DefaultAccount={above}:Fairshare={fairshare}\n"
 
 
 def remembers(text: str, declared: ParsedDocument) -> LastImport | None:

@@ -21,6 +21,7 @@ from apps.core.errors import Invalid
 from apps.policies.files.document import plain_number
 from apps.policies.formats.base import AssociationChange, Difference
 from apps.policies.formats.sacctmgr_dump import Dump, Key, Line, dump_of, has_unquoted_types
+from apps.policies.formats.slurm_names import in_command, in_dump, name_of_entry
 from apps.policies.formats.slurm_tree import HOW_TO_RUN, MOST_SHARES, ROOT, SHARE_KEYS, USE_PARENT, fit
 from apps.policies.formats.whole_shares import competitors, members_of, whole_shares
 from apps.policies.tree.columns import Mask, TreeColumns
@@ -59,9 +60,9 @@ def associations_of(tree: TreeColumns) -> dict[Key, Association]:
     shares, inherit, accounts = tree.shares.tolist(), tree.inherit.tolist(), tree.is_group.tolist()
     associations = {}
     for parent in np.flatnonzero(tree.n_children).tolist():
-        above = tree.name[parent] if parent else ROOT
+        above = name_of_entry(tree.name[parent]) if parent else ROOT
         for i in tree.listed_children(parent):
-            name = tree.name[i]
+            name = name_of_entry(tree.name[i])
             key = Key(name.lower()) if accounts[i] else Key(above.lower(), name)
             associations[key] = Association(key, name, above, shares_text(PARENT if inherit[i] else shares[i]), i)
     return associations
@@ -121,7 +122,7 @@ class Compared:
                 above = self.wanted[key].above
                 yield (
                     f"{key.account} is below {line.above} there and below {above} in the policy: "
-                    f"modify {_selector(key, self.dump.cluster)} set parent={above}"
+                    f"modify {_selector(key, self.dump.cluster)} set parent={in_command(above)}"
                 )
 
     def _scaled(self) -> Iterator[str]:
@@ -134,7 +135,7 @@ class Compared:
             n = len(changed.intersection(rows))
             if n > 1 and 2 * n >= len(rows):
                 scale = self.fitted.shares[rows[0]] / self.given.shares[rows[0]]
-                name = self.fitted.name[group] if group else ROOT
+                name = name_of_entry(self.fitted.name[group]) if group else ROOT
                 yield (
                     f"{n:,} of {len(rows):,} shares below {name} change: they are written × "
                     f"{plain_number(float(scale))}, because Slurm accepts only whole numbers"
@@ -250,12 +251,12 @@ def _unquoted_types(dump: Dump) -> Iterator[str]:
 def _dump_pieces(compared: Compared) -> Iterator[str]:
     for line in compared.dump.lines:
         wanted = compared.wanted.get(line.key) if line.is_association else None
-        yield f"{line.text if wanted is None else line.with_values(with_shares(line, wanted.shares))}\n"
+        yield f"{line.with_values({} if wanted is None else with_shares(line, wanted.shares))}\n"
     parent = None
     for new in compared.new:
         if new.above != parent:
             parent = new.above
-            yield f"Parent - '{parent}'\n"
+            yield f"Parent - {in_dump(parent)}\n"
         yield new_line(new)
     yield from _comments(compared)
     for note in _of_partitions(compared):
@@ -263,7 +264,7 @@ def _dump_pieces(compared: Compared) -> Iterator[str]:
 
 
 def new_line(new: Association) -> str:
-    return f"{'User' if new.key.user else 'Account'} - '{new.name}':Fairshare={dump_shares(new.shares)}\n"
+    return f"{'User' if new.key.user else 'Account'} - {in_dump(new.name)}:Fairshare={dump_shares(new.shares)}\n"
 
 
 def _script_pieces(compared: Compared) -> Iterator[str]:
@@ -281,13 +282,15 @@ def _script_pieces(compared: Compared) -> Iterator[str]:
 
 
 def _selector(key: Key, cluster: str) -> str:
-    who = f"user where name={key.user} account={key.account}" if key.user else f"account where name={key.account}"
+    account = in_command(key.account)
+    who = f"user where name={in_command(key.user)} account={account}" if key.user else f"account where name={account}"
     return f"{who} cluster={cluster}"
 
 
 def _add(new: Association, cluster: str) -> str:
     where, below = ("user", "account") if new.key.user else ("account", "parent")
-    return f"add {where} name={new.name} {below}={new.above} cluster={cluster} fairshare={new.shares}\n"
+    name, above = in_command(new.name), in_command(new.above)
+    return f"add {where} name={name} {below}={above} cluster={cluster} fairshare={new.shares}\n"
 
 
 def removal(line: Line, cluster: str) -> str:

@@ -20,6 +20,7 @@ from apps.policies.formats import sacctmgr_commands
 from apps.policies.formats.base import invalid_line, wrong_format
 from apps.policies.formats.escaped_lines import logical_lines
 from apps.policies.formats.sacctmgr_words import FILE_KEYS, could_be_shares, key_of
+from apps.policies.formats.slurm_names import in_dump, is_literal_backslash, loadable
 from apps.policies.formats.slurm_tree import DEFAULT_SHARES, ROOT, SHARE_KEYS, Associations, slurm_shares
 from apps.policies.formats.whole_shares import plain_word
 
@@ -43,6 +44,7 @@ _OPTION = re.compile(r"[\s\0]*([A-Za-z]+)[\s\0]*([+-]?)=[\s\0]*(?=(.*))", re.DOT
 _VALUE = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^'\"]*)")
 _BLANK = f" \t\r\n{_HIDDEN}"
 _TRES = ("grptres", "maxtres", "grpcpu", "maxcpu")
+_OF_NAMES = ("defaultaccount", "coordinator", "parent")  # options whose values are names
 _LINE_KEYS = {
     "Cluster": frozenset[str](),
     "Account": frozenset({"description", "organization"}),
@@ -145,18 +147,21 @@ def _refuse_error_text(content: str, line: int) -> None:
     raise wrong_format(LABEL, line, f"sacctmgr failed: {content[:140]!r}; {what}")
 
 
-def _without_comment(raw: str) -> tuple[str, bool]:
+def _without_comment(raw: str) -> tuple[str, str]:
     """Return the text of equal length with comments, escaping backslashes and continuations hidden.
 
     Slurm ends a line at # even in quotes, but its own dump writes such values: if the quote is closed after it, # is
-    part of the value. Returns whether there is such a value.
+    part of the value. It also drops a backslash that escapes nothing, which its dump writes, too. Returns the
+    characters that so are part of values.
     """
     if "#" not in raw and "\\" not in raw:
-        return raw, False
-    chars, quote, in_value, at = list(raw), "", False, 0
+        return raw, ""
+    chars, quote, in_values, at = list(raw), "", set[str](), 0
     while at < len(raw):
         char = raw[at]
-        if char == "\\" and at + 1 < len(raw):
+        if char == "\\" and is_literal_backslash(raw, at):
+            in_values.add(char)
+        elif char == "\\" and at + 1 < len(raw):
             chars[at] = _HIDDEN
             if raw[at + 1].isspace() and not raw[at + 1 :].split("\n", 1)[0].strip():
                 blank = raw.index("\n", at) if "\n" in raw[at:] else len(raw) - 1
@@ -166,7 +171,7 @@ def _without_comment(raw: str) -> tuple[str, bool]:
                 at += 1
         elif char == "#":
             if quote and quote in raw[at:]:
-                in_value = True
+                in_values.add(char)
             else:
                 end = raw.find("\n", at) if "\n" in raw[at:] else len(raw)
                 chars[at:end] = _HIDDEN * (end - at)
@@ -174,7 +179,7 @@ def _without_comment(raw: str) -> tuple[str, bool]:
         elif char in "'\"" and quote in ("", char):
             quote = "" if quote else char
         at += 1
-    return "".join(chars), in_value
+    return "".join(chars), "".join(in_values)
 
 
 Span = tuple[int, int]  # begin, end
@@ -223,13 +228,15 @@ def _file_key(word: str) -> str | None:
 
 
 def _read_any_line(raw: str, associations: Associations, line: int) -> Statement | None:
-    text, has_hash = _without_comment(raw)
+    text, in_values = _without_comment(raw)
     begin = _DASH.match(text)
     word = _WORDS.get(_clean(begin[1]).lower(), "") if begin else ""
     if begin is None or not word:
         return None
-    if has_hash:
+    if "#" in in_values:
         associations.note(f"line {line}: sacctmgr load ends it at #; to load it, write \\#")
+    if "\\" in in_values:
+        associations.note(f"line {line}: sacctmgr load drops its backslash; to load it, write \\\\")
     name, name_at = None, (begin.end(), begin.end())
     options, typed, values_at = dict[str, str](), dict[str, str](), dict[str, Span]()
     at, last, end = begin.end(), "", begin.end()
@@ -355,8 +362,11 @@ class Line:
         return self.word in ("Account", "User") and not self.partition
 
     def with_values(self, values: Mapping[str, str], name: str = "") -> str:
-        """Return the text with other option values and another name; unchanged values keep their spelling."""
-        changes = [] if name in ("", self.name) else [(self.name_at, f"'{name}'")]
+        """Return the text with other option values and another name, which `sacctmgr load` reads as they are meant.
+
+        Unchanged values keep their spelling.
+        """
+        changes = [] if name in ("", self.name) else [(self.name_at, in_dump(name))]
         end = len(self.text) if self.end is None else self.end
         added = ""
         for option, value in values.items():
@@ -366,6 +376,10 @@ class Line:
             elif (self.options or {})[option.lower()] != value.strip("'"):
                 changes.append((at, value))
         text = self.text
+        changed = {at for at, _ in changes}
+        for at in (self.name_at, *((self.values_at or {}).get(key, (0, 0)) for key in _OF_NAMES)):
+            if at not in changed and (spelled := loadable(text[slice(*at)])) != text[slice(*at)]:
+                changes.append((at, spelled))
         for (begin, stop), value in sorted([*changes, ((end, end), added)], reverse=True):
             text = text[:begin] + value + text[stop:]
         return text

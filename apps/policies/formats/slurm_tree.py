@@ -14,6 +14,7 @@ from apps.core.errors import TooLarge
 from apps.policies.files.document import plain_number
 from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
 from apps.policies.formats.sacctmgr_words import FAIRSHARE, SHARES
+from apps.policies.formats.slurm_names import entry_of_name, fitting_name, in_command, name_of_entry
 from apps.policies.formats.whole_shares import coded_kinds, plain_names, plain_word, whole_shares
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
@@ -161,6 +162,7 @@ class Associations:
         ignored = [f"{option} ({n:,} ×)" for option, n in sorted(self._unread.items())]
         ignored += self._partition_remarks()
         ignored += self._notes
+        ignored += self._slash_remarks()
         self._build()
         carries = frozenset({"kind", "shares", "is_group"})
         return self._tree.finish(policy=self.cluster, carries=carries, ignored=tuple(ignored))
@@ -176,7 +178,7 @@ class Associations:
                 is_account = isinstance(child, Account)
                 added = self._tree.add(
                     row,
-                    child.name,
+                    entry_of_name(child.name),
                     line=child.line,
                     place=repr(child.name)[:140],
                     kind="" if is_account else "user",
@@ -196,6 +198,15 @@ class Associations:
         if alone:
             remarks.append(f"no entry, as they have associations of one partition alone: {_named(alone)}")
         return remarks
+
+    def _slash_remarks(self) -> list[str]:
+        """Describe names that are written otherwise in a path."""
+        names = {name for account in self.accounts.values() for name in (account.name, *account.users) if "/" in name}
+        if not names:
+            return []
+        written = [f"{name} is {entry_of_name(name)}" for name in sorted(names)]
+        what = counted(len(names), "name has", "names have")
+        return [f"{what} a /, which a path can't hold: {_first_of(written)}; mapping and exports use Slurm's name"]
 
     def _has_entry(self, user: str, account: str) -> bool:
         above = self.accounts.get(account.lower())
@@ -234,8 +245,7 @@ def is_account(tree: TreeColumns) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 def fit(tree: TreeColumns) -> TreeColumns:
     """Return the tree as Slurm can store it: account names in lower case and unique, whole shares, nothing else."""
     accounts = is_account(tree)
-    words = [plain_word(name) for name in tree.name]
-    words = [word.lower() if is_one else word for word, is_one in zip(words, accounts.tolist(), strict=True)]
+    words = [fitting_name(name, is_lower=is_one) for name, is_one in zip(tree.name, accounts.tolist(), strict=True)]
     names = plain_names(tree, words, accounts)
     kind_names, kind_code = coded_kinds(["" if is_one else "user" for is_one in accounts.tolist()])
     none = np.zeros(len(tree), dtype=np.bool_)
@@ -287,12 +297,13 @@ def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Ite
         yield f"# User names with capital letters need Parameters={KEEPS_CASE} in slurmdbd.conf\n"
     yield f"add cluster Name={name} Fairshare=1\n"
     for parent in np.flatnonzero(tree.n_children).tolist():
-        above = tree.name[parent] if parent else ROOT
+        above = in_command(name_of_entry(tree.name[parent])) if parent else ROOT
         for i in tree.listed_children(parent):
             fairshare = PARENT if inherit[i] else plain_number(shares[i])
+            child = in_command(name_of_entry(tree.name[i]))
             if accounts[i]:
-                yield f"add account Name={tree.name[i]} Parent={above} Cluster={name} Fairshare={fairshare}\n"
-            elif above == tree.name[i] == ROOT:
+                yield f"add account Name={child} Parent={above} Cluster={name} Fairshare={fairshare}\n"
+            elif above == child == ROOT:
                 yield f"modify user where Name={ROOT} Account={ROOT} Cluster={name} set Fairshare={fairshare}\n"
             else:
-                yield f"add user Name={tree.name[i]} Account={above} Cluster={name} Fairshare={fairshare}\n"
+                yield f"add user Name={child} Account={above} Cluster={name} Fairshare={fairshare}\n"

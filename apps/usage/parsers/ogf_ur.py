@@ -7,11 +7,13 @@ prefix. recordId is the key and createTime the revision: the same record counts 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo
 
+from apps.core.errors import Invalid
 from apps.usage.parsers.base import MOST_RATE, FieldNote, Parsed, Reading, RecordRow, microseconds
 from apps.usage.parsers.field_values import (
     MOST_CHARACTERS,
@@ -31,6 +33,8 @@ _OPEN_STATES = {"queued": "pending", "held": "pending", "started": "running", "s
 _STATUSES = frozenset({*_OPEN_STATES, "completed", "failed", "aborted", "exited", ""})
 _MEMORY_BYTES = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4, "pb": 1024**5}
 _WALL = "WallDuration"
+_NEWER = re.compile(rb"schemas\.ogf\.org/urf/20(?:1[3-9]|[2-9]\d)/[\w/]*")
+_HEAD = 64 * 1024
 _SAME_S = 2.0  # allowed difference between the duration and end − start
 
 
@@ -67,7 +71,7 @@ class OgfUsageRecord:
         FieldNote("Memory", "mem_mb, in the storageUnit it names"),
         FieldNote("Charge", "billing: spread evenly over the run"),
         FieldNote("LocalUserId, GlobalUserName", "user, dn"),
-        FieldNote("ProjectName; Group or VO", "project; group"),
+        FieldNote("ProjectName; Group, VO, ReportableVOName or VOName", "project; group"),
         FieldNote("MachineName, Queue, Site", "cluster, queue, site"),
         FieldNote("Status", "queued, held: pending; started, suspended: running; else finished"),
     )
@@ -81,8 +85,15 @@ class OgfUsageRecord:
         """Parse records; each is rejected individually.
 
         Raises:
-            Invalid: the XML has a document type.
+            Invalid: the XML has a document type, or is of version 2.0.
         """
+        if version := _NEWER.search(stream.read(_HEAD)):
+            raise Invalid(
+                f"The file is OGF Usage Record 2.0 (namespace {version[0].decode()}), which isn't read. Export it as "
+                "Usage Record 1.0, or send its records as JSON (docs: Usage, ndjson).",
+                code="newer_version",
+            )
+        stream.seek(0)
         return parse_xml(stream, _RECORDS, lambda record, notes: _row(record, reading.zone, notes), resume)
 
 
@@ -172,7 +183,13 @@ def _group(record: Node) -> str:
     user = record.find("UserIdentity")
     if user is None:
         return ""
-    return user.get("Group") or user.get("VO", "Name") or user.get("VO")
+    of_gratia = user.get("ReportableVOName") or _first_part(user.get("VOName"))
+    return user.get("Group") or user.get("VO", "Name") or user.get("VO") or of_gratia
+
+
+def _first_part(name: str) -> str:
+    """The organisation of a name such as /cms/Role=production."""
+    return name.split("/")[1] if name.startswith("/") else name
 
 
 def _processors(record: Node, notes: Notes) -> float:

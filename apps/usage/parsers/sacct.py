@@ -6,9 +6,11 @@ because the job's allocation covers them: batch, extern and each srun run at the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -26,6 +28,8 @@ from apps.usage.parsers.sacct_rows import TOO_LONG, Rows, read_rows
 from apps.usage.parsers.slurm_jobs import Attempts, to_records
 from apps.usage.parsers.slurm_values import Problems
 
+_UTC = ZoneInfo("UTC")
+_SEPARATOR_LINE = re.compile(rb"sep=[^\r\n]?(?=[\r\n]|$)")  # the first line of a file for Excel
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -42,11 +46,15 @@ class _State:
     def as_json(self) -> dict[str, Any]:
         columns = self.columns.header if self.columns else ""
         last = [self.last_job, self.attempts.last]
-        return {"line": self.line, "offset": self.offset, "columns": columns, "last": last}
+        is_guessed = self.columns is not None and self.columns.is_guessed
+        cursor = {"line": self.line, "offset": self.offset, "columns": columns, "last": last}
+        return {**cursor, "guessed": True} if is_guessed else cursor
 
     @classmethod
     def from_json(cls, cursor: Mapping[str, Any]) -> _State:
         columns = read_header(cursor["columns"].encode())
+        if columns is not None and cursor.get("guessed"):
+            columns = replace(columns, is_guessed=True)
         last_job, attempts = cursor["last"]
         return cls(cursor["line"], cursor["offset"], columns, last_job, Attempts(list(attempts)))
 
@@ -71,7 +79,7 @@ class Sacct:
         FieldNote("Cluster", "cluster"),
         FieldNote("Partition, QOS, Reservation", "partition, qos, queue"),
         FieldNote("State", "finished, running, pending, or withdrawn where it never started"),
-        FieldNote("Submit, Start, End", "the times; local ones in the source's time zone"),
+        FieldNote("Submit, Start, End", "the times; local ones in the source's time zone, XDMoD's archives in UTC"),
         FieldNote("Submit, else Eligible", "the start of a resized job's later part"),
         FieldNote("ElapsedRaw, else Elapsed", "the end, where End is missing"),
         FieldNote("AllocTRES, else AllocCPUS, AllocNodes", "cpus, gpus, mem_mb, nodes, billing; 1.50K is 1536"),
@@ -83,7 +91,7 @@ class Sacct:
 
     def sniff(self, head: bytes) -> bool:
         for line in head.removeprefix(_BOM).splitlines():
-            if line.strip():
+            if line.strip() and not _SEPARATOR_LINE.fullmatch(line.strip()):
                 return read_header(line) is not None or guess_columns(line) is not None
         return False
 
@@ -151,6 +159,9 @@ def _parts(data: bytes, state: _State) -> Iterator[tuple[int, bytes, Columns]]:
         data = data.removeprefix(_BOM)
     if columns is None:
         skipped = len(data) - len(data.lstrip(b"\r\n"))
+        named = _SEPARATOR_LINE.match(data, skipped)
+        if named is not None:
+            skipped = data.find(b"\n", named.end()) + 1 or len(data)
         line, data = line + data.count(b"\n", 0, skipped), data[skipped:]
         if not data:
             return
@@ -194,6 +205,8 @@ def _records(
     if not rows.lines:
         return RecordBatch.from_rows([])
     problems = _replace_zero_bytes(rows)
+    if state.columns is not None and state.columns.are_times_utc:
+        reading = reading._replace(zone=_UTC)
     jobs = as_jobs(rows.texts, np.asarray(rows.lines, np.int64), reading, problems, notes)
     batch = to_records(jobs, problems, notes)
     state.attempts.number(batch)

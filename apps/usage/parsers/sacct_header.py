@@ -18,7 +18,13 @@ _ALSO_KNOWN = (
     *("JobID", "JobIDRaw", "User", "Account", "Cluster", "Partition", "State", "Submit", "Start", "End", "Elapsed"),
     *("AllocTRES", "AllocCPUS", "CPUTimeRAW", "TimelimitRaw"),
 )
-WITHOUT_HEADER = (RECOMMENDED, (*RECOMMENDED, "TimelimitRaw", "JobID"), _ALSO_KNOWN)
+# Of the archives that Open XDMoD reads, whose times are in UTC.
+XDMOD = (
+    *("JobID", "JobIDRaw", "Cluster", "Partition", "QOS", "Account", "Group", "GID", "User", "UID", "Submit"),
+    *("Eligible", "Start", "End", "Elapsed", "ExitCode", "State", "NNodes", "NCPUS", "ReqCPUS", "ReqMem", "ReqTRES"),
+    *("AllocTRES", "Timelimit", "NodeList", "JobName"),
+)
+WITHOUT_HEADER = (RECOMMENDED, (*RECOMMENDED, "TimelimitRaw", "JobID"), _ALSO_KNOWN, XDMOD)
 # Times as seconds since 1970: local times need the source's zone and are ambiguous for an hour a year.
 COMMAND = (
     f"SLURM_TIME_FORMAT=%s sacct -a -X -P --duplicates --format={','.join((*RECOMMENDED, 'TimelimitRaw', 'JobID'))}"
@@ -26,7 +32,8 @@ COMMAND = (
 # The same for each time window of a collected source, whose times are printed as seconds anyway.
 COLLECTED = COMMAND.partition(" ")[2].replace(" --format", " -S {from} -E {to} --format")
 
-DELIMITERS = b"|\x1f\x1e\x1d\x01\t;"
+DELIMITERS = b"|\x1f\x1e\x1d\x01\t;,"
+_OF_SPREADSHEETS = b"\t;,"  # which put quotes around values that contain them
 _TIME = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:?\d\d)?|\d{1,12}|Unknown|None|None assigned|N/A|"
 _DURATION = rb"(?:\d+-)?(?:\d+:)?\d+:\d+(?:\.\d+)?|\d+|"
 _LIMIT = _DURATION + rb"UNLIMITED|Partition_Limit|INVALID|"
@@ -36,6 +43,7 @@ _JOB = rb"\d+(?:_\d+|_\[[^\]|]*\]|\+\d+)?"
 _STEP = rb"(?:\.[\w+-]+)?"
 _NUMBER = rb"\d+(?:\.\d+)?[KMGTPE]?"
 _TRES = rb"(?:[^\s,=]+=[^\s,=]+(?:,[^\s,=]+=[^\s,=]+)*)?"
+_NAMES = ("Cluster", "Account", "User", "Partition", "QOS", "Group")
 _SHAPES = {
     **dict.fromkeys(("JobID", "JobIDRaw"), _JOB + _STEP),
     **dict.fromkeys(("Submit", "Start", "End", "Eligible"), _TIME),
@@ -53,7 +61,7 @@ _SHAPES = {
     **dict.fromkeys(("AveRSS", "AveVMSize", "MaxRSS", "MaxVMSize", "AvePages", "MaxPages"), _SIZE),
     **dict.fromkeys(("AveDiskRead", "AveDiskWrite", "MaxDiskRead", "MaxDiskWrite", "AveCPUFreq"), _SIZE),
     **dict.fromkeys(("ConsumedEnergy", "ConsumedEnergyRaw"), _SIZE),
-    **dict.fromkeys(("Cluster", "Account", "User", "Partition", "QOS", "Group"), rb"\S*"),
+    **dict.fromkeys(_NAMES, rb"\S*"),
     "State": rb"[A-Z_]+\+?(?: by \d+)?",
 }
 # Columns of free text, which may contain the separator and line breaks.
@@ -72,16 +80,18 @@ _READ = frozenset(
 )
 _BY_LOWER = {name.lower(): name for name in (*_SHAPES, *_FREE, *_READ)}
 _WORD = re.compile(rb"[A-Za-z][A-Za-z0-9%]*")
+_WITHOUT_QUOTES = re.compile(rb'"([A-Za-z][A-Za-z0-9%-]*)"')
 _WIDTH = re.compile(rb"%-?\d+")
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Column names and separator. is_trailing: the separator also ends each row."""
+    """Column names and separator. is_trailing: the separator also ends each row. is_guessed: there is no header."""
 
     names: tuple[str, ...]
     delimiter: bytes = b"|"
     is_trailing: bool = False
+    is_guessed: bool = False
     read: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,6 +114,15 @@ class Columns:
     def shapes(self) -> tuple[re.Pattern[bytes] | None, ...]:
         return tuple(_COMPILED.get(name) for name in self.names)
 
+    @property
+    def has_quotes(self) -> bool:
+        """Whether values may be in quotes, as spreadsheets write them."""
+        return self.delimiter in _OF_SPREADSHEETS
+
+    @property
+    def are_times_utc(self) -> bool:
+        return self.is_guessed and self.names == XDMOD
+
     @cached_property
     def lead(self) -> int:
         """Number of columns before the first free-text column if the job's number is among them; else 0."""
@@ -122,7 +141,7 @@ _COMPILED = {name: re.compile(shape) for name, shape in _SHAPES.items()}
 
 def read_header(line: bytes) -> Columns | None:
     """The columns named by a line; None if it is no header."""
-    line = line.rstrip(b"\r\n")
+    line = _WITHOUT_QUOTES.sub(rb"\1", line.rstrip(b"\r\n"))
     word = _WORD.match(line)
     if not word:
         return None
@@ -145,10 +164,23 @@ def guess_columns(line: bytes) -> Columns | None:
     fields = line.rstrip(b"\r\n").split(b"|")
     for names in WITHOUT_HEADER:
         for is_trailing in (False, True):
-            columns = Columns(names, b"|", is_trailing)
-            if len(fields) == columns.n_fields and (not is_trailing or not fields[-1]) and fits(columns, fields):
+            columns = Columns(names, b"|", is_trailing, is_guessed=True)
+            if (not is_trailing or not fields[-1]) and _is_first_row(_without_bars(fields, columns), columns):
                 return columns
     return None
+
+
+def _without_bars(fields: list[bytes], columns: Columns) -> list[bytes]:
+    """The fields with those that free text in the last column was split into as one."""
+    last = len(columns.names) - 1
+    is_split = columns.names[last] in _FREE and len(fields) > columns.n_fields
+    return [*fields[:last], b"", *fields[len(fields) - columns.is_trailing :]] if is_split else fields
+
+
+def _is_first_row(fields: list[bytes], columns: Columns) -> bool:
+    """Whether all but names, which may have blanks, have the form of the columns' values."""
+    checked = [b"" if name in _NAMES else text for name, text in zip(columns.names, fields, strict=False)]
+    return len(fields) == columns.n_fields and fits(columns, checked)
 
 
 def fits(columns: Columns, fields: list[bytes]) -> bool:

@@ -7,8 +7,9 @@ one field of that form, and only free-text columns get several. A row with too f
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 import numpy as np
@@ -17,6 +18,7 @@ from apps.usage.parsers.base import Rejection, excerpt
 from apps.usage.parsers.lines import MOST_LINE_BYTES
 from apps.usage.parsers.sacct_header import Columns, fits
 
+_UNIT = b"\x1f"  # the unit separator of ASCII
 MOST_LINES = 200  # per row
 _MOST_EXTRA = 300  # additional fields per row
 _MOST_TRIES = 20
@@ -52,6 +54,8 @@ def read_rows(data: bytes, first_line: int, columns: Columns, *, at_end: bool, i
     """
     text = data.replace(b"\r\n", b"\n") if b"\r" in data else data
     text = text.removesuffix(b"\n")
+    if columns.has_quotes and b'"' in text:
+        text, columns = _without_quotes(text, columns), replace(columns, delimiter=_UNIT)
     rows = _all_at_once(text, first_line, columns)
     if rows is not None:
         rows.has_zeros = b"\0" in data
@@ -64,6 +68,25 @@ def read_rows(data: bytes, first_line: int, columns: Columns, *, at_end: bool, i
         n_lines = len(lines) - (not lines[-1])
         reader.rows.rest = b"\n".join(lines[n_lines - reader.rest_lines :])
     return reader.rows
+
+
+def _without_quotes(text: bytes, columns: Columns) -> bytes:
+    """Lines of a spreadsheet with fields separated by _UNIT, and without the quotes around them."""
+    return b"\n".join(_UNIT.join(_fields(line, columns)) for line in text.split(b"\n"))
+
+
+def _fields(line: bytes, columns: Columns) -> list[bytes]:
+    plain = line.replace(_UNIT, b"?").split(columns.delimiter)
+    if b'"' not in line:
+        return plain
+    text = line.replace(_UNIT, b"?").decode("utf-8", "surrogateescape")
+    try:
+        quoted = next(csv.reader([text], delimiter=columns.delimiter.decode()), [])
+    except csv.Error:
+        return plain
+    if len(plain) == columns.n_fields != len(quoted):  # a quote of the value itself
+        return plain
+    return [field.encode("utf-8", "surrogateescape") for field in quoted]
 
 
 def _all_at_once(text: bytes, first_line: int, columns: Columns) -> Rows | None:

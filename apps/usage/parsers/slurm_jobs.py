@@ -29,7 +29,7 @@ from apps.usage.parsers.base import (
     JobClassKey,
     RecordBatch,
 )
-from apps.usage.parsers.field_values import note_ignored
+from apps.usage.parsers.field_values import VALUES_IGNORED
 from apps.usage.parsers.slurm_billing import fits_recorded
 from apps.usage.parsers.slurm_parts import begin_of_rows, first_starts, follow_parts
 from apps.usage.parsers.slurm_states import BY_TIMES, ENDED, NEVER_RAN, PART, RUNNING_NOW, WAITING
@@ -38,6 +38,8 @@ from apps.usage.parsers.slurm_values import Problems, Times
 CPUS, GPUS, MEM_MB, NODES, BILLING = range(5)  # column indices of `requested` and `allocated`
 _MOST = np.array([MOST_RATE, MOST_RATE, MOST_MEM_MB, MOST_RATE, MOST_RATE])
 _NEEDLESS = {GPUS: "gpus", MEM_MB: "mem_mb", NODES: "nodes", BILLING: "billing"}  # with their names in notes
+
+_Noted = dict[str, Flags]  # what is noted of which rows; rejected ones are left out when they are counted
 
 
 @dataclass(slots=True)
@@ -70,18 +72,22 @@ class Jobs:
 
 def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordBatch:
     """Convert rows without problems to records; problems of the others are added to `problems`."""
-    given_start_us, end_us = _resolve_ambiguous_times(jobs, notes)
-    state = _states(jobs, given_start_us, end_us, problems, notes)
+    noted: _Noted = {}
+    given_start_us, end_us = _resolve_ambiguous_times(jobs, noted)
+    state = _states(jobs, given_start_us, end_us, problems, noted)
     start_us = np.where((state == RUNNING) | (state == FINISHED), given_start_us, NO_TIME)
     end_us = np.where(state == FINISHED, end_us, NO_TIME)
-    _note_elapsed(jobs, start_us, end_us, notes)
-    start_us, requested_s = _begin_of_parts(jobs, start_us, end_us, notes)
+    _note_elapsed(jobs, start_us, end_us, noted)
+    start_us, requested_s = _begin_of_parts(jobs, start_us, end_us, noted)
     key_us = np.where(start_us != NO_TIME, start_us, given_start_us)
     submit_us = np.where(jobs.submit.first_us != NO_TIME, jobs.submit.first_us, key_us)
     _check_times(submit_us, start_us, end_us, problems)
-    amounts = _amounts(jobs, state, problems, notes)
+    amounts = _amounts(jobs, state, problems, noted)
     good = np.setdiff1d(np.arange(len(jobs.line)), np.fromiter(problems, np.int64, len(problems)))
     n = len(good)
+    for name, flags in noted.items():
+        if n_noted := int(flags[good].sum()):
+            notes[name] = notes.get(name, 0) + n_noted
     return RecordBatch(
         line=jobs.line[good],
         job=jobs.job[good],
@@ -109,7 +115,7 @@ def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordB
     )
 
 
-def _resolve_ambiguous_times(jobs: Jobs, notes: dict[str, int]) -> tuple[I8, I8]:
+def _resolve_ambiguous_times(jobs: Jobs, noted: _Noted) -> tuple[I8, I8]:
     """Start and end. For an ambiguous local time, the instant that fits Elapsed is used, else the first possible
     one.
     """
@@ -118,7 +124,7 @@ def _resolve_ambiguous_times(jobs: Jobs, notes: dict[str, int]) -> tuple[I8, I8]
     rows = np.flatnonzero(twice & (start_us != NO_TIME) & (end_us != NO_TIME))
     if not len(rows):
         return start_us, end_us
-    notes["repeated_hour"] = notes.get("repeated_hour", 0) + len(rows)
+    noted["repeated_hour"] = twice & (start_us != NO_TIME) & (end_us != NO_TIME)
     starts, ends = jobs.start.take(rows), jobs.end.take(rows)
     ways = [(starts[i], ends[j]) for i, j in ((0, 0), (0, 1), (1, 1), (1, 0))]
     elapsed_us = jobs.elapsed_us[rows]
@@ -135,7 +141,7 @@ def _misfit(start_us: I8, end_us: I8, elapsed_us: I8) -> F8:
     return np.where(ran < 0, np.inf, off)
 
 
-def _states(jobs: Jobs, start_us: I8, end_us: I8, problems: Problems, notes: dict[str, int]) -> I8:
+def _states(jobs: Jobs, start_us: I8, end_us: I8, problems: Problems, noted: _Noted) -> I8:
     """States of records. Missing ends of ended jobs are computed from Elapsed, in place."""
     has_start, has_end, has_elapsed = start_us != NO_TIME, end_us != NO_TIME, jobs.elapsed_us != NO_TIME
     by_times = np.where(has_end, ENDED, np.where(has_start, RUNNING_NOW, WAITING))
@@ -150,13 +156,13 @@ def _states(jobs: Jobs, start_us: I8, end_us: I8, problems: Problems, notes: dic
         problems.setdefault(
             row, ("no_end", "It has ended, but neither End nor ElapsedRaw is given: add both to --format.")
         )
-    _note(notes, "never_started", never)
-    _note(notes, "end_from_elapsed", open_end & has_elapsed)
+    _note(noted, "never_started", never)
+    _note(noted, "end_from_elapsed", open_end & has_elapsed)
     running = (meaning == RUNNING_NOW) & has_start
     return np.where(never, WITHDRAWN, np.where(ended, FINISHED, np.where(running, RUNNING, PENDING))).astype(np.int64)
 
 
-def _begin_of_parts(jobs: Jobs, start_us: I8, end_us: I8, notes: dict[str, int]) -> tuple[I8, F8]:
+def _begin_of_parts(jobs: Jobs, start_us: I8, end_us: I8, noted: _Noted) -> tuple[I8, F8]:
     """Start of what each row itself used, as Slurm may show a resized job's first start in later parts; and the time
     that the job may run from there, since its limit counts from the first start.
     """
@@ -168,7 +174,7 @@ def _begin_of_parts(jobs: Jobs, start_us: I8, end_us: I8, notes: dict[str, int])
         keys = list(zip(jobs.cluster.tolist(), jobs.job.tolist(), jobs.array_task.tolist(), strict=True))
         begin_us = follow_parts(keys, is_part, eligible_us, begin_us, end_us)
         first_us = first_starts(keys, is_part, start_us, begin_us, end_us)
-    _note(notes, "begun_at_resize", begin_us != start_us)
+    _note(noted, "begun_at_resize", begin_us != start_us)
     used_s = np.where(begin_us != first_us, (begin_us - first_us) / 1e6, 0.0)
     return begin_us, np.maximum(jobs.requested_s - used_s, 0.0)
 
@@ -189,14 +195,14 @@ def _check_times(submit_us: I8, start_us: I8, end_us: I8, problems: Problems) ->
             problems.setdefault(row, (code, why))
 
 
-def _note_elapsed(jobs: Jobs, start_us: I8, end_us: I8, notes: dict[str, int]) -> None:
+def _note_elapsed(jobs: Jobs, start_us: I8, end_us: I8, noted: _Noted) -> None:
     """Count suspended jobs, whose Elapsed is shorter than from start to end, and jobs whose Elapsed is longer."""
     over = (start_us != NO_TIME) & (end_us != NO_TIME) & (jobs.elapsed_us != NO_TIME)
-    _note(notes, "suspended", over & (jobs.elapsed_us < end_us - start_us))
-    _note(notes, "elapsed_too_long", over & (jobs.elapsed_us > end_us - start_us))
+    _note(noted, "suspended", over & (jobs.elapsed_us < end_us - start_us))
+    _note(noted, "elapsed_too_long", over & (jobs.elapsed_us > end_us - start_us))
 
 
-def _amounts(jobs: Jobs, state: I8, problems: Problems, notes: dict[str, int]) -> F8:
+def _amounts(jobs: Jobs, state: I8, problems: Problems, noted: _Noted) -> F8:
     """Allocated amounts of jobs that ran, and requested amounts of pending ones (for a pending array, of all its
     tasks).
     """
@@ -205,8 +211,8 @@ def _amounts(jobs: Jobs, state: I8, problems: Problems, notes: dict[str, int]) -
     requested = np.where(np.isnan(jobs.requested), jobs.allocated, jobs.requested)
     amounts = np.where(ran[:, None], jobs.allocated, requested)
     amounts[cpus_unknown, CPUS] = jobs.requested[cpus_unknown, CPUS]
-    _note(notes, "processors_requested", cpus_unknown & ~np.isnan(amounts[:, CPUS]))
-    amounts[:, BILLING] = _billing(jobs, ran, notes)
+    _note(noted, "processors_requested", cpus_unknown & ~np.isnan(amounts[:, CPUS]))
+    amounts[:, BILLING] = _billing(jobs, ran, noted)
     for row in np.flatnonzero(ran & np.isnan(amounts[:, CPUS])).tolist():
         problems.setdefault(
             row, ("no_processors", "The number of processors is not given: add AllocCPUS or AllocTRES.")
@@ -214,36 +220,33 @@ def _amounts(jobs: Jobs, state: I8, problems: Problems, notes: dict[str, int]) -
     amounts = np.nan_to_num(amounts)
     many = (state == PENDING) & (jobs.n_tasks > 1)
     amounts[many] = np.minimum(amounts[many] * jobs.n_tasks[many, None], _MOST)
-    _note(notes, "arrays_waiting", many)
+    _note(noted, "arrays_waiting", many)
     is_too_much = ~(amounts <= _MOST)
     for row in np.flatnonzero(is_too_much[:, CPUS]).tolist():
         why = f"More than {MOST_RATE:.0f} processors are not plausible: check AllocTRES."
         problems.setdefault(row, ("absurd_number", why))
     for column, name in _NEEDLESS.items():
-        if n_ignored := int(is_too_much[:, column].sum()):
-            note_ignored(notes, name, n_ignored)
+        noted[f"{VALUES_IGNORED} {name}"] = is_too_much[:, column]
     return np.where(is_too_much, 0.0, amounts)
 
 
-def _billing(jobs: Jobs, ran: Flags, notes: dict[str, int]) -> F8:
+def _billing(jobs: Jobs, ran: Flags, noted: _Noted) -> F8:
     """The exact billing of jobs that ran, if Slurm's record is the same truncated; else the recorded one.
 
     Weights that changed since a job ran, or those of another cluster, give another number than Slurm recorded.
     """
     recorded, exact = jobs.allocated[:, BILLING], jobs.exact_billing
     is_exact = ran & ~np.isnan(exact) & fits_recorded(exact, recorded)
-    _note(notes, "billing_differs", ran & ~np.isnan(exact) & ~is_exact)
+    _note(noted, "billing_differs", ran & ~np.isnan(exact) & ~is_exact)
     is_weighed = ran & (recorded != jobs.allocated[:, CPUS]) & ~np.isnan(recorded)
     partition = np.array([job_class.partition for job_class in jobs.job_classes] or [""])[jobs.job_class]
     is_cut = ran & np.isnan(exact) & np.isin(partition, partition[is_weighed]) & (recorded == np.floor(recorded))
-    _note(notes, "billing_whole", is_cut)
+    _note(noted, "billing_whole", is_cut)
     return np.where(is_exact, exact, np.where(ran, recorded, jobs.requested[:, BILLING]))
 
 
-def _note(notes: dict[str, int], name: str, flags: Flags) -> None:
-    n = int(flags.sum())
-    if n:
-        notes[name] = notes.get(name, 0) + n
+def _note(noted: _Noted, name: str, flags: Flags) -> None:
+    noted[name] = flags
 
 
 class Attempts:

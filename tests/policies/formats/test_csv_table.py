@@ -172,3 +172,37 @@ def test_an_entry_with_its_uid_is_moved_by_its_path(tree: TreeColumns) -> None:
     table = f"path,uid\n/physics,\n/bio,\n/bio/al,{tree.uuid(alice)}\n"
     (operation,) = asked("csv", table, tree)
     assert (operation["op"], operation["entry"], operation["name"]) == ("move", str(tree.uuid(alice)), "al")
+
+
+@pytest.mark.parametrize(
+    ("text", "shares"),
+    [
+        ("path;shares\n/a;12.400\n/b;600\n/c;7,25\n", [12_400, 600, 7.25]),  # c proves that the comma is the mark
+        ("path;shares\n/a;1.200,50\n/b;2.000\n", [1200.5, 2000]),
+        ("path;shares\n/a;1.200.300\n/b;700\n", [1_200_300, 700]),
+        ("path\tshares\n/a\t3.500\n/b\t0,125\n", [3500, 0.125]),
+        ("path;shares\n/a;1.125\n/b;2.5\n", [1.125, 2.5]),  # b proves that the dot is the mark
+        ("path;shares\n/a;0.125\n/b;1\n", [0.125, 1]),
+        ('path,shares\n/a,"1,200.5"\n/b,600\n', [1200.5, 600]),
+        ("path,shares\n/a,1.200\n/b,600\n", [1.2, 600]),  # as this format is exported
+        ("path;percent\n/a;33.125\n/b;66.875\n", [33.125, 66.875]),  # no share has thousands of per cent
+        ("sep=;\npath;shares\n/a;60\n/b;40\n", [60, 40]),
+        ('"sep=\t"\npath\tshares\n/a\t60\n/b\t40\n', [60, 40]),
+        ("sep=,\r\npath,shares\r\n/a,60\r\n/b,40\r\n", [60, 40]),
+    ],
+)
+def test_marks_of_spreadsheets_are_read_as_the_table_proves(text: str, shares: list[float]) -> None:
+    assert list(shares_of(text).values()) == shares
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("path;shares\n/a;12.400\n/b;600\n", "'12.400' may be 12400 or 12.4000"),
+        ("path\tshares\n/a\t1.200\n/b\t600\n", "'1.200' may be 1200 or 1.2000"),
+        ("path;shares\n/a;1.200\n/b;2,5\n/c;2.5\n", "'1.200' may be 1200 or 1.2000"),  # it proves both
+    ],
+)
+def test_a_dot_that_may_be_of_thousands_is_asked_about(text: str, message: str) -> None:
+    assert message in problems(text)["line 2, /a: shares"]
+    assert shares_of(text.replace("12.400", "12.4000").replace("1.200", "1200"))

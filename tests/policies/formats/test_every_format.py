@@ -136,15 +136,15 @@ def test_an_export_lists_what_it_omits_with_entry_counts() -> None:
     root = Node(new_uid(), None, "grid")
     locked = [Node(new_uid(), root.uid, f"g{i}", "vo", 0.5, locked=True) for i in range(5)]
     reserve = dataclasses.replace(
-        locked[0], uid=new_uid(), name="left over", kind="reserve", is_group=False, locked=False
+        locked[0], uid=new_uid(), name="left, over", kind="reserve", is_group=False, locked=False
     )
     tree = columns_of([root, *locked, reserve])
     assert dropped(get_format("sacctmgr"), tree) == [
         "the policy's settings",
         "uids: moved and renamed entries are read back as one entry removed and another one added",
         "exact shares of 6 entries: /g0, /g1, /g2, …",
-        "empty groups or leaves of 1 entry: /left over",
+        "empty groups or leaves of 1 entry: /left, over",
         "locks of 5 entries: /g0, /g1, /g2, …",
         "kinds of 7 entries: /, /g0, /g1, …",
-        "exact names of 1 entry: /left over",
+        "exact names of 1 entry: /left, over",
     ]
