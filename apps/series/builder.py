@@ -5,7 +5,8 @@ mapping rules.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
+from apps import engine
 from apps.accounts.account_index import AccountIndex, load_account_index
 from apps.core import blobs
 from apps.core.postgresql import consistent_read
@@ -24,7 +26,15 @@ from apps.policies.settings import PolicySettings
 from apps.priorities.local_only import LocalOnlyEntry, list_local_only_entries
 from apps.priorities.metering import JobClassRow, SourceRow, site_names, weighted_amounts, weighted_resources
 from apps.series.daily_series import HOUR_S, Day, DayValues, day_at, days_of, site_zone
-from apps.series.inputs import HeadMapping, PolicyState, RevisionContext, SharedInputs, build_context, head_mapping
+from apps.series.inputs import (
+    LAYOUT,
+    HeadMapping,
+    PolicyState,
+    RevisionContext,
+    SharedInputs,
+    build_context,
+    head_mapping,
+)
 from apps.series.usage_and_demand import (
     DayRows,
     DaySums,
@@ -36,6 +46,7 @@ from apps.series.usage_and_demand import (
 )
 from apps.usage import pgbinary
 from apps.usage.arrays import UsageArrays, load_usage
+from apps.usage.changed_hours import earliest_change
 from apps.usage.models import JobClass, Source
 
 I8 = npt.NDArray[np.int64]
@@ -46,29 +57,40 @@ _SELECT = "SELECT carry, carry_digest FROM analytics_series WHERE policy_id = %s
 
 
 class CarriedSums:
-    """Usage sums stored by the previous build, by day, account and source.
+    """Usage sums stored at the end of the last complete build, by day, account and source.
 
-    Valid for one metric and window only. After a change of usage, the sums before the first changed day remain valid.
+    Stored with what they are of: metric and window (`terms`), layout, engine, and the watermarks at which their usage
+    was read. Another metric, window, layout or engine ends all of them; a change of usage since those watermarks ends
+    the sums of its day and of all later days.
     """
 
     def __init__(self, policy: Policy) -> None:
         with pgbinary.cursor() as cursor:
             row = cursor.execute(_SELECT, [policy.pk], binary=True).fetchone()
-        self._columns, self._meta = blobs.unpack(row[0], row[1]) if row is not None else ({}, {})
+        self._columns: dict[str, Any] = {}
+        self._meta: dict[str, Any] = {}
+        if row is not None:
+            with suppress(blobs.CorruptBlob):  # the usage is in the buckets, too
+                self._columns, self._meta = blobs.unpack(row[0], row[1])
 
     def sums_before(self, first: Day, terms: Mapping[str, Any], account_ids: I8, source_ids: I8) -> list[DaySums]:
-        """Return the stored sums of days that end at or before `first` starts, with cells by index into the given ids.
-        Empty if the sums were stored under another metric or window.
+        """Return the stored sums of days that end at or before `first` starts, as far as they are valid, with cells by
+        index into the given ids.
+
+        Call it in the transaction that reads the usage of the other days.
         """
-        if self._meta != dict(terms) or not len(source_ids):
+        watermarks: Mapping[str, int] = self._meta.get("watermarks", {})
+        if not len(source_ids) or self._meta != {**_carried_with(terms), "watermarks": watermarks}:
             return []
+        changed_at = earliest_change(watermarks)
+        valid_to_s = first.from_s if changed_at is None else min(first.from_s, int(changed_at.timestamp()))
         sums, begin = [], 0
         columns = self._columns
         days = zip(*(columns[name].tolist() for name in ("on", "from_s", "to_s", "ends")), strict=True)
         for on, from_s, to_s, end in days:
             here = slice(begin, end)
             begin = end
-            if to_s <= first.from_s:
+            if to_s <= valid_to_s:
                 cell = np.searchsorted(account_ids, columns["account"][here]) * len(source_ids)
                 cell += np.searchsorted(source_ids, columns["source"][here])
                 day = Day(date.fromordinal(on), from_s, to_s)
@@ -76,10 +98,24 @@ class CarriedSums:
         return sums
 
 
+def _carried_with(terms: Mapping[str, Any]) -> dict[str, Any]:
+    """What stored sums are of, besides usage."""
+    return {"terms": dict(terms), "layout": LAYOUT, "engine": engine.VERSION}
+
+
 def write_carry(
-    policy: Policy, sums: Sequence[DaySums], terms: Mapping[str, Any], account_ids: I8, source_ids: I8
+    policy: Policy,
+    sums: Sequence[DaySums],
+    terms: Mapping[str, Any],
+    account_ids: I8,
+    source_ids: I8,
+    *,
+    watermarks: Mapping[str, int],
 ) -> None:
-    """Replace the stored sums, inside the caller's transaction. Accounts and sources are stored by id."""
+    """Replace the stored sums, inside the caller's transaction. Accounts and sources are stored by id.
+
+    watermarks: of the sources, by slug, when the oldest of the sums was read.
+    """
     data, digest = None, ""
     if sums and len(source_ids) and sum(each.amount.nbytes for each in sums) <= _MOST_BYTES:
         cell = np.concatenate([each.cell for each in sums]).astype(np.int64)
@@ -93,7 +129,7 @@ def write_carry(
             "source": source_ids[source],
             "amount": np.concatenate([each.amount for each in sums]),
         }
-        data, digest = blobs.pack(columns, dict(terms))
+        data, digest = blobs.pack(columns, {**_carried_with(terms), "watermarks": dict(watermarks)})
     with pgbinary.cursor() as cursor:
         cursor.execute(_UPDATE, [data, digest, policy.pk])
 
@@ -150,6 +186,7 @@ class _Inputs:
     waiting: Waiting
     head: HeadMapping
     local_only: tuple[LocalOnlyEntry, ...] = ()
+    watermarks: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def source_ids(self) -> npt.NDArray[np.int64]:
@@ -181,6 +218,7 @@ class Builder:
         self._carry = CarriedSums(policy)
         self._window_sums: WindowSums | None = None
         self._reach_key: tuple[Any, ...] = ()
+        self._read_at: Mapping[str, int] = {}  # the watermarks at which the first of `_window_sums` were read
 
     def build(self, days: Sequence[Day]) -> Iterator[BuiltDay]:
         """Yield the values of consecutive days, read in one database snapshot. They must follow the days of the
@@ -227,9 +265,13 @@ class Builder:
         )
 
     def _read(self, is_settled: bool) -> _Inputs:
-        rows = Source.objects.order_by("id").values_list("id", "slug", "origin")
+        rows = list(Source.objects.order_by("id").values_list("id", "slug", "origin", "watermark"))
         revisions = Revision.objects.filter(policy=self._policy).order_by("number")
-        sources, roll, last = [SourceRow(*row) for row in rows], load_account_index(use_cache=is_settled), self._inputs
+        sources, roll, last = (
+            [SourceRow(*row[:3]) for row in rows],
+            load_account_index(use_cache=is_settled),
+            self._inputs,
+        )
         same = last is not None and last.sources == sources and np.array_equal(last.roll.ids, roll.ids)
         self._inputs = _Inputs(
             sources=sources,
@@ -242,6 +284,7 @@ class Builder:
             local_only=list_local_only_entries(self._policy),
             head=last.head if last is not None and same else head_mapping(self._policy, roll.keys),
             waiting=last.waiting if last is not None and same else Waiting(self._days, roll.ids),
+            watermarks={slug: watermark for _id, slug, _origin, watermark in rows},
         )
         self._is_context_current = False
         if not same:
@@ -289,6 +332,7 @@ class Builder:
             self._window_sums = window_sums_of(context.window, inputs.n_cells, lambda days: self._rows(context, days))
             carried = self._carry.sums_before(day, context.terms, inputs.roll.ids, inputs.source_ids)
             self._window_sums.load_past(self._earlier(context, day), carried)
+            self._read_at = inputs.watermarks
         self._reach_key = (context.terms, day.to_s)
         return self._window_sums
 
@@ -325,6 +369,7 @@ class Builder:
                 self._reach_key[0],
                 inputs.roll.ids,
                 inputs.source_ids,
+                watermarks=self._read_at,
             )
 
 

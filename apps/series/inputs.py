@@ -340,7 +340,7 @@ def _has_same_mapping(before: RevisionContext, tree: TreeColumns, rule_set: Rule
     )
 
 
-LAYOUT = 2  # version of the tiles and their contents: a change rebuilds every series
+LAYOUT = 3  # of the tiles and their contents: another one rebuilds every series, as where days may hold wrong values
 
 
 def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:

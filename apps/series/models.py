@@ -9,8 +9,8 @@ class Series(models.Model):
     """How far the series of a policy are built, and from which inputs.
 
     `inputs`: the inputs of all days before `redo_from_on`; days from there on must be rebuilt. `n_slots`: number of
-    entries that have a slot in the tiles. `carry`: past usage by account and source at the end of `through_on`, from
-    which the next build continues (see series.builder.write_carry).
+    entries that have a slot in the tiles. `carry`: past usage by account and source at the end of the last complete
+    build, with the watermarks that it is of, from which the next build continues (see series.builder.CarriedSums).
     """
 
     policy = models.OneToOneField(
