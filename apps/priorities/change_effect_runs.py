@@ -86,8 +86,8 @@ class _Request:
         return digest_of(self.change_set)
 
     @property
-    def key(self) -> tuple[str, int, int, int]:
-        return self.digest, self.policy.pk, self.policy.head_number, self.snapshot.snapshot_id
+    def key(self) -> tuple[str | int, ...]:
+        return self.digest, self.policy.head_number, *self.snapshot.key
 
 
 def digest_of(change_set: ChangeSet) -> str:
@@ -96,7 +96,7 @@ def digest_of(change_set: ChangeSet) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-_cache: LRUCache[tuple[str, int, int, int], Projection] = LRUCache(16)
+_cache: LRUCache[tuple[str | int, ...], Projection] = LRUCache(16)
 _lock = Lock()
 
 

@@ -67,7 +67,7 @@ class CheckedTree:
     def _cache_key(self) -> tuple[Any, ...]:
         settings = orjson.dumps(self.settings, option=orjson.OPT_SORT_KEYS)
         masks = mask_digest(self.leaves), mask_digest(self.visible_job_leaves)
-        return self.snapshot.snapshot_id, self.tree.digest or self.content, settings, *masks
+        return *self.snapshot.key, self.tree.digest or self.content, settings, *masks
 
     def at(self, resolutions: Sequence[int]) -> list[Collisions]:
         return self._cached(("at", *resolutions), lambda: collisions_at(self.result, resolutions, leaves=self.leaves))
@@ -98,7 +98,7 @@ class CheckedTree:
         return jobs.anywhere[self.visible_job_leaves] / HOUR_S, jobs.everywhere[self.visible_job_leaves] / HOUR_S
 
     def _cached(self, what: tuple[Any, ...], count: Callable[[], T]) -> T:
-        """Compute once per snapshot, which never changes. A draft's tree has no digest, so few of them are cached."""
+        """Compute once for the snapshot at its instant. A draft's tree has no digest, so few of them are cached."""
         if not (self.tree.digest or self.content):
             return count()
         key = (*self._cache_key, *what)

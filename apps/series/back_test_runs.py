@@ -23,8 +23,8 @@ from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.series.back_test import BackTest, back_test
-from apps.series.daily_series import Day, days_of, last_complete_day, site_zone
-from apps.series.inputs import PolicyState, first_day
+from apps.series.daily_series import Day, day_of, days_of, last_complete_day, site_zone
+from apps.series.inputs import PolicyState, first_day, holds, read_inputs
 from apps.series.models import ChangeSetBackTest
 
 KIND = "back_test"
@@ -67,7 +67,9 @@ def get_back_test(change_set: ChangeSet, *, at: datetime) -> StoredBackTest:
     if row is None or row.digest_of != digest_of(change_set):
         state: State = "asked" if waits else "failed" if is_newest_failed else "absent"
         return StoredBackTest(state, None, None, 0, problem, *done)
-    is_current = (row.head_number, row.through_on) == (policy.head_number, last_complete_day(at, site_zone()))
+    zone = site_zone()
+    is_last = row.through_on == last_complete_day(at, zone)
+    is_current = is_last and holds(policy, row.inputs, until=day_of(row.through_on, zone).to_at)
     state = "asked" if waits else "failed" if is_newest_failed else "ready" if is_current else "stale"
     result = BackTest.unpack(bytes(row.data), row.digest)
     return StoredBackTest(state, result, row.computed_at, row.head_number, problem, *done)
@@ -107,6 +109,7 @@ def run_back_test(run: Run, lease: Lease) -> dict[str, Any]:
     if not days:
         raise Invalid(_("No day has ended since the first shares and the first usage."), code="no_days")
     lease.report(0, len(days))
+    inputs = read_inputs(policy, site_zone())
     try:
         result = back_test(policy, current_state(policy), draft_state(change_set, policy), days, done=lease.report)
     except (BadTree, BadParameter) as error:
@@ -119,6 +122,7 @@ def run_back_test(run: Run, lease: Lease) -> dict[str, Any]:
                 "digest_of": digest_of(change_set),
                 "head_number": policy.head_number,
                 "through_on": days[-1].on,
+                "inputs": inputs,
                 "computed_at": lease.clock(),
                 "data": data,
                 "digest": digest,

@@ -33,7 +33,7 @@ from apps.mapping.models import Mapping as MappingRow
 from apps.mapping.rules.placement import place_accounts
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import Rule
-from apps.mapping.rules.rule_set import RuleSet, build_rule_set, load_rule_set, people_digest
+from apps.mapping.rules.rule_set import RuleInputs, RuleSet, build_rule_set, load_rule_set
 from apps.policies.models import Policy, Revision
 from apps.policies.settings import PolicySettings, refusing_failed_packages
 from apps.policies.tree.document_merge import indexes_of
@@ -41,10 +41,10 @@ from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.local_only import list_local_only_entries
 from apps.priorities.metering import AccountUsage, SourceRow, usage_of_scope, window_of
 from apps.priorities.recompute.corrections import Correction, apply_corrections, correction_amounts, load_corrections
-from apps.series.daily_series import COMPETES, EXISTS, KNOWS_WAITING, DayValues, day_at
+from apps.series.daily_series import COMPETES, EXISTS, KNOWS_WAITING, DayValues, day_at, site_zone
 from apps.series.models import Series
 from apps.usage.changed_hours import earliest_change
-from apps.usage.selectors import watermarks
+from apps.usage.selectors import submit_times, watermarks
 
 I4 = npt.NDArray[np.int32]
 MOST_UNMAPPED = 2_000  # unmapped account ids that a build stores
@@ -171,7 +171,7 @@ class RevisionContext:
         """Return one day's values of every entry.
 
         used, decayed: (accounts, sources). waited: core-seconds (accounts,), None where no job waited. reports:
-        (sources,) 1 where a source reports submit times, 0 where not, −1 where it has no jobs.
+        (sources,) 1 where a source is known to report submit times, 0 where not, −1 where it has no jobs yet.
         """
         tree = self.tree.engine_tree()
         own_used = self._own_usage(used)
@@ -344,16 +344,22 @@ LAYOUT = 3  # of the tiles and their contents: another one rebuilds every series
 
 
 def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
-    """Read the current inputs from the database, as JSON."""
+    """Read the current inputs from the database, as JSON.
+
+    people, namespaces: see `RuleInputs`. submit_times: see `usage.selectors`.
+    """
+    rule_inputs = RuleInputs.of_revisions(policy)
     mapping = MappingRow.objects.filter(policy=policy).values_list("version", flat=True).first()
     return {
         "layout": LAYOUT,
         "zone": zone.key,
         "engine": engine.VERSION,
         "mapping": mapping or 0,
-        "people": people_digest(load_tree(policy)),
+        "people": rule_inputs.people,
+        "namespaces": dict(rule_inputs.namespaces),
         "head": policy.head_number,
         "watermarks": watermarks(),
+        "submit_times": submit_times(),
         "fallbacks": {
             str(fallback.uid): fallback.since.astimezone(UTC).isoformat()
             for fallback in list_local_only_entries(policy)
@@ -401,19 +407,40 @@ def invalidates_all(policy: Policy, built: Mapping[str, Any], current: Mapping[s
     """Whether the inputs differ so much from those of the last build that no built day is usable."""
     if any(built.get(name) != current[name] for name in ("layout", "zone", "engine", "mapping", "people")):
         return True
+    named_now = current["namespaces"]
+    if any(named_now.get(slug, namespace) != namespace for slug, namespace in built["namespaces"].items()):
+        return True
     return bool(built["head"] != current["head"]) and maps_unmapped_accounts(policy, built)
 
 
 def policy_changes(policy: Policy, built: Mapping[str, Any], current: Mapping[str, Any]) -> list[datetime]:
-    """List the instants at which the policy changed since the build: by a revision or a local-only fallback."""
+    """List the instants from which on days changed since the build: by a revision, a local-only fallback, or because
+    it is known since another instant whether a source reports submit times.
+    """
     # The instants at which entries entered or left local-only fallback.
     instants = [
         datetime.fromisoformat(since)
         for _uid, since in built.get("fallbacks", {}).items() ^ current["fallbacks"].items()
     ]
+    for slug, times in current["submit_times"].items():
+        known = built["submit_times"].get(slug, [None, None])
+        pairs = zip(times, known, strict=True)
+        instants += [datetime.fromisoformat(at) for pair in pairs if pair[0] != pair[1] for at in pair if at]
     later = Revision.objects.filter(policy=policy, number__gt=built["head"]).order_by("published_at")
     published_at = later.values_list("published_at", flat=True).first()
     return instants if published_at is None else [*instants, published_at]
+
+
+def holds(policy: Policy, built: Mapping[str, Any], *, until: datetime) -> bool:
+    """Whether days that ended by `until` would be computed again as they were from these inputs with the head.
+
+    built: as `read_inputs` returned them, before the usage of the days was read; empty: unknown.
+    """
+    current = read_inputs(policy, site_zone())
+    if built.get("head") != current["head"] or invalidates_all(policy, built, current):
+        return False
+    instants = [*policy_changes(policy, built, current), earliest_change(built["watermarks"])]
+    return all(at is None or at >= until for at in instants)
 
 
 EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)

@@ -36,8 +36,9 @@ class Series(models.Model):
 class ChangeSetBackTest(models.Model):
     """The last computed back-test of an open change set: a packed `back_test.BackTest`.
 
-    It is current while the change set (digest_of: its operations and base), the head and the last day are those it was
-    computed for.
+    It is current while the change set (digest_of: its operations and base) and the last day are those it was computed
+    for, and `inputs.holds` of the inputs (`inputs.read_inputs`) up to the end of that day: no other head, mapping or
+    engine, and no change of usage before. inputs: empty in rows of before they were stored.
     """
 
     change_set = models.OneToOneField(
@@ -46,6 +47,7 @@ class ChangeSetBackTest(models.Model):
     digest_of = models.CharField(max_length=64)
     head_number = models.PositiveIntegerField()
     through_on = models.DateField()
+    inputs = models.JSONField(default=dict)
     computed_at = models.DateTimeField()
     data = models.BinaryField()
     digest = models.CharField(max_length=64)

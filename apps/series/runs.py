@@ -414,4 +414,5 @@ def _record_days(policy: Policy, todo: dict[str, Any], slots: Slots, *, is_last:
 
 def _only_usage_changed(series: Series, current: dict[str, Any]) -> bool:
     """Whether usage is the only input that may have changed since the build."""
-    return all(series.inputs.get(name) == value for name, value in current.items() if name != "watermarks")
+    of_usage = ("watermarks", "submit_times")
+    return all(series.inputs.get(name) == value for name, value in current.items() if name not in of_usage)

@@ -21,6 +21,7 @@ from apps.engine import decay
 from apps.priorities.metering import SourceRow
 from apps.series.daily_series import HOUR_S, Day
 from apps.usage.held_hours import OF_CURRENT
+from apps.usage.models import Source
 from apps.usage.parsers.base import FINISHED, NO_TIME, PENDING, WITHDRAWN
 from apps.usage.pgbinary import fetch_columns
 
@@ -242,16 +243,6 @@ id > %s AND id <= %s AND submit_at < %s AND (start_at > submit_at AND start_at >
 """
 _BY_TIME = "submit_at < %s AND start_at > %s AND start_at > submit_at"
 _OPEN = f"state <> {FINISHED} AND state = {PENDING} AND submit_at < %s"
-# A source that reports submit times does so for nearly all records, so some thousands suffice to detect it.
-_SELECT_SUBMIT_TIMES = f"""
-SELECT source.id, CASE
-    WHEN EXISTS (
-        SELECT FROM (SELECT submit_at, start_at, state FROM usage_record WHERE source_id = source.id LIMIT 20000) AS one
-        WHERE submit_at < start_at OR state = {PENDING}) THEN 1
-    WHEN EXISTS (SELECT FROM usage_record WHERE source_id = source.id) OR sealed_before_at IS NOT NULL THEN 0
-    ELSE -1 END, COALESCE(EXTRACT(epoch FROM sealed_before_at), '-infinity')::float8
-FROM usage_source AS source WHERE archived_at IS NULL
-"""  # noqa: S608 - constants only
 
 
 class Waiting:
@@ -311,18 +302,27 @@ class Waiting:
 
 
 class SubmitTimeSources:
-    """Which sources report submit times, and until when their records have been deleted."""
+    """Since when sources have had jobs, since when they are known to report submit times, and until when their records
+    have been deleted.
+
+    A source without submit times reports each job as submitted when it started: the first job that waited tells that
+    it has them. Of the days before, nothing is known, whenever they are built.
+    """
 
     def __init__(self, sources: Sequence[SourceRow]) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(_SELECT_SUBMIT_TIMES)
-            known = {source_id: (reports, sealed_s) for source_id, reports, sealed_s in cursor.fetchall()}
-        self._reports = np.array([known[each.id][0] for each in sources], np.int8)
-        self._sealed_s = np.array([known[each.id][1] for each in sources], np.float64)
+        columns = ("first_submit_at", "first_wait_at", "sealed_before_at")
+        known = {source_id: times for source_id, *times in Source.objects.values_list("id", *columns)}
+        times = [known[each.id] for each in sources]
+        self._first_s, self._first_wait_s, sealed_s = (
+            np.array([np.inf if row[column] is None else row[column].timestamp() for row in times], np.float64)
+            for column in range(len(columns))
+        )
+        self._sealed_s = np.where(np.isinf(sealed_s), -np.inf, sealed_s)
 
     def on(self, day: Day) -> I1:
         """Return (sources,) flags as RevisionContext.values expects them."""
-        return np.where((self._reports == 1) & (self._sealed_s > day.from_s), 0, self._reports).astype(np.int8)
+        reports = (self._first_wait_s < day.to_s) & (self._sealed_s <= day.from_s)
+        return np.where(self._first_s < day.to_s, reports, -1).astype(np.int8)
 
     def is_sealed(self, day: Day) -> bool:
         """Whether records of jobs that waited on the day may have been deleted."""

@@ -61,6 +61,10 @@ class Source(models.Model):
     watermark = models.BigIntegerField(default=0)  # grows with every commit that changes a bucket or a running job
     last_record_end_at = models.DateTimeField(null=True, blank=True)
     last_submit_at = models.DateTimeField(null=True, blank=True)  # of all records ever stored; never lowered
+    # Of all records that it ever reported, but for undone imports: the first submission, and the first of a job that
+    # waited. It is known since then whether the source reports submit times.
+    first_submit_at = models.DateTimeField(null=True, blank=True)
+    first_wait_at = models.DateTimeField(null=True, blank=True)
     last_received_at = models.DateTimeField(null=True, blank=True)
     n_records = models.BigIntegerField(default=0)
     created_at = models.DateTimeField()

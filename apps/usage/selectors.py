@@ -59,6 +59,14 @@ def watermarks() -> dict[str, int]:
     return dict(Source.objects.order_by("slug").values_list("slug", "watermark"))
 
 
+def submit_times() -> dict[str, list[str | None]]:
+    """Of each source by slug, among all jobs that it ever reported: when the first was submitted, and the first that
+    waited; None where there is none. From the latter on it is known that the source reports submit times.
+    """
+    rows = Source.objects.order_by("slug").values_list("slug", "first_submit_at", "first_wait_at")
+    return {slug: [None if at is None else at.isoformat() for at in times] for slug, *times in rows}
+
+
 def list_sources(*, actor: Actor) -> list[Source]:
     """The sources that the actor may see, without archived ones; every signed-in person may list them."""
     return list(_sources_of(actor).order_by("slug"))

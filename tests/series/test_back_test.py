@@ -21,6 +21,7 @@ from apps.series.back_test_runs import current_state, draft_state
 from apps.series.builder import Builder
 from apps.series.daily_series import Day, days_of, site_zone
 from apps.series.inputs import PolicyState
+from apps.series.models import ChangeSetBackTest
 from apps.series.stored_series import load_series
 from tests.grants import make_grant
 from tests.pages.changes.api.test_changesets import PATH, draft
@@ -197,6 +198,32 @@ def test_an_edit_makes_it_absent_and_a_new_head_makes_it_stale(past: Site, root:
     changed = root.patch(path, {"operations": [operation]}, If_Match=tag)
     assert changed.status_code == 200
     assert root.get(f"{path}/back-test").json()["state"] == "absent"
+
+
+def test_usage_of_its_days_makes_it_stale_until_it_is_computed_again(past: Site, root: Caller, client: Client) -> None:
+    path = _drafted(past, root)
+
+    def state() -> Any:
+        return root.get(f"{path}/back-test").json()["state"]
+
+    root.post(f"{path}/back-test", {"days": 7})
+    _finish_runs()
+    past.job("bob", "physics", 3, ago_h=2)
+    assert state() == "ready", "usage of today is of none of its days"
+    past.job("bob", "physics", 1000, ago_h=24 * 8)
+    assert state() == "stale"
+    client.force_login(User.objects.create_superuser("ida", "ida@example.org", "a long pass phrase"))
+    page = client.get(f"/changes/{path.rpartition('/')[2]}/back-test/").content.decode()
+    assert "mapping or usage has changed since. Compute these days again." in page
+    build(past)
+    assert state() == "stale", "it was computed from other usage, whatever the series is built from"
+    root.post(f"{path}/back-test", {"days": 7})
+    _finish_runs()
+    assert state() == "ready"
+    past.map(past.rule(), past.rule("/biology", kind="exact", user_pattern="bob"))
+    assert state() == "stale"
+    ChangeSetBackTest.objects.update(inputs={})
+    assert state() == "stale", "as one that was stored before inputs were"
 
 
 def test_a_decided_change_has_none_and_other_numbers_of_days_are_refused(past: Site, root: Caller) -> None:

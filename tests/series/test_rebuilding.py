@@ -30,6 +30,7 @@ from apps.usage.records.record_rows import undo_records
 from apps.usage.records.versions import lock_source
 from apps.usage.selectors import watermarks
 from apps.usage.services import NewSource, make_source
+from apps.usage.sources.open_listings import ingest_listing
 from apps.usage.sources.services import change_source, tag_of
 from tests.priority_site import AS_OF, PROJECTS, WINDOW, Site
 from tests.priority_site import build_series as build
@@ -361,6 +362,39 @@ def test_a_source_without_submit_times_has_no_waiting_jobs(built: Site) -> None:
     assert np.count_nonzero(series.used) == 15
 
 
+def test_since_when_a_source_reports_submit_times_is_the_same_whenever_days_are_built(built: Site) -> None:
+    def known() -> list[bool]:
+        days: list[bool] = read(built, "/physics").knows_waiting[0].tolist()
+        return days
+
+    _waits("late", 3.5, started=1.25)
+    build(built)
+    first = known()
+    assert first == [False] * 27 + [True] * 3
+    _rebuilt_from_nothing(built)
+    assert known() == first
+    _waits("older", 6.5, started=5.25)
+    assert stale(built) == TODAY - 6 * DAY
+    build(built)
+    second = known()
+    assert second == [False] * 24 + [True] * 6
+    _rebuilt_from_nothing(built)
+    assert known() == second
+
+
+def test_a_source_counts_for_submit_times_from_its_first_job_on(built: Site) -> None:
+    _waits("late", 9.5, started=9.25)
+    build(built)
+    other = make_source(NewSource(slug="other", name="other", namespace="c1"), at=AS_OF, actor=COMMAND)
+    assert stale(built) is None
+    built.job("bob", "physics", 1, ago_h=24 * 2, source=other)
+    build(built)
+    stored = read(built, "/physics").knows_waiting[0].tolist()
+    assert stored == [False] * 21 + [True] * 7 + [False] * 2
+    _rebuilt_from_nothing(built)
+    assert read(built, "/physics").knows_waiting[0].tolist() == stored
+
+
 def test_demand_of_deleted_records_is_retained(built: Site) -> None:
     _waits("late", 3.5, started=1.25, cpus=4, requested_s=7200)
     build(built)
@@ -372,3 +406,51 @@ def test_demand_of_deleted_records_is_retained(built: Site) -> None:
     after = read(built, "/physics")
     assert after.waited_core_s.tolist() == before.waited_core_s.tolist()
     assert after.knows_waiting.tolist() == before.knows_waiting.tolist()
+
+
+def _withdrawn(site: Site) -> None:
+    row = RecordRow(job="open", user="bob", group="physics", state="withdrawn", submit_at=AS_OF - 4.5 * DAY)
+    ingest_batch(source=site.source, rows=[row], at=AS_OF)
+
+
+def _no_longer_listed(site: Site) -> None:
+    ingest_listing(source=site.source, batch=[], at=AS_OF + timedelta(hours=1))
+
+
+def _undone(site: Site) -> None:
+    ids = Record.objects.filter(job="open").values_list("pk", flat=True)
+    with transaction.atomic():
+        lock_source(site.source.pk)
+        undo_records(site.source.pk, np.array(ids, np.int64))
+
+
+def _ended_too_late(site: Site) -> None:
+    Source.objects.filter(pk=site.source.pk).update(sealed_before_at=AS_OF - 6 * DAY)
+    end_at = AS_OF - 7 * DAY
+    row = RecordRow(
+        job="open",
+        user="bob",
+        group="physics",
+        state="finished",
+        submit_at=AS_OF - 4.5 * DAY,
+        start_at=end_at,
+        end_at=end_at,
+        cpus=1,
+    )
+    ingest_batch(source=Source.objects.get(pk=site.source.pk), rows=[row], at=AS_OF)
+
+
+@pytest.mark.parametrize("end", [_withdrawn, _no_longer_listed, _undone, _ended_too_late])
+def test_a_job_that_waited_and_never_ran_is_no_demand_of_past_days_any_more(
+    built: Site, end: Callable[[Site], None]
+) -> None:
+    _waits("open", 4.5, cpus=2, requested_s=1800)
+    build(built)
+    assert read(built, "/physics").waited_core_s[0, -4:].all()
+    end(built)
+    assert stale(built) == TODAY - 4 * DAY
+    build(built)
+    stored = read(built, "/physics")
+    assert not stored.waited_core_s.any()
+    _rebuilt_from_nothing(built)
+    assert read(built, "/physics").waited_core_s.tolist() == stored.waited_core_s.tolist()

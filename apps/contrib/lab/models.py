@@ -116,12 +116,16 @@ class UploadedTrace(models.Model):
 class PolicyAdvice(models.Model):
     """What was measured of a policy, from which its advice follows (`advisor.advise`).
 
+    inputs: what the evidence was computed from (`series.inputs.read_inputs`); it holds for the days that had ended at
+    computed_at, and ends with the month. Empty in rows of before they were stored.
+
     evidence: `advisor.records.Evidence` as JSON, with its digest. recommended: by subject; before_change: what was
     recommended until changed_at, which is when the recommendation last became another one: empty since the first.
     """
 
     policy = models.OneToOneField(Policy, models.CASCADE, primary_key=True, related_name="+")
     head_number = models.PositiveIntegerField()
+    inputs = models.JSONField(default=dict)
     computed_at = models.DateTimeField()
     evidence = models.JSONField()
     digest = models.CharField(max_length=64)

@@ -129,6 +129,7 @@ def load_inputs(feed_id: int, *, at: datetime, may_cache: bool, lock: bool = Fal
         "revision": fingerprint.revision,
         "mapping": fingerprint.mapping_version,
         "people": fingerprint.people,
+        "namespaces": dict(fingerprint.namespaces),
         "watermarks": {slug: n for slug, n in fingerprint.watermarks.items() if slug in own},
         "keeps_days": row.keeps_days,
         "sends_running": row.sends_running,
@@ -209,7 +210,7 @@ def _changed_since(inputs: FeedInputs) -> int | None:
     # a source was deleted or belongs to another site now
     if not before["watermarks"].keys() <= inputs.basis["watermarks"].keys():
         return first
-    is_placed_alike = _is_same(before, inputs.basis, "revision", "mapping", "people")
+    is_placed_alike = _is_same(before, inputs.basis, "revision", "mapping", "people", "namespaces")
     if not is_placed_alike and inputs.accounts.digest(before["last_account"]) != before["places"]:
         return first
     changed_at = earliest_change({**inputs.foreign, **before["watermarks"]})

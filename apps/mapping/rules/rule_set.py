@@ -15,7 +15,8 @@ account from entries outside that part: see `resolver.Resolver.decide`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from uuid import UUID
@@ -32,7 +33,7 @@ from apps.mapping.rules.resolver import KnownAccounts, Resolver, reach_of
 from apps.mapping.rules.rule import Person, Rule
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.terms import WHOLE_POLICY, MembershipRule
+from apps.policies.tree.terms import WHOLE_POLICY, MembershipRule, read_members
 from apps.usage.models import Source
 
 _TIERS = {"exact": 0, "default": 2}  # of stored rules; membership rules follow tier 0
@@ -142,7 +143,7 @@ def rule_of(tree: TreeColumns, i: int, members: MembershipRule, namespaces: Mapp
         namespace=namespaces.get(members.source, _NO_SOURCE) if members.source else "",
         group_pattern=_escape_brackets(members.group),
         fqan_pattern=_escape_brackets(members.fqan),
-        people=_escape_brackets(_group(members.people)),
+        people=_people_pattern(members),
         member_shares=members.shares,
         member_kind=members.kind,
         archive_after_idle_days=members.archive_after_days,
@@ -190,20 +191,72 @@ def _read_attached(policy: Policy, of: User | None) -> dict[AccountKey, UUID]:
 def list_matched_groups(rules: Iterable[Rule]) -> list[str]:
     """Return the sign-in groups that the rules match."""
     patterns = {rule.people for rule in rules if rule.people}
-    if not patterns:
-        return []
+    return _list_groups(patterns) if patterns else []
+
+
+def _list_groups(patterns: Collection[str]) -> list[str]:
     names = Group.objects.order_by("name").values_list("name", flat=True)
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
-def people_digest(tree: TreeColumns) -> str:
-    """Return a digest that changes when a member of a group in the tree's rules, or an account's owner, changes.
+@dataclass(frozen=True)
+class RuleInputs:
+    """What decides the mapping besides rules, trees and accounts, and changes without a new version of the mapping.
+
+    people: digest of the members of sign-in groups in membership rules, and of the owners of accounts; "" if no rule is
+    for such groups. namespaces: of the sources that rules name, by slug; "" for one that doesn't exist.
+    """
+
+    people: str
+    namespaces: Mapping[str, str]
+
+    @classmethod
+    def of_tree(cls, policy: Policy, tree: TreeColumns, stored: Sequence[Rule] | None = None) -> RuleInputs:
+        """For the membership rules of one tree, and stored rules: the present ones of the policy by default."""
+        return cls._of(policy, _membership_rules(tree), stored)
+
+    @classmethod
+    def of_revisions(cls, policy: Policy) -> RuleInputs:
+        """For the membership rules of all revisions of the policy, and its present stored rules."""
+        with connection.cursor() as cursor:
+            cursor.execute(_MEMBERS, [policy.pk])
+            listed = [json.loads(members) for (members,) in cursor.fetchall()]
+        return cls._of(policy, [rule for raw in listed for rule in read_members(raw, stored=True)], None)
+
+    @classmethod
+    def _of(cls, policy: Policy, members: Sequence[MembershipRule], stored: Sequence[Rule] | None) -> RuleInputs:
+        named = {rule.source for rule in members} | {rule.source for rule in stored or ()}
+        with connection.cursor() as cursor:
+            cursor.execute(_NAMESPACES, [sorted(named - {""}), policy.pk if stored is None else None])
+            return cls(people_digest(members), dict(cursor.fetchall()))
+
+
+# The condition is that of the index policies_entry_members.
+_MEMBERS = """
+SELECT DISTINCT members::text FROM policies_entry WHERE policy_id = %s AND members <> '[]'::jsonb ORDER BY 1
+"""
+
+_NAMESPACES = """
+SELECT named.slug, COALESCE(source.namespace, '') FROM (
+    SELECT unnest(%s::text[]) AS slug
+    UNION SELECT source FROM mapping_mappingrule WHERE policy_id = %s AND source <> '') AS named
+LEFT JOIN usage_source AS source ON source.slug = named.slug ORDER BY 1
+"""
+
+
+def _membership_rules(tree: TreeColumns) -> list[MembershipRule]:
+    return [rule for rules in tree.members.values() for rule in rules]
+
+
+def people_digest(members: Iterable[MembershipRule]) -> str:
+    """Return a digest that changes when a member of a group in these rules, or an account's owner, changes.
 
     "" if no rule is for sign-in groups.
     """
-    if not any(rule.people for rules in tree.members.values() for rule in rules):
+    patterns = {_people_pattern(rule) for rule in members if rule.people}
+    if not patterns:
         return ""
-    names = list_matched_groups(rules_of_tree(tree, {}))
+    names = _list_groups(patterns)
     with connection.cursor() as cursor:
         cursor.execute(_PEOPLE, [names])
         return str(cursor.fetchone()[0])
@@ -219,9 +272,13 @@ JOIN auth_group AS team ON team.id = belongs.group_id AND team.name = ANY(%s)
 
 
 def _namespaces(tree: TreeColumns, stored: Sequence[Rule]) -> dict[str, str]:
-    slugs = {rule.source for rules in tree.members.values() for rule in rules} | {rule.source for rule in stored}
+    slugs = {rule.source for rule in _membership_rules(tree)} | {rule.source for rule in stored}
     slugs.discard("")
     return dict(Source.all_objects.filter(slug__in=slugs).values_list("slug", "namespace")) if slugs else {}
+
+
+def _people_pattern(members: MembershipRule) -> str:
+    return _escape_brackets(_group(members.people))
 
 
 def _group(people: str) -> str:

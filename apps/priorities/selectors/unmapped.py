@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 from django.db import connection
+from django.db.models.expressions import RawSQL
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.core.postgresql import consistent_read
+from apps.core.postgresql import SERVER_EPOCH, consistent_read
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import build_rule_set, load_rule_set, load_rules_of
 from apps.policies.models import Policy
@@ -107,7 +108,9 @@ def _count_unmapped(unmapped: list[AccountKey]) -> int:
 
 
 class _BySourceCache:
-    """The last sums: they read all buckets, and stay as they are until a watermark or the unmapped accounts change."""
+    """The last sums: they read all buckets, and stay as they are until a watermark or the unmapped accounts change, or
+    the database is another one.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -120,7 +123,8 @@ class _BySourceCache:
                 unmapped = [account_id for (account_id,) in cursor.fetchall()]
             if not unmapped:
                 return {}
-            sources = Source.objects.order_by("pk").values_list("pk", "slug", "watermark")
+            with_epoch = Source.objects.annotate(epoch=RawSQL(SERVER_EPOCH, ()))  # noqa: S611 - a constant
+            sources = with_epoch.order_by("pk").values_list("pk", "slug", "watermark", "epoch")
             key = (np.array(unmapped).tobytes(), tuple(sources))
             by_source = self.kept.get(key) if may_keep else None
             if by_source is None:

@@ -67,6 +67,11 @@ class ServedSnapshot:
         return str(self.meta["policy"])
 
     @property
+    def key(self) -> tuple[str, int, str]:
+        """Names the snapshot at its instant, for caches: extended to a later one, it keeps its id, with other usage."""
+        return self.policy_slug, self.snapshot_id, self.computed_at.isoformat()
+
+    @property
     def revision(self) -> int:
         return int(self.meta["revision"])
 
@@ -460,8 +465,8 @@ def serve(
 
 
 def snapshot_key(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, str]:
-    """Cache key of one computed snapshot at one instant, which never changes."""
-    return policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat()
+    """Cache key of what is computed from the snapshot of a policy: see `ServedSnapshot.key`."""
+    return snapshot.key
 
 
 _BETWEEN = b'},{"account":'  # answers: no text in JSON has quotation marks like these, and nothing else such a field

@@ -27,6 +27,7 @@ from apps.usage.parsers.base import (
     PENDING,
     RUNNING,
     Bytes,
+    Flags,
     JobClassKey,
     RecordBatch,
     RecordRow,
@@ -88,12 +89,14 @@ class Limits:
 
 @dataclass(slots=True)
 class _Added:
-    """What a batch changes in the row of its source. is_stored: whether any of its records was."""
+    """What a batch changes in the row of its source. is_stored: whether a record was, or has closed an open one."""
 
     skew_s: float | None = None
     is_stored: bool = False
     last_end_at: datetime | None = None
     last_submit_at: datetime | None = None
+    first_submit_at: datetime | None = None
+    first_wait_at: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -210,7 +213,8 @@ def _import_piece(
         names = (_account_ids(batch, known, source.namespace, at), _job_class_ids(batch))
         limits = lock_and_read_limits(source.pk)
         stored = _find(source.pk, batch, limits, is_listing=is_listing)
-        incoming = _split_off_too_late(source.pk, _Incoming(batch, *names, stored), limits, counts, at, run)
+        given = _Incoming(batch, *names, stored)
+        incoming = _split_off_too_late(source.pk, given, limits, counts, added, at, run)
         fault_point("usage.ingest.after_keys")
         _store(source, incoming, limits, counts, added, at, run)
     else:
@@ -262,7 +266,13 @@ def _find(source_id: int, batch: RecordBatch, limits: Limits, *, is_listing: boo
 
 
 def _split_off_too_late(
-    source_id: int, incoming: _Incoming, limits: Limits, counts: Counts, at: datetime, run: Run | None
+    source_id: int,
+    incoming: _Incoming,
+    limits: Limits,
+    counts: Counts,
+    added: _Added,
+    at: datetime,
+    run: Run | None,
 ) -> _Incoming:
     """Store records that are too late in their own list; returns the others."""
     if limits.sealed_us is None:
@@ -271,7 +281,9 @@ def _split_off_too_late(
     if not late.any():
         return incoming
     chosen = incoming.take(np.flatnonzero(late))
-    retention.store_too_late(source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at)
+    added.is_stored |= retention.store_too_late(
+        source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at
+    )
     counts.too_late = len(chosen.batch)
     counts.account_ids |= set(np.unique(chosen.account_id).tolist())
     return incoming.take(np.flatnonzero(~late))
@@ -296,7 +308,11 @@ def _store(
         counts.core_s, counts.changed_from_us = _write(source, incoming, classified, limits, run, at)
         added.is_stored = True
         added.last_end_at = instant(int(incoming.batch.end_us[classified.winners].max()))
-        added.last_submit_at = instant(int(incoming.batch.submit_us[classified.winners].max()))
+        stored = incoming.batch.take(classified.winners)
+        added.last_submit_at = instant(int(stored.submit_us.max()))
+        added.first_submit_at = instant(int(stored.submit_us.min()))
+        waited_us = stored.submit_us[_has_waited(stored)]
+        added.first_wait_at = instant(int(waited_us.min())) if len(waited_us) else None
     if len(classified.not_newer):
         _update_seen_at(source.pk, incoming, classified, at)
         note_reimported(incoming.stored.run_id[classified.not_newer], run=run, at=at)
@@ -317,9 +333,10 @@ def _write(
         fault_point("usage.ingest.after_replacing")
     copy_records(source.pk, written.batch, *names, run_id, at)
     fault_point("usage.ingest.after_copy")
-    # First hour since 1970 in which one of these jobs was pending; None if none was, as far as reported.
-    waited = (written.batch.submit_us < written.batch.start_us) | (written.batch.state == PENDING)
-    waited_from = int(written.batch.submit_us[waited].min()) // buckets.HOUR_US if waited.any() else None
+    # First hour since 1970 in which one of these jobs may have been pending, in this or the former version.
+    is_demand = _has_waited(written.batch)
+    is_demand[replaced] = True
+    waited_from = int(written.batch.submit_us[is_demand].min()) // buckets.HOUR_US if is_demand.any() else None
     if not len(change):
         if waited_from is not None:
             changed_hours.note_hour(source.pk, waited_from)
@@ -328,6 +345,12 @@ def _write(
     buckets.apply_delta(source.pk, delta, since_hour=waited_from)
     overlaps.add_presence(source, delta, written.batch, has_rivals=limits.has_rivals, at=at)
     return float(delta.amounts[:, 0].sum(dtype=np.float64)) / buckets.QUANTA, int(change.start_us.min())
+
+
+def _has_waited(batch: RecordBatch) -> Flags:
+    """Which jobs were pending, as far as reported."""
+    waited: Flags = (batch.submit_us < batch.start_us) | (batch.state == PENDING)
+    return waited
 
 
 _SEEN = f"""
@@ -354,6 +377,8 @@ WITH today AS (
 UPDATE usage_source SET watermark = watermark + %(is_stored)s::int, n_records = n_records + %(n_new)s,
     skew_s = COALESCE(%(skew_s)s, skew_s), last_record_end_at = GREATEST(last_record_end_at, %(last_end_at)s),
     last_submit_at = GREATEST(last_submit_at, %(last_submit_at)s),
+    first_submit_at = LEAST(first_submit_at, %(first_submit_at)s),
+    first_wait_at = LEAST(first_wait_at, %(first_wait_at)s),
     last_received_at = GREATEST(last_received_at, %(at)s)
 WHERE id = %(source)s AND (%(is_stored)s OR last_received_at IS NULL OR last_received_at < %(at)s
     OR %(skew_s)s <> COALESCE(skew_s, -1))

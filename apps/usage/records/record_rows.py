@@ -12,7 +12,7 @@ import numpy as np
 from django.db import IntegrityError
 from psycopg.errors import UniqueViolation
 
-from apps.usage import buckets, pgbinary
+from apps.usage import buckets, changed_hours, pgbinary
 from apps.usage.parsers.base import FINISHED, I8, NO_TIME, RUNNING, WITHDRAWN, RecordBatch, microseconds
 from apps.usage.pgbinary import Int8Array
 from apps.usage.records import partitions
@@ -234,6 +234,7 @@ SELECT array_agg(id), array_agg(submit_at) FROM (
         CASE old.state WHEN {WITHDRAWN} THEN 'infinity' WHEN {FINISHED} THEN old.end_at ELSE '-infinity' END DESC,
         old.state DESC) AS earlier
 """  # noqa: S608 - constants only
+_FIRST = f"SELECT min(submit_at) FROM usage_record AS record WHERE {OF_IDS}"  # noqa: S608 - constants only
 _REMOVE = f"""
 WITH gone AS (DELETE FROM usage_record AS record WHERE {OF_IDS} RETURNING *)
 SELECT {FINISHED_COLUMNS} FROM gone WHERE state = {FINISHED}
@@ -253,6 +254,10 @@ def undo_records(source_id: int, ids: I8) -> tuple[int, int]:
     imports, the latest is restored: the one that would be stored without the import.
     """
     columns = pgbinary.fetch_columns(_EARLIER, id_parameters(ids))
+    with pgbinary.cursor() as cursor:
+        first_at = (cursor.execute(_FIRST, id_parameters(ids)).fetchone() or (None,))[0]
+    if first_at is not None:  # waiting jobs are demand since they were submitted
+        changed_hours.note_change(source_id, first_at)
     change = finished_from_columns(pgbinary.fetch_columns(_REMOVE, id_parameters(ids)), sign=-1)
     n_restored = 0
     if columns:

@@ -24,7 +24,7 @@ from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_other_runs
-from apps.usage import buckets, pgbinary
+from apps.usage import buckets, changed_hours, pgbinary
 from apps.usage.models import Record, Source
 from apps.usage.parsers.base import F8, FINISHED, I8, NO_TIME, PENDING, RUNNING, WITHDRAWN, Flags, RecordBatch
 from apps.usage.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor
@@ -58,15 +58,18 @@ FROM unnest(%s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[], %
 ON CONFLICT DO NOTHING
 """
 _CLOSE = f"""
-UPDATE usage_record AS record SET state = {WITHDRAWN}, end_at = NULL, note = %s FROM {OF_KEYS}
-    AND state IN ({PENDING}, {RUNNING})
+WITH closed AS (
+    UPDATE usage_record AS record SET state = {WITHDRAWN}, end_at = NULL, note = %s FROM {OF_KEYS}
+        AND state IN ({PENDING}, {RUNNING})
+    RETURNING record.submit_at)
+SELECT count(*), min(submit_at) FROM closed
 """  # noqa: S608 - constants only
 
 
 def store_too_late(
     source_id: int, batch: RecordBatch, stored: StoredVersions, account_id: I8, *, run: Run | None, at: datetime
-) -> None:
-    """List each late record once, and close the open record that it ends."""
+) -> bool:
+    """List each late record once, and close the open record that it ends; returns whether there was one."""
     began_us = _began_us(batch)
     end_us = np.where(batch.end_us == NO_TIME, began_us, batch.end_us)
     cpu_s = np.where(batch.state == FINISHED, (end_us - began_us) / 1e6 * batch.cpus, 0.0)
@@ -78,6 +81,11 @@ def store_too_late(
         known = np.flatnonzero((stored.id > 0) & (batch.state == FINISHED))
         if len(known):
             db_cursor.execute(_CLOSE, [NOTE, *key_parameters(source_id, batch.take(known))])
+            n_closed, first_at = db_cursor.fetchone() or (0, None)
+            if n_closed:
+                changed_hours.note_change(source_id, first_at)  # it was demand since it was submitted
+                return True
+    return False
 
 
 def _began_us(batch: RecordBatch) -> I8:

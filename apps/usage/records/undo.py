@@ -23,7 +23,7 @@ from apps.runs.services import enqueue_run, work_other_runs
 from apps.usage import pgbinary
 from apps.usage.authority import require_open, require_write
 from apps.usage.models import Import, Repetition, ReplacedRecord, Source, TooLateRecord
-from apps.usage.parsers.base import instant
+from apps.usage.parsers.base import PENDING, instant
 from apps.usage.records.ingest import IMPORT
 from apps.usage.records.overlaps import remove_presence
 from apps.usage.records.record_rows import undo_records
@@ -180,12 +180,18 @@ def _undo_piece(usage_import: Import, cursor: dict[str, int]) -> int:
     return n_removed
 
 
-# For records that retention removed, the newest sealed hour is used.
-_LAST_END = """
+# For records that retention removed, the newest sealed hour is used. What the first of them were is only known from
+# before: the first submissions of a source stay as they are then.
+_TIMES = f"""
 UPDATE usage_source SET last_record_end_at = COALESCE(
-    (SELECT max(end_at) FROM usage_record WHERE source_id = %(source)s),
-    (SELECT max(hour_at) FROM usage_sealedhour WHERE source_id = %(source)s)) WHERE id = %(source)s
-"""
+        found.last_end_at, (SELECT max(hour_at) FROM usage_sealedhour WHERE source_id = %(source)s)),
+    first_submit_at = CASE WHEN sealed_before_at IS NULL THEN found.first_at ELSE usage_source.first_submit_at END,
+    first_wait_at = CASE WHEN sealed_before_at IS NULL THEN found.wait_at ELSE usage_source.first_wait_at END
+FROM (SELECT max(end_at) AS last_end_at, min(submit_at) AS first_at,
+    min(submit_at) FILTER (WHERE submit_at < start_at OR state = {PENDING}) AS wait_at
+    FROM usage_record WHERE source_id = %(source)s) AS found
+WHERE id = %(source)s
+"""  # noqa: S608 - constants only
 
 
 def _finish(usage_import: Import, lease: Lease, cursor: dict[str, int]) -> dict[str, Any]:
@@ -202,7 +208,7 @@ def _finish(usage_import: Import, lease: Lease, cursor: dict[str, int]) -> dict[
             if from_at is not None and to_at is not None:
                 remove_presence(usage_import.source_id, from_at=from_at, to_at=to_at)
         with connection.cursor() as plain:
-            plain.execute(_LAST_END, {"source": usage_import.source_id})
+            plain.execute(_TIMES, {"source": usage_import.source_id})
         Source.all_objects.filter(pk=usage_import.source_id).update(watermark=F("watermark") + 1)
         Import.objects.filter(pk=usage_import.pk).update(undone_at=at)
         details = {**result, "import": usage_import.pk, "file": usage_import.file_name, "sha256": usage_import.sha256}

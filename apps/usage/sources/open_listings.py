@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM
 from apps.runs.models import Run
-from apps.usage import buckets, pgbinary
+from apps.usage import buckets, changed_hours, pgbinary
 from apps.usage.models import Source
 from apps.usage.parsers.base import FINISHED, PENDING, RUNNING, WITHDRAWN, RecordBatch, RecordRow, instant
 from apps.usage.records import overlaps
@@ -80,7 +80,8 @@ WITH closed AS (
         AND (seen_at IS NULL OR seen_at < %s) AND submit_at <= %s
     RETURNING *),
 ended AS (SELECT {FINISHED_COLUMNS} FROM closed WHERE state = {FINISHED})
-SELECT (SELECT NULLIF(count(*), 0) FROM closed), ended.* FROM ended
+SELECT (SELECT NULLIF(count(*), 0) FROM closed), (SELECT min(submit_at) FROM closed WHERE state = {WITHDRAWN}), ended.*
+FROM ended
 """  # noqa: S608 - constants only
 _ADVANCE = """
 UPDATE usage_source SET watermark = watermark + 1, last_received_at = GREATEST(last_received_at, %s) WHERE id = %s
@@ -95,7 +96,9 @@ def _close_missing(
     columns = pgbinary.fetch_columns(_CLOSE, [sealed_at, sealed_at, source.pk, clusters, clusters, at, at])
     if not columns:
         return
-    n_closed, *closed = columns
+    n_closed, first_at, *closed = columns
+    if first_at is not None:  # they were demand since they were submitted
+        changed_hours.note_change(source.pk, first_at)
     if closed[0] is not None:
         ended = finished_from_columns(closed, sign=1)
         delta = buckets.compute_delta(ended)

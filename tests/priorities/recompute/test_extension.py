@@ -17,12 +17,16 @@ from apps.engine import decay
 from apps.engine.algorithms import PriorityResult, read_algorithm
 from apps.engine.decay_functions import DECAY_FUNCTIONS
 from apps.policies.publishing.direct import publish_operations
+from apps.policies.records import NewChangeSet
+from apps.policies.services import make_change_set
 from apps.policies.settings import PolicySettings
+from apps.priorities.change_effect_runs import get_effect
 from apps.priorities.metering import window_of
 from apps.priorities.models import Snapshot, StoredPlaces, UnmappedAccounts
 from apps.priorities.recompute import staleness
 from apps.priorities.recompute.extension import usage_scale
 from apps.priorities.recompute.pipeline import compute, load_inputs
+from apps.priorities.rounding import CheckedTree
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
 from apps.web.rest.answers import etag
@@ -147,6 +151,34 @@ def test_a_quiet_hour_is_one_snapshot(quiet: Site, monkeypatch: pytest.MonkeyPat
     hour = recompute(quiet, at_minute(monkeypatch, 60))
     assert hour.pk != first.pk, "each hour has its own"
     assert Snapshot.objects.count() == 2
+
+
+@pytest.mark.django_db
+def test_what_is_computed_from_a_snapshot_is_computed_again_at_a_later_instant(
+    quiet: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operations = [{"op": "set_shares", "entry": "/physics", "shares": 1}]
+    draft = make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=operations, reason="Try."), at=NOON, actor=COMMAND
+    )
+
+    def derived(minute: int) -> tuple[Any, Any]:
+        at = at_minute(monkeypatch, minute)
+        if staleness.is_stale(quiet.policy, as_of=at):
+            recompute(quiet, at)
+        store.poll()
+        snapshot = store.newest("grid")
+        tree = snapshot.tree
+        checked = CheckedTree(snapshot, tree, snapshot.settings.algorithm, tree.engine_tree().is_ranked)
+        effect = get_effect(draft, at=at)
+        assert (effect.as_of, effect.projection is None) == (at, False)
+        return checked.jobs()[0], effect.projection
+
+    (jobs, effect), (later_jobs, later_effect) = derived(0), derived(55)
+    assert Snapshot.objects.count() == 1
+    assert later_jobs == pytest.approx(jobs * 2 ** (-55 / 1440), rel=1e-9), "as the usage that they are compared with"
+    assert later_effect is not effect
+    assert derived(55)[1] is later_effect, "and once at each instant"
 
 
 @pytest.mark.django_db

@@ -31,6 +31,7 @@ from apps.priorities.selectors.tree_listing import Arrangement
 from apps.priorities.serving import store
 from apps.priorities.serving.store import newest
 from apps.priorities.shares_preview import preview_shares
+from apps.usage.models import Bucket
 from tests.grants import make_grant
 from tests.priority_site import AS_OF, NO_AGING, PROJECTS, Site, children
 
@@ -346,6 +347,20 @@ def test_unmapped_accounts_are_counted_by_source(site: Site, as_eva: Actor) -> N
     site.job("finn", "chemistry", 2)
     site.recompute()
     assert count_unmapped_by_source(actor=as_eva) == {"grid-c1": (2, 9 * 3600)}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_sums_of_unmapped_usage_are_read_again_once_the_server_is_another_one(
+    site: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a failover: a lost transaction's watermark may be used again for other usage."""
+    site.job("erin", "chemistry", 7)
+    site.recompute()
+    assert count_unmapped_by_source(actor=as_eva) == {"grid-c1": (1, 7 * 3600)}
+    Bucket.objects.filter(account__user_name="erin").update(cpu_s=9.0)
+    assert count_unmapped_by_source(actor=as_eva) == {"grid-c1": (1, 7 * 3600)}
+    monkeypatch.setattr("apps.priorities.selectors.unmapped.SERVER_EPOCH", "'another'")
+    assert count_unmapped_by_source(actor=as_eva) == {"grid-c1": (1, 2 * 9)}
 
 
 def test_accounts_mapped_in_one_policy_are_not_unmapped(

@@ -98,7 +98,7 @@ def list_ranks_after_job(*, policy_slug: str, core_h: float, actor: Actor, at: d
 
 
 def _key(snapshot: ServedSnapshot, entry: int, core_h: float, visible: Mask) -> Hashable:
-    return snapshot.snapshot_id, snapshot.computed_at, entry, core_h, mask_digest(visible)
+    return *snapshot.key, entry, core_h, mask_digest(visible)
 
 
 _cache: LRUCache[Hashable, Any] = LRUCache(_MOST_CACHED)

@@ -26,6 +26,8 @@ from apps.policies.selectors import get_policy
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
+from apps.series.daily_series import day_at, site_zone
+from apps.series.inputs import holds, read_inputs
 
 KIND = "advice"
 _ATTEMPTS = 3
@@ -40,7 +42,8 @@ class StoredAdvice:
     policy: Annotated[str, "Slug of the policy"]
     state: Annotated[
         State,
-        "absent: not computed, request it by POST; asked: a run is at work; stale: of an earlier revision or month",
+        "absent: not computed, request it by POST; asked: a run is at work; stale: of an earlier revision or month, or "
+        "the usage or mapping of its days has changed since",
     ]
     problem: Annotated[str, "Why the last run failed, or why the stored advice can't be read"]
     computed_at: Annotated[datetime | None, "When it was computed"]
@@ -88,7 +91,8 @@ def stored_advice(policy: Policy, at: datetime) -> StoredAdvice:
     except (ValueError, KeyError, TypeError, StopIteration):
         problem = stored.problem or _("The stored advice is damaged, or another version wrote it: compute it again.")
         return replace(stored, state="asked" if waits else "failed", problem=problem)
-    is_current = row.head_number == policy.head_number and month_of(row.computed_at) == month_of(at)
+    days_end_at = day_at(row.computed_at, site_zone()).from_at
+    is_current = month_of(row.computed_at) == month_of(at) and holds(policy, row.inputs, until=days_end_at)
     state: State = "asked" if waits else "failed" if failed else "ready" if is_current else "stale"
     return replace(stored, state=state, advice=advice)
 
@@ -132,6 +136,7 @@ def run_advice(run: Run, lease: Lease) -> dict[str, Any]:
     policy = Policy.objects.get(pk=int(run.subject.partition(":")[2]))
     at = lease.clock()
     head_number = policy.head_number
+    inputs = read_inputs(policy, site_zone())
     try:
         evidence = measure_policy(policy, at=at, done=lambda n, what: lease.report(n, message=what))
     except (BadTree, BadParameter) as error:
@@ -147,6 +152,7 @@ def run_advice(run: Run, lease: Lease) -> dict[str, Any]:
             policy=policy,
             defaults={
                 "head_number": head_number,
+                "inputs": inputs,
                 "computed_at": at,
                 "evidence": data,
                 "digest": digest_of(data),

@@ -98,7 +98,8 @@ class BackTestSerializer(serializers.Serializer[Any]):
 
     state = serializers.ChoiceField(
         ("ready", "stale", "asked", "failed", "absent", "no_days", "hidden", "decided"),
-        help_text="absent: not computed; request it by POST. hidden: for readers of all numbers only",
+        help_text="absent: not computed; request it by POST. hidden: for readers of all numbers only. stale: a day has "
+        "ended, or the policy, mapping or usage has changed since; request it again",
     )
     problem = serializers.CharField()
     computed_at = UtcTimeField(allow_null=True)

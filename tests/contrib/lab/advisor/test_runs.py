@@ -65,6 +65,21 @@ def test_advice_of_an_earlier_revision_or_month_is_stale(site: Site) -> None:
     assert stored.advice is not None
 
 
+def test_advice_is_stale_once_usage_of_its_days_or_the_mapping_has_changed(site: Site) -> None:
+    def state() -> str:
+        return get_advice(policy_slug=site.slug, at=AS_OF, actor=COMMAND).state
+
+    computed_advice(site)
+    site.job("bob", "physics", 1, ago_h=2)
+    assert state() == "ready", "usage of today is of none of its days"
+    site.job("bob", "physics", 1000, ago_h=24 * 5)
+    assert state() == "stale"
+    computed_advice(site)
+    assert state() == "ready"
+    site.map(site.rule(), site.rule("/biology", kind="exact", user_pattern="bob"))
+    assert state() == "stale"
+
+
 def test_damaged_evidence_is_named_and_computed_again(site: Site) -> None:
     computed_advice(site)
     row = PolicyAdvice.objects.get()
