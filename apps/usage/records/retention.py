@@ -62,7 +62,7 @@ WITH closed AS (
     UPDATE usage_record AS record SET state = {WITHDRAWN}, end_at = NULL, note = %s FROM {OF_KEYS}
         AND state IN ({PENDING}, {RUNNING})
     RETURNING record.submit_at)
-SELECT count(*), min(submit_at) FROM closed
+SELECT min(submit_at) FROM closed
 """  # noqa: S608 - constants only
 
 
@@ -81,8 +81,8 @@ def store_too_late(
         known = np.flatnonzero((stored.id > 0) & (batch.state == FINISHED))
         if len(known):
             db_cursor.execute(_CLOSE, [NOTE, *key_parameters(source_id, batch.take(known))])
-            n_closed, first_at = db_cursor.fetchone() or (0, None)
-            if n_closed:
+            (first_at,) = db_cursor.fetchone() or (None,)
+            if first_at is not None:
                 changed_hours.note_change(source_id, first_at)  # it was demand since it was submitted
                 return True
     return False
