@@ -201,11 +201,18 @@ class Builder:
     """Builds consecutive months and keeps running sums in memory between them. A `Day` may also be one hour."""
 
     def __init__(
-        self, policy: Policy, days: Sequence[Day], *, state: PolicyState | None = None, with_priorities: bool = False
+        self,
+        policy: Policy,
+        days: Sequence[Day],
+        *,
+        state: PolicyState | None = None,
+        with_priorities: bool = False,
+        reads_carry: bool = True,
     ) -> None:
         """Prepare a build of these days.
 
-        state: compare all days with it instead of the revision current at each day's end.
+        state: compare all days with it instead of the revision current at each day's end. reads_carry: start from
+        stored sums where they are valid, else from the buckets alone.
         """
         self._policy = policy
         self._state = state
@@ -215,7 +222,7 @@ class Builder:
         self._inputs: _Inputs | None = None
         self._context: RevisionContext | None = None
         self._is_context_current = False  # whether `_context` was made from the inputs read last
-        self._carry = CarriedSums(policy)
+        self._carry = CarriedSums(policy) if reads_carry else None
         self._window_sums: WindowSums | None = None
         self._reach_key: tuple[Any, ...] = ()
         self._read_at: Mapping[str, int] = {}  # the watermarks at which the first of `_window_sums` were read
@@ -330,7 +337,8 @@ class Builder:
         wanted = (context.terms, day.from_s)
         if self._window_sums is None or self._reach_key != wanted:
             self._window_sums = window_sums_of(context.window, inputs.n_cells, lambda days: self._rows(context, days))
-            carried = self._carry.sums_before(day, context.terms, inputs.roll.ids, inputs.source_ids)
+            ids = (inputs.roll.ids, inputs.source_ids)
+            carried = [] if self._carry is None else self._carry.sums_before(day, context.terms, *ids)
             self._window_sums.load_past(self._earlier(context, day), carried)
             self._read_at = inputs.watermarks
         self._reach_key = (context.terms, day.to_s)

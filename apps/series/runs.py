@@ -7,6 +7,7 @@ yield to more urgent background work.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +18,16 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 from django.db import transaction
+from django.utils.translation import gettext as _
 
+from apps.accounts import audit_log as audit
+from apps.accounts.actor import Actor
 from apps.accounts.clock_watch import believed
+from apps.accounts.models import Token
+from apps.core.errors import NotAllowed
+from apps.policies.access.scope import administers_within_bounds
 from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
@@ -263,6 +271,26 @@ def enqueue_series_build(policy: Policy, *, at: datetime) -> Run:
     return enqueue_run(kind=KIND, subject=subject_of(policy), at=at)
 
 
+@transaction.atomic
+def request_rebuild(*, policy_slug: str, at: datetime, actor: Actor) -> Run:
+    """Enqueue a run that builds all days and hours again from the buckets, whatever is stored. Raises NotAllowed for
+    all but administrators.
+    """
+    policy = get_policy(slug=policy_slug, actor=actor)
+    if not administers_within_bounds(actor, Token.Scope.ADMIN):
+        raise NotAllowed(_("Only administrators have a series built again."))
+    run = enqueue_run(
+        kind=KIND,
+        subject=subject_of(policy),
+        arguments={"again": True},
+        owner=actor.user,
+        idempotency_key=f"{policy.slug}@{uuid.uuid4().hex}",  # never joined with a run that goes on with what is stored
+        at=at,
+    )
+    audit.record(actor=actor, verb="series.rebuild_requested", at=at, policy_slug=policy.slug, subject=f"run {run.pk}")
+    return run
+
+
 def subject_of(policy: Policy) -> str:
     return f"policy:{policy.slug}"
 
@@ -285,10 +313,13 @@ def is_build_due(policy: Policy, *, at: datetime) -> bool:
     return stale_from(policy, series, current, zone) is not None
 
 
-def plan_build(policy: Policy, *, at: datetime) -> dict[str, Any] | None:
-    """Return the days and hours to build and their inputs, as JSON; None if there is nothing to build."""
+def plan_build(policy: Policy, *, at: datetime, again: bool = False) -> dict[str, Any] | None:
+    """Return the days and hours to build and their inputs, as JSON; None if there is nothing to build.
+
+    again: all of them, as if none was stored.
+    """
     zone = site_zone()
-    series = Series.objects.filter(policy=policy).defer("carry").first()
+    series = None if again else Series.objects.filter(policy=policy).defer("carry").first()
     inputs = read_inputs(policy, zone)
     days = _days_to_build(policy, series, inputs, at=at)
     hours = plan_hours(policy, series, inputs, at=at)
@@ -320,7 +351,7 @@ def run_series_build(run: Run, lease: Lease) -> dict[str, Any]:
     that days store.
     """
     policy = Policy.all_objects.get(slug=run.subject.removeprefix("policy:"))
-    todo = dict(run.cursor) or plan_build(policy, at=believed(lease.clock()))
+    todo = dict(run.cursor) or plan_build(policy, at=believed(lease.clock()), again=bool(run.arguments.get("again")))
     if todo is None:
         return {"days": 0}
     days = _days_left(todo)

@@ -9,6 +9,7 @@ from apps.cli.doctor.data import check_peers, check_snapshots, check_sources
 from apps.cli.doctor.database import check_database
 from apps.cli.doctor.instance import check_backups, check_clock, check_disk, check_settings, check_versions
 from apps.cli.doctor.outside import check_outside
+from apps.cli.doctor.series import check_series
 from apps.cli.doctor.work import check_broker, check_workers
 from apps.core.plugins import with_additions
 
@@ -25,6 +26,7 @@ _OWN: Mapping[str, Check] = {
     "sources": Check(check_sources),
     "peers": Check(check_peers),
     "snapshots": Check(check_snapshots),
+    "series": Check(check_series),
 }
 
 
