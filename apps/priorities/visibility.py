@@ -68,11 +68,11 @@ class _AmountsCache:
     """Cache of the amounts of daily snapshots, which never change."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str | int, ...], Amounts] = OrderedDict()
+        self._known: OrderedDict[tuple[int, datetime, str], Amounts] = OrderedDict()
 
     def of(self, policy: Policy, snapshot: ServedSnapshot) -> Amounts:
         # A restored database may reuse an id for a snapshot of another tree.
-        key = (*snapshot.key, snapshot.tree.digest)
+        key = (snapshot.snapshot_id, snapshot.computed_at, snapshot.tree.digest)
         amounts = self._known.get(key)
         if amounts is None:
             amounts = self._known[key] = _amounts(policy, snapshot)

@@ -20,7 +20,7 @@ def test_a_reused_snapshot_id_of_another_tree_is_another_snapshot(
     """As after a database was restored, or in the next database of a test process."""
     monkeypatch.setattr(settled, "_amounts", lambda _policy, snapshot: f"amounts of {snapshot.tree.digest}")
     snapshots: list[Any] = [
-        SimpleNamespace(key=("grid", 1, AT.isoformat()), tree=SimpleNamespace(digest=digest)) for digest in ("a", "b")
+        SimpleNamespace(snapshot_id=1, computed_at=AT, tree=SimpleNamespace(digest=digest)) for digest in ("a", "b")
     ]
     policy: Any = None
     memory = settled._AmountsCache()
@@ -31,11 +31,11 @@ def test_a_reused_snapshot_id_of_another_tree_is_another_snapshot(
 
 def test_the_days_asked_for_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(settled, "_amounts", lambda _policy, snapshot: asked.append(snapshot.key[1]))
+    monkeypatch.setattr(settled, "_amounts", lambda _policy, snapshot: asked.append(snapshot.snapshot_id))
     policy: Any = None
     memory, n = settled._AmountsCache(), settled._MOST_CACHED + 3
     for number in (*range(n), n - 1, 0):
-        day: Any = SimpleNamespace(key=("grid", number, AT.isoformat()), tree=SimpleNamespace(digest="a"))
+        day: Any = SimpleNamespace(snapshot_id=number, computed_at=AT, tree=SimpleNamespace(digest="a"))
         memory.of(policy, day)
     assert asked == [*range(n), n - 1, 0]
     assert len(memory._known) == settled._MOST_CACHED

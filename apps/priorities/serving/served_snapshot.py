@@ -66,7 +66,7 @@ class ServedSnapshot:
     def policy_slug(self) -> str:
         return str(self.meta["policy"])
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, int, str]:
         """Names the snapshot at its instant, for caches: extended to a later one, it keeps its id, with other usage."""
         return self.policy_slug, self.snapshot_id, self.computed_at.isoformat()

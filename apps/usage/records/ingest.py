@@ -27,7 +27,6 @@ from apps.usage.parsers.base import (
     PENDING,
     RUNNING,
     Bytes,
-    Flags,
     JobClassKey,
     RecordBatch,
     RecordRow,
@@ -305,21 +304,24 @@ def _store(
         counts.rejections += collision_rejections(incoming.batch, classified.colliding)
         counts.rejected += len(classified.colliding)
     if len(classified.winners):
-        counts.core_s, counts.changed_from_us = _write(source, incoming, classified, limits, run, at)
+        counts.core_s, counts.changed_from_us = _write(source, incoming, classified, limits, added, run, at)
         added.is_stored = True
         added.last_end_at = instant(int(incoming.batch.end_us[classified.winners].max()))
-        stored = incoming.batch.take(classified.winners)
-        added.last_submit_at = instant(int(stored.submit_us.max()))
-        added.first_submit_at = instant(int(stored.submit_us.min()))
-        waited_us = stored.submit_us[_has_waited(stored)]
-        added.first_wait_at = instant(int(waited_us.min())) if len(waited_us) else None
+        added.last_submit_at = instant(int(incoming.batch.submit_us[classified.winners].max()))
+        added.first_submit_at = instant(int(incoming.batch.submit_us[classified.winners].min()))
     if len(classified.not_newer):
         _update_seen_at(source.pk, incoming, classified, at)
         note_reimported(incoming.stored.run_id[classified.not_newer], run=run, at=at)
 
 
 def _write(
-    source: Source, incoming: _Incoming, classified: Classification, limits: Limits, run: Run | None, at: datetime
+    source: Source,
+    incoming: _Incoming,
+    classified: Classification,
+    limits: Limits,
+    added: _Added,
+    run: Run | None,
+    at: datetime,
 ) -> tuple[float, int | None]:
     """Store records and buckets; returns the change in core-seconds, and the first start among the changes."""
     written, run_id = incoming.take(classified.winners), run.pk if run else None
@@ -333,10 +335,11 @@ def _write(
         fault_point("usage.ingest.after_replacing")
     copy_records(source.pk, written.batch, *names, run_id, at)
     fault_point("usage.ingest.after_copy")
-    # First hour since 1970 in which one of these jobs may have been pending, in this or the former version.
-    is_demand = _has_waited(written.batch)
-    is_demand[replaced] = True
-    waited_from = int(written.batch.submit_us[is_demand].min()) // buckets.HOUR_US if is_demand.any() else None
+    waited = (written.batch.submit_us < written.batch.start_us) | (written.batch.state == PENDING)
+    added.first_wait_at = instant(int(written.batch.submit_us[waited].min())) if waited.any() else None
+    waited[replaced] = True  # the former version may have been pending
+    # First hour since 1970 in which one of these jobs was pending; None if none was, as far as reported.
+    waited_from = int(written.batch.submit_us[waited].min()) // buckets.HOUR_US if waited.any() else None
     if not len(change):
         if waited_from is not None:
             changed_hours.note_hour(source.pk, waited_from)
@@ -345,12 +348,6 @@ def _write(
     buckets.apply_delta(source.pk, delta, since_hour=waited_from)
     overlaps.add_presence(source, delta, written.batch, has_rivals=limits.has_rivals, at=at)
     return float(delta.amounts[:, 0].sum(dtype=np.float64)) / buckets.QUANTA, int(change.start_us.min())
-
-
-def _has_waited(batch: RecordBatch) -> Flags:
-    """Which jobs were pending, as far as reported."""
-    waited: Flags = (batch.submit_us < batch.start_us) | (batch.state == PENDING)
-    return waited
 
 
 _SEEN = f"""
