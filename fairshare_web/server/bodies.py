@@ -89,7 +89,7 @@ class BodyReader:
         """Read to the end, or until so many bytes have arrived.
 
         Raises:
-            Refused: 413 over the limit, 408 too slow, 503 no room on disk.
+            Refused: 413 over the limit, 408 too slow, 503 no room on disk, 400 shorter than it says.
             Disconnected: the client went away.
         """
         try:
@@ -116,6 +116,9 @@ class BodyReader:
         self.is_complete = not message.get("more_body", False) or self.n_bytes == self._declared
         if self.n_bytes > self._limit.n_bytes:
             raise too_long(self._limit)
+        if self.is_complete and self._declared is not None and self.n_bytes < self._declared:
+            detail = f"The body ends after {self.n_bytes} of {self._declared} bytes: send it again."
+            raise Refused(400, "cut_short", detail)
         if piece:
             self._waiting.append(piece)
             self._n_waiting += len(piece)

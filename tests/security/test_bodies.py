@@ -71,6 +71,13 @@ def test_a_body_of_known_length_ends_with_its_last_byte() -> None:
         assert in_a_loop(read(pieces(*parts, ends=False), declared=3)) == b"abc"
 
 
+@pytest.mark.parametrize("parts", [[b""], [b"ab"], [b"a", b"b" * 999]])
+def test_a_body_that_says_more_than_it_holds_is_refused(parts: list[bytes]) -> None:
+    with pytest.raises(Refused, match=r"of 1001 bytes") as caught:
+        in_a_loop(read(pieces(*parts), declared=1001))
+    assert (caught.value.status, caught.value.code) == (400, "cut_short")
+
+
 def test_each_of_many_bodies_has_its_own_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """One timer looks after all of them."""
     monkeypatch.setattr(bodies, "GRACE_S", 0.0)
