@@ -4,8 +4,8 @@ A packed file may have several members (gzip) or frames (zstd), as `cat a.gz b.g
 make them: all are read. Zero bytes may follow a gzip, as tapes add them. A file that is damaged, ends in the middle, or
 goes on with something else is refused. So is one that grows beyond its bounds, before it takes the memory.
 
-What this product packed itself is unpacked where it is kept: blobs by their digest, feeds and documents of peers as rows
-of its own tables. Backups have sizes of their own to check (see cli/backup/archive.py).
+What this product packed itself is unpacked where it is kept: blobs by their digest, documents of peers as rows of its
+own tables. Backups check the sizes of their members as well.
 """
 
 from __future__ import annotations
