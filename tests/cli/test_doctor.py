@@ -663,8 +663,17 @@ def test_a_settings_file_with_names_of_a_former_release_is_named(
     assert "Remove it" in found["settings.W001"]["remedy"]
 
 
-def test_a_running_instance_is_well(first_start: FirstStart) -> None:  # noqa: F811 - the value of the fixture
-    stack = Stack(like=first_start.var)
+PRODUCTION = {
+    "FAIRSHARE_PRODUCTION": "1",
+    "FAIRSHARE_URL": "https://fairshare.example",
+    "FAIRSHARE_ALLOWED_HOSTS": "fairshare.example,127.0.0.1",
+    "FAIRSHARE_PROXY_COUNT": "1",
+    "FAIRSHARE_BEHIND_TLS_PROXY": "1",
+}
+
+
+def test_a_running_instance_in_production_is_well(first_start: FirstStart) -> None:  # noqa: F811 - the fixture's value
+    stack = Stack(like=first_start.var, settings=PRODUCTION)
     try:
         stack.start()
         text = stack.manage("doctor")
