@@ -78,7 +78,7 @@ _ADDED = {
     "policies_entry": 1,
     "policies_revision": 1,
     "priorities_snapshot": 1,
-    "runs_run": 2,
+    "runs_run": 1,
 }
 
 
