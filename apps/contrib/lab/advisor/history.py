@@ -14,11 +14,10 @@ from heapq import heappop, heappush
 import numpy as np
 
 from apps.contrib.lab.advisor.replay import DAY_S, Replay
+from apps.contrib.lab.model_waits import explains_waits
 from apps.engine.arrays import FloatArray, IntArray
 
 MOST_POINTS = 2.0  # by which the distance from fair use may differ, on average over the days
-LEAST_WAIT = 0.5  # part of the waiting in history that the model must have
-SHORT_WAIT_S = 600.0  # waits of this length on average decide nothing
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,7 @@ class ModelError:
     @property
     def is_met(self) -> bool:
         """Whether the model meets history well enough to learn from it."""
-        explains_waits = self.wait_s <= SHORT_WAIT_S or self.model_wait_s >= LEAST_WAIT * self.wait_s
-        return self.distance_points <= MOST_POINTS and explains_waits
+        return self.distance_points <= MOST_POINTS and explains_waits(self.wait_s, self.model_wait_s)
 
 
 def model_error(replay: Replay, first_day: int) -> ModelError:

@@ -7,24 +7,22 @@ was asked of it. Priorities are recomputed once an hour, whatever the algorithm:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf
 
 import numpy as np
 
 from apps.contrib.lab.experiments.simulated_tree import SimulatedTree, simulated_part
+from apps.contrib.lab.fair_use import fair_use
 from apps.contrib.lab.simulation.log_jobs import Trace
 from apps.contrib.lab.simulation.run import delivered, run_jobs
 from apps.contrib.lab.simulation.scenario import Noise, PastUsage, Resize, Scenario
 from apps.contrib.lab.simulation.streams import Site, Span, Stream
 from apps.contrib.lab.simulation.workload import draw
-from apps.engine.algorithms.inputs import prepare
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.cases import Policy
-from apps.engine.convergence import demand_error_points, trailing_sum
+from apps.engine.convergence import trailing_sum
 from apps.engine.decay import Window
 from apps.engine.parameters import Settings
-from apps.engine.sweep import sum_up
 from apps.engine.tree import FairshareTree
 
 DAY_S = 86_400.0
@@ -152,12 +150,11 @@ class Replay:
     def distances(self, started_s: FloatArray) -> FloatArray:
         """Distance from fair use at the end of each day, (n_days,), in points; NaN where nothing has run yet.
 
-        started_s: of each job, NaN for never. In each group: the part of the usage of the last SHARE_DAYS days that
-        would have to be another entry's, so that all have their targets as far as their demand allows
-        (`demand_error_points`); demand is usage and waiting jobs. The mean over groups is weighted by their usage.
+        started_s: of each job, NaN for never. Of the usage of the last SHARE_DAYS days (`fair_use`); demand is usage
+        and waiting jobs.
         """
         used = trailing_sum(self.used_by_day(started_s).T, SHARE_DAYS).T
-        return self._errors(used, used + self._waiting(started_s))
+        return fair_use(self.tree, used, used + self._waiting(started_s)).at
 
     def used_by_day(self, started_s: FloatArray) -> FloatArray:
         """Usage of the entries themselves on each day, (days, n), if the jobs start at these instants."""
@@ -182,30 +179,6 @@ class Replay:
         started_s = np.where(np.isfinite(started_s), started_s, inf)
         waiting: FloatArray = np.maximum(by(jobs.submit_s) - by(started_s), 0.0)
         return waiting
-
-    @cached_property
-    def _groups(self) -> tuple[IntArray, FloatArray, list[slice]]:
-        """(entry of each place that competes, its target, the places of each group with several)."""
-        prepared = prepare(self.tree)
-        contest = prepared.contest
-        groups = np.flatnonzero(contest.child_count > 1).tolist()
-        firsts = [int(contest.first_child[group]) for group in groups]
-        slices = [slice(a, a + int(contest.child_count[g])) for g, a in zip(groups, firsts, strict=True)]
-        return prepared.entry, prepared.target, slices
-
-    def _errors(self, used: FloatArray, demand: FloatArray) -> FloatArray:
-        """By day, in points, from usage and demand of the entries themselves, (days, n)."""
-        entry, target, groups = self._groups
-        used, demand = (np.stack([sum_up(self.tree, day)[0] for day in each]) for each in (used, demand))
-        used, demand = used[:, entry], demand[:, entry]
-        errors, weights = np.zeros(len(used)), np.zeros(len(used))
-        for here in groups:
-            amount = used[:, here].sum(axis=1)
-            weights += amount
-            for day in np.flatnonzero(amount > 0).tolist():
-                errors[day] += amount[day] * demand_error_points(target[here], used[day, here], demand[day, here])
-        points: FloatArray = np.divide(errors, weights, out=np.full(len(used), np.nan), where=weights > 0)
-        return points
 
     def _scenario(self, variant: Variant) -> Scenario:
         tree, jobs = self.tree, self.jobs

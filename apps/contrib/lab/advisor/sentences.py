@@ -17,6 +17,7 @@ from apps.contrib.lab.advisor.records import (
     ResolutionFacts,
     Sample,
 )
+from apps.contrib.lab.model_waits import explains_waits
 from apps.contrib.lab.pages.numbers import wait_text
 from apps.priorities.sentences.numbers import count, job_hours, number, percent
 from apps.priorities.sentences.operators import resolution_text
@@ -69,7 +70,7 @@ def _model_sentence(measured: Sample) -> str:
         "waits": wait_text(measured.model_wait_s),
         "points": number(measured.model_error_points or 0.0, 1),
     }
-    if (measured.model_wait_s or 0.0) < (measured.wait_s or 0.0) / 2:
+    if not explains_waits(measured.wait_s, measured.model_wait_s):
         text = _(
             "Operator, half-life and algorithm can't be compared: jobs waited %(waited)s, and in the replay of history "
             "%(waits)s. Something else than processors held them."

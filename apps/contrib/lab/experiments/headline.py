@@ -13,7 +13,7 @@ from apps.contrib.lab.experiments.records import Headline
 
 
 def headline_json(outcome: Outcome) -> dict[str, Any]:
-    """Of the whole tree: waits of all jobs, and how far the top groups were from their targets."""
+    """Of the whole tree: waits of all jobs, and how far all groups were from fair use."""
     settled = float(outcome.settled_h[0])
     return {
         "n_jobs": int(outcome.n_jobs[0]),
@@ -23,6 +23,7 @@ def headline_json(outcome: Outcome) -> dict[str, Any]:
         "wait_median_s": known(outcome.wait_median_s[0]),
         "wait_p90_s": known(outcome.wait_p90_s[0]),
         "core_hours": float(outcome.core_h[0]),
+        "fair_points": known(outcome.numbers.get("fair_points", float("nan"))),
         "rms_points": known(outcome.rms[0]),
         "settled_h": known(settled),
         "is_settled": None if isnan(settled) else not isinf(settled),

@@ -1,4 +1,7 @@
-"""The finding of each experiment of a list: the variant that changes the median wait most, beside the base."""
+"""The finding of each experiment of a list: the variant that changes the median wait most, beside the base.
+
+A replay that doesn't explain the waits of history has none.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from datetime import datetime
 from apps.accounts.actor import Actor
 from apps.contrib.lab.experiments.changed import title_of
 from apps.contrib.lab.experiments.headline import headline_of
+from apps.contrib.lab.experiments.model_error import base_explains_waits
 from apps.contrib.lab.experiments.permissions import policy_to_read
 from apps.contrib.lab.experiments.records import Headline
 from apps.contrib.lab.experiments.spec import read_spec
-from apps.contrib.lab.models import Experiment, VariantResult
+from apps.contrib.lab.models import Experiment, ExperimentInputs, VariantResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,13 @@ def list_headlines(
         headline = headline_of(summary.get("headline"))
         if headline is not None:
             done.setdefault(experiment_id, {})[index] = headline
-    chosen = {pk: _furthest(headlines) for pk, headlines in done.items() if 0 in headlines and len(headlines) > 1}
+    inputs = ExperimentInputs.objects.filter(experiment__in=done).values_list("experiment", "summary")
+    history = {pk: headline_of(summary.get("history")) for pk, summary in inputs}
+    chosen = {
+        pk: _furthest(headlines)
+        for pk, headlines in done.items()
+        if 0 in headlines and len(headlines) > 1 and base_explains_waits(history.get(pk), headlines[0])
+    }
     rows = Experiment.objects.filter(pk__in=chosen).values_list("pk", "revision_number", "spec")
     titles = {pk: title_of(policy, revision, read_spec(spec), chosen[pk]) for pk, revision, spec in rows}
     return {pk: ListedHeadline(titles[pk], done[pk][index], done[pk][0]) for pk, index in chosen.items()}

@@ -9,7 +9,8 @@ import numpy as np
 
 from apps.contrib.lab.experiments.headline import known
 from apps.contrib.lab.experiments.outcome import Outcome
-from apps.contrib.lab.experiments.records import ModelError
+from apps.contrib.lab.experiments.records import Headline, ModelError
+from apps.contrib.lab.model_waits import explains_waits
 
 
 def model_error_json(replayed: Outcome, happened: Outcome) -> dict[str, Any]:
@@ -33,6 +34,11 @@ def _core_hours_points(replayed: Outcome, happened: Outcome) -> float | None:
         return None
     apart = np.abs(days[both] / total[both] - days_was[both] / total_was[both]).sum(axis=1)
     return float(50.0 * apart.mean())
+
+
+def base_explains_waits(history: Headline | None, base: Headline | None) -> bool:
+    """Whether the base waits as jobs did in fact; true where one of them isn't known."""
+    return history is None or base is None or explains_waits(history.wait_mean_s, base.wait_mean_s)
 
 
 def model_error_of(stored: Mapping[str, Any] | None) -> ModelError | None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from apps.contrib.lab.experiments.inputs import Inputs, VariantInputs
 from apps.contrib.lab.experiments.simulated_tree import SimulatedTree
+from apps.contrib.lab.fair_use import FairUse, fair_use
 from apps.contrib.lab.simulation.run import delivered, rms_points
 from apps.contrib.lab.simulation.streams import HOUR_S
 from apps.core import blobs
@@ -31,6 +32,7 @@ Mask = npt.NDArray[np.bool_]
 MOST_SAMPLES = 337  # instants with shares: two weeks by the hour
 MOST_SHOWN = 300  # entries with values over time
 FIRST_SAMPLE_H = 6.0  # means over time begin then: before, a few jobs decide
+FAIR_DAYS, MOST_FAIR_SAMPLES = 7, 28
 _MOST_CELLS = 4_000_000  # instants × entries held at a time
 _STEPS_H = (0.5, 1.0, 2.0, 3.0, 6.0, 12.0, 24.0)
 _SETTLED = (DayState.ON, DayState.NO_DEMAND, DayState.MET)
@@ -58,6 +60,7 @@ class Outcome:
     """By entry of the simulated tree, (n,): target among its siblings, NaN where it doesn't compete; jobs at and below
     it whose waits count, and those of them that still wait at the end; waits in seconds, NaN without jobs; core-hours;
     rms: of a group, root mean square distance of its children's shares from their targets in points, NaN where unknown;
+    fair: of a group, its distance from fair use in points over the whole time (`fair_use`), NaN where unknown;
     settled_h: of a group, the hour from which on all children are on target, idle, or over it without any sibling that
     waits; infinite: not by the end; NaN where unknown.
 
@@ -78,6 +81,7 @@ class Outcome:
     wait_p90_s: F8
     core_h: F8
     rms: F8
+    fair: F8
     settled_h: F8
     shown: I8
     at_h: F8
@@ -94,6 +98,8 @@ class Outcome:
     def unpack(cls, data: bytes | memoryview, digest: str) -> Outcome:
         """Raises CorruptBlob as `blobs.unpack`."""
         columns, meta = blobs.unpack(data, digest)
+        if "fair" not in columns:  # of a release before
+            columns = {**columns, "fair": np.full(len(columns["rms"]), np.nan)}
         return cls(**columns, numbers=meta["numbers"])
 
     def path(self, i: int) -> str:
@@ -111,6 +117,7 @@ def outcome_of(inputs: Inputs, variant: VariantInputs, jobs: RanJobs, numbers: M
     shown = _shown(tree, jobs)
     at_h, share, group_states = _over_time(inputs, variant, jobs, shown)
     n_jobs, n_waiting, waits = _waits(tree, jobs, end_s)
+    fair = _fair_use(inputs, tree, jobs)
     core_s = _between(jobs, jobs.cpus, np.array([0.0, end_s]), len(tree))[0]
     total = sweep.sum_up(tree.engine_tree, core_s)[0]
     return Outcome(
@@ -127,13 +134,14 @@ def outcome_of(inputs: Inputs, variant: VariantInputs, jobs: RanJobs, numbers: M
         wait_p90_s=waits[2],
         core_h=total / HOUR_S,
         rms=group_states[0],
+        fair=fair.groups,
         settled_h=group_states[1],
         shown=shown,
         at_h=at_h,
         share=share,
         day_core_h=_by_day(inputs, tree, jobs, shown),
         busy=numbers["busy"],
-        numbers={name: value for name, value in numbers.items() if name != "busy"},
+        numbers={**{name: value for name, value in numbers.items() if name != "busy"}, "fair_points": fair.mean},
     )
 
 
@@ -193,6 +201,21 @@ def _over_time(inputs: Inputs, variant: VariantInputs, jobs: RanJobs, shown: I8)
     return at_h, share[:, shown], groups
 
 
+def _fair_use(inputs: Inputs, tree: SimulatedTree, jobs: RanJobs) -> FairUse:
+    """At up to MOST_FAIR_SAMPLES instants, of the usage of the FAIR_DAYS before each, as advice counts it."""
+    end_s = inputs.hours * HOUR_S
+    n_samples = max(1, min(MOST_FAIR_SAMPLES, int(inputs.hours / FIRST_SAMPLE_H)))
+    ends_s = end_s * np.arange(1, n_samples + 1) / n_samples
+    begins_s = np.maximum(0.0, ends_s - FAIR_DAYS * 86_400.0)
+    instants_s, place = np.unique(np.concatenate([begins_s, ends_s]), return_inverse=True)
+    started = np.isfinite(jobs.start_s)
+    columns = (jobs.entry[started], jobs.start_s[started], jobs.run_s[started], jobs.rate[started])
+    so_far = delivered(instants_s, *columns, len(tree))
+    used = np.maximum(so_far[place[n_samples:]] - so_far[place[:n_samples]], 0.0)
+    waiting = _waiting(jobs, np.concatenate([[0.0], ends_s]), len(tree), jobs.rate * jobs.run_s)
+    return fair_use(tree.engine_tree, used, used + np.maximum(waiting, 0.0))
+
+
 def _in_window(used: F8, inputs: Inputs, variant: VariantInputs, bounds_s: F8) -> F8:
     """(steps, n) usage that counts at the end of each step, by its age at the middle of the step in which it ran."""
     window = window_of(variant.settings["window"])
@@ -219,15 +242,15 @@ def _in_window(used: F8, inputs: Inputs, variant: VariantInputs, bounds_s: F8) -
     return counted
 
 
-def _waiting(jobs: RanJobs, bounds_s: F8, n_entries: int) -> F8:
-    """(steps, n) number of jobs that waited at the end of each step."""
+def _waiting(jobs: RanJobs, bounds_s: F8, n_entries: int, weight: F8 | None = None) -> F8:
+    """(steps, n) number of jobs that waited at the end of each step, or the sum of their weights."""
     ends_s = bounds_s[1:]
     width = len(ends_s) + 1
     begins = np.searchsorted(ends_s, jobs.at_s, side="left")
     ends = np.searchsorted(ends_s, np.where(np.isfinite(jobs.start_s), jobs.start_s, np.inf), side="left")
     counts = np.zeros(width * n_entries)
     for at, sign in ((begins, 1.0), (ends, -1.0)):
-        counts += sign * np.bincount(at * n_entries + jobs.entry, minlength=width * n_entries)
+        counts += sign * np.bincount(at * n_entries + jobs.entry, weight, minlength=width * n_entries)
     waiting: F8 = counts.reshape(width, n_entries).cumsum(axis=0)[:-1]
     return waiting
 

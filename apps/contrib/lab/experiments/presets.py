@@ -85,7 +85,7 @@ def best_operator(settings: PolicySettings) -> Preset:
     return Preset(
         "operator",
         _("Which operator would have served last quarter best?"),
-        _("Replays the jobs of the last 90 days with each operator. The best one is closest to the targets."),
+        _("Replays the jobs of the last 90 days with each operator. The best one is closest to fair use."),
         _spec(QUARTER_DAYS, variants),
     )
 

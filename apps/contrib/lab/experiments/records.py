@@ -68,6 +68,9 @@ class Headline:
     settled_h: Annotated[float | None, "Hours until the top groups stay at their targets or have no demand"]
     is_settled: Annotated[bool | None, "false: not by the end; null: not known"]
     busy: Annotated[float, "Part of all processors that was busy"]
+    fair_points: Annotated[
+        float | None, "Distance from fair use at every level, in points; null: of a release before, compute it again"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,10 @@ class ExperimentDetail:
     variants: tuple[VariantRow, ...]
     history: Annotated[Headline | None, "What happened in fact, of a replay"]
     model_error: ModelError | None
-    closest: Annotated[int | None, "The variant or base whose top groups were closest to their targets; null: none yet"]
+    explains_waits: Annotated[
+        bool, "false: the replay has less than half of the real waits, so variants aren't compared"
+    ]
+    closest: Annotated[int | None, "The variant or base that was closest to fair use; null: none yet"]
     may_manage: bool
 
 
@@ -157,7 +163,8 @@ class EntryNumbers:
     wait_p90_was_s: float | None
     core_hours: float
     core_hours_was: float
-    rms_points: Annotated[float | None, "Of a group: distance of its children from their targets, over time"]
+    fair_points: Annotated[float | None, "Of a group: distance of its children from fair use"]
+    rms_points: Annotated[float | None, "Of a group: distance of its children from their bare targets, over time"]
     rms_was_points: float | None
     settled_h: Annotated[float | None, "Of a group: hours until its children stay at their targets; null: not known"]
     settled_was_h: float | None

@@ -103,6 +103,7 @@ class _Numbers:
             wait_p90_was_s=before("wait_p90_s"),
             core_hours=float(outcome.core_h[i]),
             core_hours_was=before("core_h") or 0.0,
+            fair_points=known(outcome.fair[i]),
             rms_points=known(outcome.rms[i]),
             rms_was_points=before("rms"),
             settled_h=known(settled),

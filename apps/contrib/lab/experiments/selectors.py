@@ -13,7 +13,7 @@ from apps.contrib.lab.experiments.asked import ask
 from apps.contrib.lab.experiments.changed import changes_of, title_of
 from apps.contrib.lab.experiments.headline import headline_of
 from apps.contrib.lab.experiments.left_out import left_out_of
-from apps.contrib.lab.experiments.model_error import model_error_of
+from apps.contrib.lab.experiments.model_error import base_explains_waits, model_error_of
 from apps.contrib.lab.experiments.outcome import Outcome
 from apps.contrib.lab.experiments.permissions import may_manage, policy_to_manage, policy_to_read, sees_all_numbers
 from apps.contrib.lab.experiments.records import (
@@ -197,6 +197,8 @@ def _detail(experiment: Experiment, *, at: datetime, actor: Actor) -> Experiment
     rows = tuple(_variant_row(experiment, spec, variant) for variant in variants)
     preparing = experiment.preparing
     failed = preparing is not None and preparing.state == Run.State.FAILED
+    history = headline_of(summary.get("history"))
+    is_explained = base_explains_waits(history, rows[0].headline if rows else None)
     first_day = summary.get("first_day")
     return ExperimentDetail(
         row=_row(experiment, variants),
@@ -208,9 +210,10 @@ def _detail(experiment: Experiment, *, at: datetime, actor: Actor) -> Experiment
         sites=summary.get("sites", {}),
         left_out=left_out_of(summary.get("left_out", [])),
         variants=rows,
-        history=headline_of(summary.get("history")),
+        history=history,
         model_error=model_error_of(variants[0].summary.get("model_error") if variants else None),
-        closest=_closest(rows),
+        explains_waits=is_explained,
+        closest=_closest(rows) if is_explained else None,
         may_manage=may_manage(experiment.policy, at=at, actor=actor),
     )
 
@@ -218,9 +221,9 @@ def _detail(experiment: Experiment, *, at: datetime, actor: Actor) -> Experiment
 def _closest(rows: Sequence[VariantRow]) -> int | None:
     """Of equal ones the first."""
     known = [
-        (row.headline.rms_points, row.index)
+        (row.headline.fair_points, row.index)
         for row in rows
-        if row.headline is not None and row.headline.rms_points is not None
+        if row.headline is not None and row.headline.fair_points is not None
     ]
     return min(known)[1] if known else None
 

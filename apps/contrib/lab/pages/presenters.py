@@ -89,6 +89,12 @@ def findings(detail: ExperimentDetail) -> list[str]:
     base = next((row for row in detail.variants if row.index == 0), None)
     if base is None or base.headline is None:
         return []
+    if detail.history is not None and not detail.explains_waits:
+        text = _(
+            "Nothing can be compared: jobs waited %(waited)s on average, and in the replay %(waits)s. "
+            "Something else than processors held them."
+        )
+        return [text % {"waited": wait_text(detail.history.wait_mean_s), "waits": wait_text(base.headline.wait_mean_s)}]
     return [
         finding_of(row.title, row.headline, base.headline)
         for row in detail.variants
@@ -97,30 +103,32 @@ def findings(detail: ExperimentDetail) -> list[str]:
 
 
 def finding_of(title: str, headline: Headline, base: Headline) -> str:
-    """A variant beside the base: its median wait, and its distance from the targets."""
+    """A variant beside the base: its median wait, and its distance from fair use."""
     values = {
         "title": title,
         "wait": wait_text(headline.wait_median_s),
         "wait_was": wait_text(base.wait_median_s),
-        "points": points_text(headline.rms_points),
-        "points_was": points_text(base.rms_points),
+        "points": points_text(headline.fair_points),
+        "points_was": points_text(base.fair_points),
     }
     is_alike = values["wait"] == values["wait_was"]
-    if headline.rms_points is None or base.rms_points is None:
+    if headline.fair_points is None or base.fair_points is None:
         if is_alike:
             return _("%(title)s: median wait %(wait)s, as in the base.") % values
         return _("%(title)s: median wait %(wait)s instead of %(wait_was)s.") % values
     if is_alike and values["points"] == values["points_was"]:
-        return _("%(title)s: median wait %(wait)s and %(points)s points from target, as in the base.") % values
+        return _("%(title)s: median wait %(wait)s and %(points)s points from fair use, as in the base.") % values
     if is_alike:
-        text = _("%(title)s: median wait %(wait)s as before; %(points)s points from target instead of %(points_was)s.")
+        text = _(
+            "%(title)s: median wait %(wait)s as before; %(points)s points from fair use instead of %(points_was)s."
+        )
         return text % values
     if values["points"] == values["points_was"]:
-        text = _("%(title)s: median wait %(wait)s instead of %(wait_was)s; %(points)s points from target as before.")
+        text = _("%(title)s: median wait %(wait)s instead of %(wait_was)s; %(points)s points from fair use as before.")
         return text % values
     text = _(
         "%(title)s: median wait %(wait)s instead of %(wait_was)s; "
-        "%(points)s points from target instead of %(points_was)s."
+        "%(points)s points from fair use instead of %(points_was)s."
     )
     return text % values
 
@@ -178,8 +186,8 @@ def _variant_line(
 
 
 def _closest(detail: ExperimentDetail) -> int | None:
-    """The variant closest to the targets; None where another one is as close by the numbers that are shown."""
-    texts = {row.index: points_text(row.headline.rms_points) for row in detail.variants if row.headline is not None}
+    """The variant closest to fair use; None where another one is as close by the numbers that are shown."""
+    texts = {row.index: points_text(row.headline.fair_points) for row in detail.variants if row.headline is not None}
     closest = detail.closest
     if closest is None or len(texts) < 2 or list(texts.values()).count(texts[closest]) > 1:
         return None
@@ -191,7 +199,7 @@ def headline_texts(headline: Headline, base: Headline | None) -> dict[str, str]:
     texts = {
         "median": wait_text(headline.wait_median_s),
         "p90": wait_text(headline.wait_p90_s),
-        "points": points_text(headline.rms_points),
+        "points": points_text(headline.fair_points),
         "settled": settled_text(headline),
         "busy": percent(headline.busy, 0),
         "waiting": count(headline.n_waiting),
