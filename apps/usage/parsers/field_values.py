@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -75,13 +74,13 @@ def amount(name: str, text: str) -> float:
     return value
 
 
-def note_ignored(notes: Counter[str] | dict[str, int], name: str, n: int = 1) -> None:
+def note_ignored(notes: dict[str, int], name: str, n: int = 1) -> None:
     """Count values of a column that usage doesn't need, and that can't be read or stored."""
     key = f"{VALUES_IGNORED} {name}".strip()
     notes[key] = notes.get(key, 0) + n
 
 
-def if_readable(read: Callable[[], Value], otherwise: Value, notes: Counter[str], name: str = "") -> Value:
+def if_readable(read: Callable[[], Value], otherwise: Value, notes: dict[str, int], name: str = "") -> Value:
     """A value that usage doesn't need: `otherwise`, and a note with the name, where it can't be read."""
     try:
         return read()
@@ -96,7 +95,7 @@ def whole(name: str, text: str) -> int:
     return int(text)
 
 
-def checked(row: RecordRow, notes: Counter[str] | None = None) -> RecordRow:
+def checked(row: RecordRow, notes: dict[str, int] | None = None) -> RecordRow:
     """Return a valid row; a row without user and group gets the user "unknown".
 
     With notes, a value that usage doesn't need and that can't be stored is ignored, and counted there by name.
@@ -123,7 +122,7 @@ def checked(row: RecordRow, notes: Counter[str] | None = None) -> RecordRow:
     return row
 
 
-def _without_bad_extras(row: RecordRow, notes: Counter[str]) -> RecordRow:
+def _without_bad_extras(row: RecordRow, notes: dict[str, int]) -> RecordRow:
     ignored: dict[str, str | float | None] = {}
     for name, otherwise in NEEDLESS.items():
         value = getattr(row, name)

@@ -84,11 +84,11 @@ def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None) -> R
         )
     batches: list[RecordBatch] = []
     rejections: list[Rejection] = []
-    notes: Notes = Notes()
+    notes: dict[str, int] = {}
     while some := list(islice(items, _AT_A_TIME)):
         batch = _parse_all_at_once(some) if len(some) > _FEW else None
         batches.append(batch or _parse_one_by_one(some, zone, rejections, notes))
-    ignored = {name.removeprefix(VALUES_IGNORED).strip(): n for name, n in notes.items()}
+    ignored = {name.removeprefix(VALUES_IGNORED).strip(): n for name, n in notes.items()} if notes else {}
     return Records(concatenate_batches(batches), rejections, ignored)
 
 
@@ -102,7 +102,7 @@ def _parse_all_at_once(items: Sequence[_Item]) -> RecordBatch | None:
 
 
 def _parse_one_by_one(
-    items: Sequence[_Item], zone: ZoneInfo | None, rejections: list[Rejection], notes: Notes
+    items: Sequence[_Item], zone: ZoneInfo | None, rejections: list[Rejection], notes: dict[str, int]
 ) -> RecordBatch:
     rows, lines = [], []
     for item in items:
@@ -116,7 +116,7 @@ def _parse_one_by_one(
     return RecordBatch.from_rows(rows, lines)
 
 
-def parse_line(line: bytes, *, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
+def parse_line(line: bytes, *, zone: ZoneInfo | None, notes: dict[str, int]) -> RecordRow:
     """Parse a line of a file.
 
     Raises:
@@ -213,7 +213,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return repeated
 
 
-def _row(record: Any, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
+def _row(record: Any, zone: ZoneInfo | None, notes: dict[str, int]) -> RecordRow:
     if not isinstance(record, dict):
         raise BadRecord("not_an_object", "A record is a JSON object.")
     if isinstance(record, _Repeated):
@@ -230,8 +230,10 @@ def _row(record: Any, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
     for name in FORBIDDEN.get(state, ()):
         if name in fields:
             raise BadRecord("unexpected_field", f"A {state} job has no {name}.")
-    values: dict[str, Any] = {name: _needless(name, fields.pop(name), notes) for name in NEEDLESS if name in fields}
-    values |= {**_times(fields, state, zone)}
+    values: dict[str, Any] = {**_times(fields, state, zone)}
+    for name in NEEDLESS:
+        if name in fields:
+            values[name] = _needless(name, fields.pop(name), notes)
     values |= {name: _text(name, fields[name]) for name in MOST_CHARACTERS if name in fields}
     values |= {name: _number(name, fields[name]) for name in NUMBERS if name in fields}
     values |= {name: _integer(name, fields[name]) for name in INTEGERS if name in fields}
@@ -240,7 +242,7 @@ def _row(record: Any, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
     return RecordRow(state=state, **values)
 
 
-def _needless(name: str, value: Any, notes: Notes) -> Any:
+def _needless(name: str, value: Any, notes: dict[str, int]) -> Any:
     """A value that usage doesn't need: what a record has without it, and a note, where it can't be stored."""
     read = _number if name in NUMBERS else _text
     return if_readable(lambda: read(name, value), NEEDLESS[name], notes, name)
