@@ -19,7 +19,7 @@ WITHOUT_INSTANCE = {*ENGINE_ALONE, "help", "restore", "version", "up", "-h", "--
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
     try:
-        from django.core.management import execute_from_command_line
+        import django.core.management  # noqa: F401
     except ImportError:
         sys.exit("Django isn't installed here: run `make setup` and use .venv/bin/python manage.py.")
     from apps.cli.closed_pipes import end_with_reader
@@ -34,18 +34,34 @@ def main() -> None:
             _examine()
             return
         _configure()
+        _execute()
+
+
+def _execute() -> None:
+    """Run the command. Tables that aren't there yet are a sentence, whichever command asks them."""
+    from django.core.management import execute_from_command_line
+    from django.db import DatabaseError
+
+    try:
         execute_from_command_line(sys.argv)
+    except DatabaseError as error:
+        from apps.core.operator_commands import being_prepared
+
+        if not (reason := being_prepared(error)):
+            raise
+        sys.exit(f"CommandError: {reason}")
 
 
 def _examine() -> None:
     from django.core.exceptions import ImproperlyConfigured
-    from django.core.management import execute_from_command_line
 
     from apps.cli.doctor.refused_start import print_refusal
+    from apps.cli.stack.paths import require_instance
 
     try:
+        require_instance()
         _configure()
-        execute_from_command_line(sys.argv)
+        _execute()
     except ImproperlyConfigured as error:
         print_refusal(str(error))
     except SystemExit as stop:
@@ -61,6 +77,7 @@ def _configure() -> None:
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import get_commands
 
+    from apps.cli.stack.paths import NoInstance
     from apps.core.private_dirs import InsecureDirectory
 
     if sys.argv[1:2] and sys.argv[1] in ENGINE_ALONE:
@@ -74,7 +91,7 @@ def _configure() -> None:
         command, *arguments = [*sys.argv[1:], ""]
         if command in STARTERS and not (command == "serve" and "web" in arguments):
             settings.INSTALLED_APPS = ["apps.cli"]
-    except (ImproperlyConfigured, InsecureDirectory) as error:
+    except (ImproperlyConfigured, InsecureDirectory, NoInstance) as error:
         sys.exit(str(error))
     except OSError as error:
         sys.exit(f"The instance's directory can't be used ({error}): set FAIRSHARE_VAR to one you may write in.")

@@ -9,15 +9,19 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import OperationalError
+from django.db import DatabaseError, OperationalError, ProgrammingError
 
+from apps.core.code_paths import IS_INSTALLED, command_name
+from apps.core.counts import counted
 from apps.core.errors import DomainError, Invalid, TooLarge
+from apps.core.pending_migrations import label_of, pending_migrations
 from apps.core.plugins import keyed
 from apps.core.postgresql import is_busy
 
 REFUSED, BAD_INPUT = 1, 2
 BUSY_COMMAND = "Others held the same rows for too long. Nothing was saved; run the command again."
 _MOST_LOCATIONS = 20
+_NO_TABLE = ("42P01", "42703")  # of PostgreSQL: a table or a column that isn't there
 Write = Callable[[str], Any]
 
 
@@ -52,6 +56,21 @@ class OperatorCommand(BaseCommand):
         except OperationalError as error:
             message = BUSY_COMMAND if is_busy(error) else no_database(error)
             raise CommandError(message, returncode=REFUSED) from error
+        except ProgrammingError as error:
+            if not (reason := being_prepared(error)):
+                raise
+            raise CommandError(reason, returncode=REFUSED) from error
+
+
+def being_prepared(error: DatabaseError) -> str:
+    """A sentence where tables of this release aren't there yet; "" for every other error."""
+    if getattr(error.__cause__, "sqlstate", None) not in _NO_TABLE or not (pending := pending_migrations()):
+        return ""
+    n, first = counted(len(pending), "migration"), label_of(pending[0])
+    return (
+        f"The site is being prepared, or was never prepared: its database lacks {n}, the first is {first}. Wait until "
+        f"`{command_name('up')}` or `{command_name('serve prepare')}` is done with it, or run one of them."
+    )
 
 
 def _described(error: DomainError) -> str:
@@ -84,7 +103,8 @@ def no_database(error: Exception) -> str:
 def database_remedy() -> str:
     """What to do where the database doesn't answer, as the end of a sentence."""
     return (
-        "start it with `make run`, or put `manage.py with_stack --` before the command"
+        f"start it with `{'fairshare up' if IS_INSTALLED else 'make run'}`, "
+        f"or put `{command_name('with_stack')} --` before the command"
         if settings.FAIRSHARE_EMBEDDED_DATABASE
         else "check the server in DATABASE_URL"
     )

@@ -15,11 +15,14 @@ from django.core.management import CommandError, call_command
 
 from apps.accounts.models import AuditEvent, User
 from apps.cli.closed_pipes import PIPE_CLOSED
-from apps.core.code_paths import REPOSITORY
+from apps.core.code_paths import REPOSITORY, command_name
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, TooLarge, Unavailable
 from apps.core.operator_commands import OperatorCommand
 from tests.cli.refusals import code_of
+from tests.cli.test_backup import Machine, other
 from tests.examples import first
+
+__all__ = ["other"]  # fixture
 
 
 def refusing(error: DomainError) -> OperatorCommand:
@@ -224,3 +227,45 @@ def test_priorities_without_a_database_say_how_to_start_it(
     )
     assert done.returncode == 1
     assert "make run" in done.stderr.splitlines()[-1]
+
+
+def run_here(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRSHARE_", "SECRET_"))}
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments], cwd=REPOSITORY, env={**kept, **environment}, text=True,
+        capture_output=True, timeout=240, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_command_during_preparation_says_so_in_a_sentence(other: Machine) -> None:
+    """The tables aren't there yet; one command catches domain errors itself, the other is Django's own."""
+    for arguments in (("create_user", "robin"), ("clearsessions",)):
+        refused = other.run(*arguments)
+        assert refused.returncode == 1, arguments
+        message = refused.stderr.decode()
+        assert "The site is being prepared, or was never prepared: its database lacks" in message
+        assert "`manage.py up` or `manage.py serve prepare`" in message
+        assert "Traceback" not in message
+
+
+def test_an_examination_makes_no_instance(tmp_path: Path) -> None:
+    found = run_here("doctor", FAIRSHARE_VAR=str(tmp_path / "none"), DATABASE_URL="postgres://nobody@127.0.0.1:1/none")
+    assert found.returncode == 1
+    assert f"There is no instance in {tmp_path / 'none'}: set FAIRSHARE_VAR to its folder" in found.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_texts_name_the_command_that_is_installed() -> None:
+    assert command_name("doctor") == "manage.py doctor"
+    told = re.compile(r"""["'`“(> ]manage\.py [a-z_]+""")
+    places = [
+        f"{path.relative_to(REPOSITORY)}: {line.strip()}"
+        for folder, pattern in (("apps", "*.py"), ("templates", "*.html"))
+        for path in sorted((REPOSITORY / folder).rglob(pattern))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if told.search(line) and not line.lstrip().startswith(("#", '"""')) and '"""' not in line
+    ]
+    docstrings = [place for place in places if "`manage.py" in place and '"' not in place.partition(": ")[2]]
+    former = [place for place in places if "manage.py export_policy" in place]  # of builds that were never a package
+    assert [place for place in places if place not in (*docstrings, *former)] == []

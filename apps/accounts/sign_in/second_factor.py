@@ -25,6 +25,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
 from apps.accounts.models import User
 from apps.accounts.sign_in.sealing import seal, unseal
+from apps.core.code_paths import command_name
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Unavailable
 
 _PURPOSE = "second factor"
@@ -143,7 +144,10 @@ def remove_second_factor(*, user: User, code: str, at: datetime, actor: Actor) -
 def forget_second_factor(*, username: str, at: datetime, actor: Actor) -> None:
     """Turn off two-factor authentication of a user without app and recovery codes, whom the operator has identified."""
     if not actor.is_system:
-        raise NotAllowed(_("Only an operator can do this, on the server: manage.py forget_second_factor."))
+        raise NotAllowed(
+            _("Only an operator can do this, on the server: %(command)s.")
+            % {"command": command_name("forget_second_factor")}
+        )
     user = User.objects.filter(username=username).first()
     if user is None or not has_second_factor(user):
         raise NotFound(_("No user %(name)s uses two-factor authentication.") % {"name": username[:150]})

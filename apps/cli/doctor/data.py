@@ -9,6 +9,7 @@ from itertools import chain
 from django.db.models import Max, Q
 
 from apps.cli.doctor.check import Finding
+from apps.core.code_paths import command_name
 from apps.core.counts import counted
 from apps.core.errors import Unavailable
 from apps.federation.documents.site_keys import list_keys, load_keys
@@ -32,14 +33,14 @@ def check_sources(at: datetime) -> Iterator[str | Finding]:
     sources = list(Source.objects.order_by("slug"))
     yield counted(len(sources), "source")
     for each in late_sources(at):
-        command = f"`manage.py collect_usage --source {each['subject']}`"
+        command = f"`{command_name('collect_usage')} --source {each['subject']}`"
         remedy = f"Check what sends its usage and its token, or collect it: {command}. See docs/sources.md."
         yield Finding(each["code"], "warn", f"The source {each['subject']} is late: {each['message']}.", remedy)
     for source in sources:
         if is_collection_failing(source):
             error = " ".join(source.collect_error.split())[:_LONGEST_ERROR].rstrip(".")
             message = f"The last collection of {source.slug} failed: {error}."
-            remedy = f"Mend it and try: `manage.py collect_usage --source {source.slug}`. See docs/sources.md."
+            remedy = f"Mend it and try: `{command_name('collect_usage')} --source {source.slug}`. See docs/sources.md."
             yield Finding("collection_failing", "warn", message, remedy)
 
 
@@ -51,7 +52,7 @@ def check_peers(at: datetime) -> Iterator[str | Finding]:
         condition = condition_of(remote, is_held=is_held(remote), at=at)
         if condition in NEEDS_ATTENTION:
             message = f"{remote} {_PEERS[condition]}."
-            remedy = "`manage.py federation status` has its error; decide on its page under Federation."
+            remedy = f"`{command_name('federation status')}` has its error; decide on its page under Federation."
             yield Finding(f"peer_{condition.value}", "warn", message, remedy)
     if list_keys():
         try:
@@ -71,5 +72,5 @@ def check_snapshots(at: datetime) -> Iterator[str | Finding]:
     ]
     yield f"ages: {', '.join(ages)}" if ages else "no policies"
     for each in chain(stale_policies(at), failed_recomputes(), damaged_snapshots()):
-        remedy = f"Run `manage.py recompute {each['subject']}`, and check the workers. See docs/monitoring.md."
+        remedy = f"Run `{command_name('recompute')} {each['subject']}`, and check the workers. See docs/monitoring.md."
         yield Finding(each["code"], "bad", f"The policy {each['subject']}: {each['message']}.", remedy)

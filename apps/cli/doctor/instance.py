@@ -65,7 +65,7 @@ def check_versions(at: datetime) -> Iterator[str | Finding]:
     if pending := pending_migrations():
         n, first = counted(len(pending), "migration"), label_of(pending[0])
         message = f"The database lacks {n} of this release, the first is {first}."
-        yield Finding("pending_migrations", "bad", message, "Run `manage.py serve prepare`: docs/upgrade.md.")
+        yield Finding("pending_migrations", "bad", message, f"Run `{command_name('serve prepare')}`: docs/upgrade.md.")
     yield from _messages(checks.run_checks(tags=[checks.Tags.database], databases=["default"]))
     for each in find_differences():
         if each.name != "clock":
@@ -87,13 +87,14 @@ def check_disk(at: datetime) -> Iterator[str | Finding]:
         yield "growth is unknown: the database doesn't count its rows in time"
         return
     per_day = (in_a_year - used) / 365
-    yield f"{shown_size(used)} stored, {shown_size(max(per_day, 0))} more a day (`manage.py storage` has the parts)"
+    parts = f"`{command_name('storage')}` has the parts"
+    yield f"{shown_size(used)} stored, {shown_size(max(per_day, 0))} more a day ({parts})"
     if not settings.FAIRSHARE_EMBEDDED_DATABASE:
         yield "the room of the database is its server's"
     elif per_day > 0 and free / per_day < _LEAST_DAYS:
         days = counted(int(free / per_day), "day")
         message = f"At the growth of the last 30 days, the disk of {var} is full in {days}."
-        remedy = "Give it more room, or keep less: `manage.py storage`, and FAIRSHARE_KEEP_RECORDS_DAYS."
+        remedy = f"Give it more room, or keep less: `{command_name('storage')}`, and FAIRSHARE_KEEP_RECORDS_DAYS."
         yield Finding("disk_fills", "warn", message, remedy)
 
 

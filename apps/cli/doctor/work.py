@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db.models import Min
 
 from apps.cli.doctor.check import Finding
+from apps.core.code_paths import command_name
 from apps.core.counts import counted
 from apps.pages.monitoring.degradations import silent_workers_and_beat
 from apps.runs.bell import count_messages
@@ -44,7 +45,7 @@ def check_workers(at: datetime) -> Iterator[str | Finding]:
         waiting = f"; the oldest run has waited {oldest_s[queue]:,.0f} s" if queue in oldest_s else ""
         yield f"{queue}: {served}{waiting}"
         if not hosts:
-            start = "manage.py serve outgoing" if queue == FEDERATION else f"manage.py serve worker -Q {queue}"
+            start = command_name("serve outgoing" if queue == FEDERATION else f"serve worker -Q {queue}")
             remedy = f"Start one: `{start}`. See Processes in docs/install.md."
             yield Finding("queue_unserved", "bad", f"No worker serves the queue {queue}.", remedy)
     n_beats = sum(process.role == "beat" for process in processes)
@@ -52,7 +53,10 @@ def check_workers(at: datetime) -> Iterator[str | Finding]:
     if not n_beats:
         message = "No beat is running: nothing starts periodic work."
         yield Finding(
-            "beat_missing", "bad", message, "Start it: `manage.py serve beat`. See Processes in docs/install.md."
+            "beat_missing",
+            "bad",
+            message,
+            f"Start it: `{command_name('serve beat')}`. See Processes in docs/install.md.",
         )
     for each in silent_workers_and_beat(at):
         who = "Workers are silent, or runs wait" if each["code"] == "workers_silent" else "Beat is silent"

@@ -8,19 +8,39 @@ import os
 import secrets
 from pathlib import Path
 
-from apps.core.code_paths import IS_INSTALLED, REPOSITORY
+from apps.core.code_paths import IS_INSTALLED, REPOSITORY, command_name
 from apps.core.private_dirs import PRIVATE, private_dir
 
 #: Limit of a unix socket's path: 108 bytes with terminator on Linux, 104 on macOS.
 _LONGEST_SOCKET_PATH = 100
 _SOCKET_NAME = ".s.PGSQL.5432.lock"
 _SECRET_LENGTH = 50
+_is_required = False
+
+
+class NoInstance(Exception):
+    """There is no folder of an instance where one is only examined."""
 
 
 def var_dir() -> Path:
-    """The folder of all files of an instance: FAIRSHARE_VAR, or `var` in the clone or the current folder."""
+    """The folder of all files of an instance: FAIRSHARE_VAR, or `var` in the clone or the current folder.
+
+    Raises:
+        NoInstance: it isn't there, and this process makes none.
+    """
     home = Path.cwd() if IS_INSTALLED else REPOSITORY
-    return Path(os.environ.get("FAIRSHARE_VAR") or home / "var").expanduser().absolute()
+    var = Path(os.environ.get("FAIRSHARE_VAR") or home / "var").expanduser().absolute()
+    if _is_required and not var.is_dir():
+        raise NoInstance(
+            f"There is no instance in {var}: set FAIRSHARE_VAR to its folder, or make one: `{command_name('up')}`."
+        )
+    return var
+
+
+def require_instance() -> None:
+    """From now on this process makes no instance: settings would make the folder, with keys of its own."""
+    global _is_required
+    _is_required = True
 
 
 def socket_dir(var: Path) -> Path:

@@ -28,6 +28,7 @@ from apps.cli.stack import processes
 from apps.cli.stack.logs import open_private_log
 from apps.cli.stack.parent import dying_with_parent
 from apps.cli.stack.paths import socket_dir
+from apps.core.code_paths import command_name
 from apps.core.errors import Unavailable
 from apps.core.private_dirs import private_dir
 
@@ -182,7 +183,7 @@ class PostgresServer:
         if str(version) != stored:
             raise CannotStart(
                 f"{self.data} was made by PostgreSQL {stored}, but {self._binaries} holds {shown}: "
-                "run manage.py upgrade_postgresql, which loads it into a new one, "
+                f"run {command_name('upgrade_postgresql')}, which loads it into a new one, "
                 f"or set PG_BIN to the programs of PostgreSQL {stored}."
             )
 

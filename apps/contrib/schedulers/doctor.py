@@ -9,6 +9,7 @@ from apps.cli.doctor.check import Check, Finding
 from apps.contrib.schedulers.agent_texts import frozen_text, silent_text
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.selectors import views_of
+from apps.core.code_paths import command_name
 from apps.policies.models import Policy
 
 
@@ -17,13 +18,15 @@ def check_agents(at: datetime) -> Iterator[str | Finding]:
     yield ", ".join(f"{view.scheduler.name} {view.state}" for view in views) or "no schedulers"
     for view in views:
         name, last = view.scheduler.name, view.last
-        remedy = f"See its log and `manage.py scheduler show {name}`; docs/schedulers.md has the agent."
+        remedy = f"See its log and `{command_name('scheduler show')} {name}`; docs/schedulers.md has the agent."
         if view.is_silent:
             minutes = None if view.age_s is None else int(view.age_s // 60)
             yield Finding("agent_silent", "bad", silent_text(name, minutes), remedy)
         elif last is not None and view.state == "frozen":
             message = frozen_text(name, last.frozen_code, last.frozen_detail)
-            resume = f"Mend its cause; `manage.py scheduler resume {name}` accepts a change: docs/schedulers.md."
+            resume = (
+                f"Mend its cause; `{command_name('scheduler resume')} {name}` accepts a change: docs/schedulers.md."
+            )
             yield Finding("agent_frozen", "warn", message, resume)
         elif view.state == "failing" and last is not None:
             message = f"The scheduler {name} refused {last.failed} of {last.due} values of the last pass."

@@ -15,6 +15,7 @@ from apps.accounts.account_ids import is_reserved
 from apps.accounts.actor import SYSTEM, Actor
 from apps.core import outbound
 from apps.core.addresses import target_of
+from apps.core.code_paths import command_name
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
 from apps.core.signing import BadDocument, PublicKey
 from apps.federation import staleness
@@ -201,7 +202,7 @@ def clean_fingerprint(text: str) -> str:
     """Normalise a typed fingerprint: blanks, colons and capitals are ignored."""
     plain = "".join(text.split()).replace(":", "").replace("-", "").lower()
     if len(plain) != 64 or not all(character in "0123456789abcdef" for character in plain):
-        message = "must be 64 hexadecimal digits, as `manage.py federation keys` prints them"
+        message = f"must be 64 hexadecimal digits, as `{command_name('federation keys')}` prints them"
         raise Invalid(f"The fingerprint {message}.", fields=[FieldProblem("fingerprint", message)])
     return plain
 

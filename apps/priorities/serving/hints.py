@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from apps.core.code_paths import command_name
 from apps.priorities.serving.lookup import LookupIndex, Query
 
 Json = dict[str, Any]
@@ -20,7 +21,7 @@ _PLACES = (
 )
 _NO_RULES = (
     "The policy has no mapping rule for such accounts: make one on the page Accounts, or with "
-    "manage.py import_policy --map."
+    f"{command_name('import_policy')} --map."
 )
 
 

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.views.decorators.csrf import csrf_exempt
 
+from apps.core.code_paths import command_name
 from apps.web.rest.errors import problem
 
 
@@ -39,7 +40,7 @@ REMOVED_ROUTES: tuple[RemovedRoute, ...] = (
     ),
     RemovedRoute(
         f"{_POLICY}/algorithm/figures/operator",
-        "Use GET /api/v1/operators for the formula of each operator, or `manage.py analyse POLICY profiles`.",
+        f"Use GET /api/v1/operators for the formula of each operator, or `{command_name('analyse POLICY profiles')}`.",
     ),
     RemovedRoute(
         f"{_POLICY}/icicle/figures/tree",
@@ -60,7 +61,7 @@ REMOVED_ROUTES: tuple[RemovedRoute, ...] = (
     ),
     RemovedRoute(
         f"{_POLICY}/operators/figures/<slug:figure>",
-        "Use `manage.py analyse POLICY FIGURE`, or the CSV of the figure on the page Operators. "
+        f"Use `{command_name('analyse POLICY FIGURE')}`, or the CSV of the figure on the page Operators. "
         "GET /api/v1/policies/{policy}/operators checks an operator and a resolution on the tree.",
     ),
     RemovedRoute(

@@ -27,6 +27,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
+from apps.core.code_paths import command_name
 from apps.web.glossary import Term, terms
 from apps.web.templatetags.marks import icon
 
@@ -48,6 +49,12 @@ def attributes(values: dict[str, Any]) -> SafeString:
 
 def _with(always: str, classes: str) -> str:
     return f"{always} {classes}".rstrip()
+
+
+@register.filter
+def command(words: str) -> str:
+    """A command as an operator types it here."""
+    return command_name(words)
 
 
 @register.simple_block_tag

@@ -13,6 +13,7 @@ from django.core.management.base import CommandError
 from apps.accounts.actor import COMMAND
 from apps.cli.federation_status import status_json, status_lines
 from apps.core.clock import now
+from apps.core.code_paths import command_name
 from apps.core.counts import counted
 from apps.core.operator_commands import REFUSED, OperatorCommand
 from apps.federation.documents.site_keys import list_keys, load_keys, rotate_key
@@ -191,7 +192,9 @@ class Command(OperatorCommand):
     def _fetch(self, options: dict[str, Any]) -> None:
         chosen = self._chosen(options["mount"], options["usage"])
         if not chosen:
-            raise CommandError("No such mount or subscription: see `manage.py federation status`.", returncode=REFUSED)
+            raise CommandError(
+                f"No such mount or subscription: see `{command_name('federation status')}`.", returncode=REFUSED
+            )
         n_wrong = sum(self._is_rejected(remote) for remote in chosen)
         if n_wrong:
             raise CommandError(f"{n_wrong} of {len(chosen)} were rejected.", returncode=REFUSED)

@@ -12,6 +12,7 @@ from django.db import transaction
 
 from apps.accounts.actor import COMMAND
 from apps.core.clock import now
+from apps.core.code_paths import command_name
 from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
 from apps.core.operator_commands import OperatorCommand
@@ -151,8 +152,9 @@ def _config_lines(config: SlurmConfig | None) -> list[ConfigLine]:
     lines = list(config.lines) if config else []
     if phase_s:
         meaning = (
-            "Slurm's periods start some seconds after BOOT_TIME, which no configuration shows. `manage.py scheduler "
-            "setup`, given these outputs and that of sshare -a -P -l, fits them to sshare."
+            "Slurm's periods start some seconds after BOOT_TIME, which no configuration shows. "
+            f"`{command_name('scheduler setup')}`, given these outputs and that of sshare -a -P -l, "
+            "fits them to sshare."
         )
         lines.append(ConfigLine("phase_s", str(phase_s), meaning, is_carried=False))
     return lines

@@ -41,6 +41,7 @@ from apps.contrib.jobs.pages.tables import (
     short,
     waiting_verdict,
 )
+from apps.core.code_paths import command_name
 from apps.core.errors import FieldProblem, Invalid, TooLarge
 from apps.core.json_values import has_more_values
 from apps.engine.case_text import read_cases
@@ -48,6 +49,7 @@ from apps.engine.errors import EngineError
 
 MOST_JOBS = 2_000  # a page solves the case once for each variant
 MOST_VALUES = 40 * MOST_JOBS
+_BY_COMMAND = {"command": command_name("jobs")}
 
 
 def read_table(text: str, weights: Mapping[str, float] | None, variants: Sequence[str]) -> JobTable:
@@ -69,10 +71,10 @@ def read_table(text: str, weights: Mapping[str, float] | None, variants: Sequenc
 
 def _one_case(text: str) -> dict[str, Any]:
     if has_more_values(text.encode(), MOST_VALUES):
-        raise TooLarge(_("The case has more values than a page solves: use manage.py jobs."))
+        raise TooLarge(_("The case has more values than a page solves: use %(command)s.") % _BY_COMMAND)
     cases = read_cases(text)
     if len(cases) != 1 or not isinstance(cases[0], dict):
-        message = _("A page shows one case: paste one object, or send a list to manage.py jobs.")
+        message = _("A page shows one case: paste one object, or send a list to %(command)s.") % _BY_COMMAND
         raise Invalid(message, fields=[FieldProblem("text", message)])
     case: dict[str, Any] = cases[0]
     return case

@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.functional import Promise
+from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
@@ -40,6 +41,7 @@ from apps.contrib.jobs.pages.pasted_jobs import read_table
 from apps.contrib.jobs.pages.tables import grid_engine_table, short
 from apps.contrib.jobs.sam_cases import sam_case
 from apps.core import clock
+from apps.core.code_paths import command_name
 from apps.core.errors import DomainError, Invalid, TooLarge
 from apps.core.typed_numbers import read_number
 from apps.policies.models import Policy
@@ -112,7 +114,9 @@ class JobsForm(forms.Form):
         widget=forms.Textarea(attrs={"class": "input mono", "rows": 14, "spellcheck": "false", "wrap": "off"}),
         error_messages={
             "required": gettext_lazy("Paste scheduler output with its header line, or a case as JSON."),
-            "max_length": gettext_lazy("Paste fewer jobs, or use manage.py jobs."),
+            "max_length": format_lazy(
+                gettext_lazy("Paste fewer jobs, or use {command}."), command=command_name("jobs")
+            ),
         },
     )
     variants = forms.MultipleChoiceField(label=gettext_lazy("Variants"), required=False)

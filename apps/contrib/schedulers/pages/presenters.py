@@ -20,6 +20,7 @@ from apps.contrib.schedulers.selectors import SchedulerView
 from apps.contrib.schedulers.share_difference import ShareDifference
 from apps.contrib.schedulers.share_reports import SET
 from apps.contrib.schedulers.waiting import FROZEN, Waiting
+from apps.core.code_paths import command_name
 from apps.policies.models import Policy
 from apps.web.shell import presentation
 from apps.web.shell.forms import RefusableForm, choice_field, name_field
@@ -376,7 +377,8 @@ def installing(site: str, scheduler: Scheduler) -> dict[str, str]:
         unit = unit.replace(example, own)
     policy = scheduler.policy.slug
     return {
-        "token": f"manage.py create_token --user ADMIN --scope schedulers --scope priorities:read --policy {policy}",
+        "token": f"{command_name('create_token')} --user ADMIN --scope schedulers --scope priorities:read "
+        f"--policy {policy}",
         "install": "install -d /opt/fairshare /etc/fairshare\n"
         f"curl -fsS -o {program} '{site}/fairshare-agent.pyz'\n"
         f"install -m 0600 -o {user} /dev/null /etc/fairshare/agent.token\n"

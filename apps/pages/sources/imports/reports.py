@@ -10,6 +10,7 @@ from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.core.code_paths import command_name
 from apps.runs.models import Run
 from apps.usage.models import Import
 from apps.web.shell import presentation
@@ -282,6 +283,7 @@ def _steps(usage_import: Import) -> list[Step]:
 
 def _failure(code: str) -> tuple[str, str, str]:
     """Key, heading and advice for the error code of a failed import; the run's own error has the details."""
+    by_command = {"command": command_name("import_usage")}
     known = {
         "corrupt_gzip": (
             _("The compressed file is damaged"),
@@ -289,7 +291,7 @@ def _failure(code: str) -> tuple[str, str, str]:
         ),
         "expands_too_much": (
             _("The file is too large"),
-            _("Split it, or ask an administrator to run “manage.py import_usage”."),
+            _("Split it, or ask an administrator to run “%(command)s”.") % by_command,
         ),
         "unknown_format": (
             _("The format isn’t recognised"),
@@ -324,7 +326,7 @@ def _failure(code: str) -> tuple[str, str, str]:
         ),
         "too_large": (
             _("The file is too large"),
-            _("Split it, or ask an administrator to run “manage.py import_usage”."),
+            _("Split it, or ask an administrator to run “%(command)s”.") % by_command,
         ),
         "worker_lost": (
             _("Its worker failed repeatedly"),

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from apps.accounts.actor import Actor
 from apps.core import clock
+from apps.core.code_paths import command_name
 from apps.core.errors import Conflict, Invalid, NotAllowed, TooLarge
 from apps.core.typed_numbers import read_whole
 from apps.pages.sources.imports.forms import NEW_SOURCE, UploadForm
@@ -195,8 +196,8 @@ def _start(form: UploadForm, actor: Actor) -> Import:
 
 
 def _too_large(limit: int) -> TooLarge:
-    message = _("A file may have at most %(size)s. Split it, or ask an administrator to run “manage.py import_usage”.")
-    return TooLarge(message % {"size": size(limit)})
+    message = _("A file may have at most %(size)s. Split it, or ask an administrator to run “%(command)s”.")
+    return TooLarge(message % {"size": size(limit), "command": command_name("import_usage")})
 
 
 def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from django.core.management.base import CommandError
 from apps.accounts.actor import COMMAND
 from apps.contrib.jobs.sam_cases import sam_case
 from apps.core import clock
+from apps.core.code_paths import command_name
 from apps.core.operator_commands import OperatorCommand
 from apps.priorities.serving import store
 
 
 class Command(OperatorCommand):
-    help = "Prints targets and usage of an entry's children as a case of SAM's queue, for `manage.py jobs -`."
+    help = f"Prints targets and usage of an entry's children as a case of SAM's queue, for `{command_name('jobs')} -`."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--policy", required=True)
