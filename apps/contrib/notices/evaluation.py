@@ -16,7 +16,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from apps.accounts.clock_watch import believed
-from apps.contrib.notices.kind import Finding, Kind, PolicyPlace, SourcePlace
+from apps.contrib.notices.kind import Finding, Kind, PolicyPlace, SitePlace, SourcePlace
 from apps.contrib.notices.kinds import KINDS
 from apps.contrib.notices.models import Notice, Rule
 from apps.contrib.notices.rules import RuleIndex, ensure_site_rules
@@ -94,7 +94,12 @@ def _sources(ruling: RuleIndex, at: datetime) -> Iterable[_Check]:
         yield _Check(None if terms is None else SourcePlace(source, terms, at, timezone.localdate(at)), source=source)
 
 
-_CHECKS = {"policy": _policies, "source": _sources}
+def _site(ruling: RuleIndex, at: datetime) -> Iterable[_Check]:
+    terms = ruling.for_site()
+    yield _Check(None if terms is None else SitePlace(terms, at, timezone.localdate(at)))
+
+
+_CHECKS = {"policy": _policies, "source": _sources, "site": _site}
 
 
 def _update_notices(kind: Kind, check: _Check, at: datetime) -> int:

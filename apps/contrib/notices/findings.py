@@ -10,7 +10,7 @@ import numpy as np
 from django.db import connection
 
 from apps.accounts.actor import SYSTEM
-from apps.contrib.notices.kind import Finding, PolicyPlace, SourcePlace
+from apps.contrib.notices.kind import Finding, PolicyPlace, SitePlace, SourcePlace
 from apps.core.errors import Unavailable
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.staleness import is_stale, last_contact_at
@@ -23,6 +23,7 @@ from apps.policies.recompute_runs import failed_recompute
 from apps.policies.requests.inbox import OPEN
 from apps.policies.requests.share_requests import RequestState, state_of_request
 from apps.priorities.serving import store
+from apps.runs.backup_state import LATE_AFTER, age_of, backup_mark
 from apps.usage.timeliness import Timeliness, is_behind, is_long_late, timeliness
 from apps.usage.timeliness import last_contact_at as last_contact_of_source_at
 
@@ -111,6 +112,19 @@ def _groups_with_changed_shares(revision: Revision) -> set[UUID]:
     with connection.cursor() as cursor:
         cursor.execute(_CHANGED_SHARES, {"policy": revision.policy_id, "number": revision.number})
         return {parent_uid for (parent_uid,) in cursor.fetchall()}
+
+
+def failing_backup(place: SitePlace) -> Iterable[Finding]:
+    """As in readiness; with the error of the last try."""
+    mark = backup_mark()
+    if mark is None or not (mark.n_failures or age_of(mark, place.at) > LATE_AFTER):
+        return
+    facts = {
+        "n": mark.n_failures,
+        "error": mark.error[:300],
+        "made_at": mark.made_at.isoformat() if mark.made_at else "",
+    }
+    yield Finding("backup", "bad" if age_of(mark, place.at) > LATE_AFTER else "warn", facts)
 
 
 def late_source(place: SourcePlace) -> Iterable[Finding]:

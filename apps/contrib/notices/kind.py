@@ -85,6 +85,15 @@ class SourcePlace:
     today: date
 
 
+@dataclass(frozen=True, eq=False)
+class SitePlace:
+    """The site as a whole, with its terms."""
+
+    terms: Terms
+    at: datetime
+    today: date
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of notice.
@@ -96,7 +105,7 @@ class Kind:
     name: str
     title: Words
     about: Words
-    watches: Literal["policy", "source"]
+    watches: Literal["policy", "source", "site"]
     find: Callable[[Any], Iterable[Finding]]
     is_for: Callable[[Reader, Notice], bool]
     describe: Callable[[Mapping[str, Any]], Sentence]

@@ -91,6 +91,16 @@ _OWN: tuple[Kind, ...] = (
         leads_to="algorithm",
     ),
     Kind(
+        name="backup_failing",
+        title=_("Failing backups"),
+        about=_("A backup by schedule failed, or there was no good one for two days."),
+        watches="site",
+        find=findings.failing_backup,
+        is_for=audience.administrators,
+        describe=sentences.backup_failing,
+        leads_to="",
+    ),
+    Kind(
         name="stale_peer",
         title=_("Lost peers"),
         about=_(

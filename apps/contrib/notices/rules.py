@@ -124,14 +124,15 @@ def set_rule(
     version: of the rule that the caller read, 0 for a new one.
 
     Raises:
-        Invalid: limits out of range, each with its field; a policy for a kind that watches sources.
+        Invalid: limits out of range, each with its field; a policy for a kind that watches none.
         NotAllowed: others decide there.
         Stale: it was changed or created meanwhile.
     """
     chosen = kind_of(kind)
     require_place(Place(policy), at, actor)
     if policy is not None and chosen.watches != "policy":
-        message = f"{chosen.name} watches usage sources: its rule is the site's."
+        what = "usage sources" if chosen.watches == "source" else "the site"
+        message = f"{chosen.name} watches {what}: its rule is the site's."
         raise Invalid(message, fields=[FieldProblem("kind", message)])
     clean = checked_terms(chosen, terms)
     with transaction.atomic():

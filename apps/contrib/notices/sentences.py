@@ -97,6 +97,19 @@ def recompute_failed(facts: Facts) -> Sentence:
     return Sentence("recompute_failed", facts, text)
 
 
+def backup_failing(facts: Facts) -> Sentence:
+    if facts["made_at"]:
+        good = _("The last good backup is of %(day)s.") % {"day": day_text(facts["made_at"])}
+    else:
+        good = _("There has been no good backup yet.")
+    n = int(facts["n"])
+    if not n:
+        return Sentence("backup_failing.late", facts, good)
+    text = ngettext("The last try of a backup failed.", "The last %(n)s tries of a backup failed.", n) % {"n": n}
+    error = _("The last error: %(error)s") % {"error": facts["error"]}
+    return Sentence("backup_failing", facts, f"{text} {good} {error}")
+
+
 def stale_peer(facts: Facts) -> Sentence:
     what = {"what": str(facts["what"])}
     if "blocked_for" in facts:

@@ -230,7 +230,7 @@ def test_a_claimed_account_waits_for_those_who_map_its_entry(computed: Site) -> 
 def test_every_kind_explains_itself(kind: Any) -> None:
     assert str(kind.title)
     assert str(kind.about) != str(kind.title)
-    assert kind.watches in ("policy", "source")
+    assert kind.watches in ("policy", "source", "site")
     assert {term.name for term in kind.terms} == set(kind.defaults())
     assert all(term.lowest <= term.default <= term.highest for term in kind.terms)
 

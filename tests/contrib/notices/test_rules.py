@@ -121,7 +121,7 @@ def test_a_place_is_the_site_or_in_a_policy(site: Site) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_kind_that_watches_sources_is_set_for_the_site_alone(site: Site, kind: Any) -> None:
+def test_a_kind_that_watches_sources_or_the_site_is_set_for_the_site_alone(site: Site, kind: Any) -> None:
     set_rule(kind=kind.name, policy=None, is_on=True, terms={}, version=1, at=AT, actor=SYSTEM)
     if kind.watches == "policy":
         put(site.policy, kind.name)
