@@ -125,13 +125,19 @@ def revoke_token(*, token_id: int, at: datetime, actor: Actor) -> None:
 class VerifiedToken:
     """A valid token with its user and bounds, and the time until which it is valid unless revoked.
 
-    state: changes with all of the stored token and its user that a verification follows from.
+    row: as it was read; None for one that a file knows, with the state of then.
     """
 
     user: User
     bounds: TokenBounds
     valid_until: datetime
-    state: str = ""
+    row: Token | None = None
+    state_then: str = ""
+
+    @property
+    def state(self) -> str:
+        """Changes with all of the stored token and its user that a verification follows from."""
+        return self.state_then if self.row is None else _state_of(self.row)
 
     def to_json(self) -> dict[str, Any]:
         """All but the prefix and the state."""
@@ -155,7 +161,7 @@ class VerifiedToken:
             source_slug=source_slug,
         )
         user = User(pk=pk, username=username, is_active=True, is_superuser=is_superuser)
-        return cls(user, bounds, datetime.fromisoformat(content["valid_until"]), state)
+        return cls(user, bounds, datetime.fromisoformat(content["valid_until"]), state_then=state)
 
 
 def verify_token(text: str, *, at: datetime) -> tuple[User, TokenBounds]:
@@ -192,7 +198,7 @@ def look_up_token(text: str, *, at: datetime) -> VerifiedToken:
         subtree_uid=token.subtree_uid,
         source_slug=token.source_slug,
     )
-    return VerifiedToken(user=token.user, bounds=bounds, valid_until=valid_until, state=_state_of(token))
+    return VerifiedToken(user=token.user, bounds=bounds, valid_until=valid_until, row=token)
 
 
 def states_of(prefixes: Iterable[str]) -> dict[str, str]:
