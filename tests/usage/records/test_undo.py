@@ -6,11 +6,13 @@ import io
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import connection
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
@@ -80,6 +82,25 @@ def test_undo_removes_new_records_and_restores_replaced_versions(stored: Stored)
     assert not ReplacedRecord.objects.exists()
     assert AuditEvent.objects.filter(verb="usage.import_undone", subject="cluster").count() == 1
     assert AuditEvent.objects.get(verb="usage.undo_asked").details["reason"] == "wrong file"
+
+
+def first_times() -> tuple[Any, Any]:
+    return Source.objects.values_list("first_submit_at", "first_wait_at").get()
+
+
+def test_an_undone_import_tells_nothing_of_submit_times_any_more(stored: Stored) -> None:
+    push(record(1))
+    known = first_times()
+    assert known[0] is not None
+    submit_at = (known[0] - timedelta(days=9)).isoformat()
+    made = bring(record(2, submit=submit_at))
+    assert first_times() == (datetime.fromisoformat(submit_at),) * 2
+    undone(made)
+    assert first_times() == known
+    Source.objects.update(first_submit_at=None, first_wait_at=None)
+    with connection.cursor() as cursor:
+        cursor.execute(import_module("apps.usage.migrations.0006_first_submissions")._READ)
+    assert first_times() == known, "as an upgrade reads them"
 
 
 def test_undo_of_versions_replaced_within_the_file_leaves_nothing(stored: Stored) -> None:
