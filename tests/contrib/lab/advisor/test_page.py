@@ -99,9 +99,8 @@ def test_the_form_of_an_algorithm_takes_its_parameters_from_the_address(admin: C
 
 def test_failed_and_stale_advice_says_so(admin: Client, site: Site) -> None:
     computed_advice(site)
-    site.policy.refresh_from_db()
-    PolicyAdvice.objects.update(head_number=site.policy.head_number - 1)
-    assert page(admin, site).has(".note.warn")
+    site.job("bob", "physics", 9, ago_h=24 * 5)
+    assert "the usage of its days has changed since" in page(admin, site).text(".note.warn")
     run = Run.objects.filter(kind="advice").latest("pk")
     Run.objects.filter(pk=run.pk).update(state=Run.State.FAILED, error="The disk is full.")
     failed = page(admin, site)
