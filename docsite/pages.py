@@ -9,7 +9,7 @@ from pathlib import Path
 
 from apps.core.code_paths import REPOSITORY
 from bench import sizing
-from docsite import algorithms, commands, curves, examples, faults, person, scopes, settings, worked_tree
+from docsite import algorithms, commands, curves, derived_state, examples, faults, person, scopes, settings, worked_tree
 from docsite.papers import page as papers
 
 DOCS = REPOSITORY / "docs"
@@ -29,6 +29,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "worked-tree": ("worked-tree.md", worked_tree.drawing),
     "papers": ("papers.md", papers.sections),
     "faults": ("reliability.md", faults.table_of_faults),
+    "derived-state": ("reliability.md", derived_state.register),
     "nginx": ("security.md", lambda: examples.shown("proxy/nginx.conf")),
     "caddy": ("security.md", lambda: examples.shown("proxy/Caddyfile")),
     "worked-order": ("worked-tree.md", worked_tree.order),

@@ -20,9 +20,29 @@ from django.conf import settings
 from django.db import connection
 
 from apps.accounts.account_ids import AccountKey, is_reserved
+from apps.core.derived_state import in_files, in_memory
 from apps.core.mapped_columns import Columns, delete_abandoned, find_columns, share_columns
 from apps.core.postgresql import SERVER_EPOCH
 from apps.core.strings import Strings
+
+DERIVED_STATE = (
+    in_memory(
+        "_last",
+        holds="all accounts, as columns",
+        key="start and identity of the database",
+        inputs="accounts",
+        range="all accounts, up to a transaction",
+        ends="accounts of later transactions are read again; another number of accounts, or another database, ends it",
+    ),
+    in_files(
+        "accounts/all.accounts",
+        holds="all accounts, as columns, for all processes of a host",
+        key="start and identity of the database, format",
+        inputs="accounts",
+        range="all accounts, up to a transaction",
+        ends="as in memory; a newer file replaces it",
+    ),
+)
 
 I8 = npt.NDArray[np.int64]
 MANY = 20_000  # accounts from which on files save more time than they cost

@@ -14,6 +14,34 @@ from django.db.models import Q
 from django.utils.module_loading import import_string
 
 from apps.core.counts import counted
+from apps.core.derived_state import in_tables
+
+DERIVED_STATE = (
+    in_tables(
+        "IdempotentAnswer",
+        holds="answers to requests with an Idempotency-Key",
+        key="owner, purpose, key; digest of the body",
+        inputs="the request and what it did",
+        range="30 days by the believed clock",
+        ends="age; it is history, no other state changes it",
+    ),
+    in_tables(
+        "AuditCheck",
+        holds="how far the audit log was verified",
+        key="last row",
+        inputs="rows up to it",
+        range="rows up to it",
+        ends="a later check; the whole log is verified again from time to time",
+    ),
+    in_tables(
+        "ClockMark",
+        holds="the last confirmed instant of the clock",
+        key="one row",
+        inputs="readings of the workers' and the database's clock",
+        range="up to its instant",
+        ends="the next reading",
+    ),
+)
 
 
 class User(AbstractUser):

@@ -27,7 +27,19 @@ from apps.accounts import token_files
 from apps.accounts.actor import TokenBounds
 from apps.accounts.models import Token, User
 from apps.accounts.services import VerifiedToken, look_up_token, prefix_of, states_of
+from apps.core.derived_state import in_memory
 from apps.core.errors import NotAllowed, Unauthenticated, Unavailable
+
+DERIVED_STATE = (
+    in_memory(
+        "tokens",
+        holds="verified tokens and their bounds",
+        key="digest of the token",
+        inputs="token, person, and the rights of both",
+        range="one token",
+        ends="a few seconds, a revocation, or a day without a database",
+    ),
+)
 
 T = TypeVar("T")
 

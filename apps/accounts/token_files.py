@@ -23,9 +23,21 @@ from typing import Any
 from django.conf import settings
 
 from apps.accounts.sign_in.sealing import seal, unseal
+from apps.core.derived_state import in_files
 from apps.core.errors import Unavailable
 from apps.core.mapped_columns import delete_abandoned
 from apps.core.private_dirs import InsecureDirectory, private_dir
+
+DERIVED_STATE = (
+    in_files(
+        "tokens/*",
+        holds="verified tokens, what each may read, and orders of its agent, for outages of the database",
+        key="keyed hash of the token, kind, name",
+        inputs="token, person, rights, orders",
+        range="the state of the rows that it names, for a day",
+        ends="a change of these rows, within seconds; a day; a file of a later instant isn't believed",
+    ),
+)
 
 logger = logging.getLogger(__name__)
 KEPT_S = 24 * 3600.0

@@ -14,7 +14,19 @@ from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 
+from apps.core.derived_state import in_memory
 from apps.core.errors import Invalid
+
+DERIVED_STATE = (
+    in_memory(
+        "_last",
+        holds="addresses that may be connected to",
+        key="path, inode, size and time of the list",
+        inputs="the operator's list",
+        range="the whole list",
+        ends="a changed file",
+    ),
+)
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

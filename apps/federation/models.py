@@ -6,7 +6,40 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from apps.core.derived_state import in_tables
 from apps.policies.models import OfCurrentPolicies
+
+DERIVED_STATE = (
+    in_tables(
+        "PublishedDocument",
+        holds="signed documents of a part of a tree",
+        key="publication, version; digest of content and key",
+        inputs="revision, mounts, signing key",
+        range="until its expiry",
+        ends="another content, key, or half of its lifetime; the last versions are kept",
+    ),
+    in_tables(
+        "FeedHour",
+        "FeedMark",
+        "FeedRunning",
+        holds="usage that is sent to subscribers, by hour",
+        key="feed, hour; basis: revision, mapping, people, watermarks, days, first and last hour",
+        inputs="buckets of this site's sources, accounts, mapping, tree",
+        range="`keeps_days` up to the present hour by the believed clock",
+        ends=(
+            "hours from the earliest change on are compared again; older ones are deleted; a range that moves "
+            "back is built again"
+        ),
+    ),
+    in_tables(
+        "HeldHour",
+        holds="reported hours of entries outside of the mount",
+        key="subscription, hour, entry",
+        inputs="documents of the peer, the tree",
+        range="the hours of the feed",
+        ends="the entry is back in scope, or the peer sends the hour again",
+    ),
+)
 
 
 class SiteKey(models.Model):

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.account_index import AccountKeys, load_account_index
+from apps.core.derived_state import in_memory
 from apps.mapping.membership_activity import (
     Activity,
     SignInUser,
@@ -39,6 +40,17 @@ from apps.policies.publishing.revisions import lock_policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import MAX_DEPTH, MOST_CHILDREN
 from apps.policies.tree.stored import load_tree
+
+DERIVED_STATE = (
+    in_memory(
+        "_without_idle_members",
+        holds="states of policies in which no member was idle",
+        key="tree, rules, known accounts, people of groups, hour",
+        inputs="those, and usage, which makes no member idle",
+        range="one hour",
+        ends="another key",
+    ),
+)
 
 MOST_OPERATIONS = 1_000  # per run; the next run continues
 Operation = dict[str, Any]

@@ -6,6 +6,19 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from apps.core.derived_state import in_tables
+
+DERIVED_STATE = (
+    in_tables(
+        "MappingVersion",
+        holds="rules and attached accounts as of an instant",
+        key="policy, number",
+        inputs="rules, attached accounts",
+        range="from its instant to that of the next",
+        ends="never: it is history",
+    ),
+)
+
 
 class Mapping(models.Model):
     """The version number of a policy's mapping; it is part of the fingerprint of recomputes."""

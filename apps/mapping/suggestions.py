@@ -15,11 +15,23 @@ from cachetools import LRUCache
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
 from apps.accounts.grid_names import common_name, group_of_fqan, is_dn
+from apps.core.derived_state import in_memory
 from apps.core.name_index import NameIndex
 from apps.core.strings import Strings
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import text_of
 from apps.policies.tree.columns import TreeColumns
+
+DERIVED_STATE = (
+    in_memory(
+        "_name_indexes",
+        holds="names of a tree, for suggestions",
+        key="digest of the tree",
+        inputs="the tree",
+        range="one tree",
+        ends="the newest ones push it out",
+    ),
+)
 
 MOST = 3
 _name_indexes: LRUCache[Hashable, NameIndex] = LRUCache(2)  # by tree: a million names take two seconds

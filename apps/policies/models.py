@@ -13,6 +13,19 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
+from apps.core.derived_state import in_tables
+
+DERIVED_STATE = (
+    in_tables(
+        "ProposedTree",
+        holds="the tree of a change set that replaces it",
+        key="change set",
+        inputs="its operations and base",
+        range="one version of the change set",
+        ends="another version; its decision",
+    ),
+)
+
 _Row = TypeVar("_Row", bound=models.Model)
 
 

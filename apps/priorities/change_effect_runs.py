@@ -19,6 +19,7 @@ from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
 from apps.core import blobs
+from apps.core.derived_state import in_memory
 from apps.core.errors import Conflict, DomainError, Invalid
 from apps.engine.errors import BadParameter, BadTree
 from apps.mapping.rules.placement import place_accounts
@@ -51,6 +52,17 @@ from apps.priorities.visible_entries import numbers_visible_in
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
+
+DERIVED_STATE = (
+    in_memory(
+        "_cache",
+        holds="effects of change sets",
+        key="change set, policy, head, snapshot",
+        inputs="those",
+        range="the snapshot's instant",
+        ends="another key; the newest ones push it out",
+    ),
+)
 
 KIND = "effect"
 MOST_ENTRIES = 2_000  # of a policy whose effects are computed within the request

@@ -23,6 +23,7 @@ from cachetools import LRUCache
 
 from apps.accounts.account_index import AccountIndex, load_account_index
 from apps.core.cache_sizes import sized
+from apps.core.derived_state import in_memory
 from apps.core.postgresql import consistent_read
 from apps.engine import sweep
 from apps.mapping.rules.placement import place_accounts
@@ -34,6 +35,18 @@ from apps.priorities.recompute.inputs import first_usage_at
 from apps.usage import account_sums
 from apps.usage.account_sums import Piece, earliest_hour, first_full_hour
 from apps.usage.models import Source
+
+DERIVED_STATE = (
+    in_memory(
+        "_cache",
+        "_period_cache",
+        holds="delivered usage by entry, site and period",
+        key="accounts, tree, rules, known accounts, pieces of sums, origins of sources",
+        inputs="buckets, accounts, tree, mapping",
+        range="the periods asked for",
+        ends="another key; changed hours make new pieces",
+    ),
+)
 
 F8 = npt.NDArray[np.float64]
 

@@ -5,6 +5,51 @@ from __future__ import annotations
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+from apps.core.derived_state import in_tables
+
+DERIVED_STATE = (
+    in_tables(
+        "StoredPlaces",
+        holds="entries of all mapped accounts",
+        key="digest of its content",
+        inputs="accounts, mapping, tree",
+        range="the snapshots that refer to it",
+        ends="no snapshot refers to it, and two hours passed by the believed clock",
+    ),
+    in_tables(
+        "Snapshot",
+        holds="computed priorities of a revision at an instant",
+        key="policy and fingerprint: revision, mapping, watermarks, settings, engine, people, fallbacks, instant",
+        inputs="tree, usage, mapping, settings, adjustments; those are in the fingerprint",
+        range="from its instant to the last at which a factor gives its usage",
+        ends="another fingerprint; age by the believed clock; one out of order is deleted",
+    ),
+    in_tables(
+        "UnmappedAccounts",
+        holds="unmapped accounts of the newest snapshot",
+        key="policy",
+        inputs="the snapshot",
+        range="that snapshot",
+        ends="each recompute replaces it",
+    ),
+    in_tables(
+        "ChangeSetEffect",
+        holds="effect of an open change set on ranks",
+        key="change set; digest of its operations, head, snapshot",
+        inputs="those",
+        range="the snapshot's instant",
+        ends="another key makes it outdated, and it says so",
+    ),
+    in_tables(
+        "Fallback",
+        holds="entries that are compared by local usage alone",
+        key="policy, entry",
+        inputs="age of peers by the believed clock",
+        range="since its instant",
+        ends="a good fetch",
+    ),
+)
+
 
 class StoredPlaces(models.Model):
     """The entries of all mapped accounts, as a checksummed blob, once for all snapshots that agree on them."""

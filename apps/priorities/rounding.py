@@ -14,6 +14,7 @@ import orjson
 from cachetools import LRUCache
 
 from apps.core.cache_sizes import mask_digest, sized
+from apps.core.derived_state import in_memory
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms.aequus import operator_of
 from apps.engine.analysis.job_size import smallest_jobs
@@ -22,6 +23,17 @@ from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.metering import HOUR_S
 from apps.priorities.recompute.totals import simulate_totals
 from apps.priorities.serving.served_snapshot import ServedSnapshot
+
+DERIVED_STATE = (
+    in_memory(
+        "_cache",
+        holds="smallest visible jobs and bits of vectors",
+        key="snapshot and its instant, tree, settings, entries that count",
+        inputs="the snapshot, tree, settings",
+        range="the snapshot's instant",
+        ends="another key; the largest sizes push it out",
+    ),
+)
 
 Settings = Mapping[str, Any]
 F8 = npt.NDArray[np.float64]

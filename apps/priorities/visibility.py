@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from django.conf import settings
 
+from apps.core.derived_state import in_memory
 from apps.policies.access.scope import Visibility
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
@@ -30,6 +31,17 @@ from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.suppression import Amounts, shown_entries
+
+DERIVED_STATE = (
+    in_memory(
+        "_amounts_cache",
+        holds="usage of daily snapshots by which numbers are suppressed",
+        key="id and last instant of the snapshot, tree",
+        inputs="daily snapshots of some days",
+        range="one day",
+        ends="the newest ones push it out",
+    ),
+)
 
 F8 = npt.NDArray[np.float64]
 _STORED_WITHIN = timedelta(minutes=10)  # by then snapshots computed before midnight are stored

@@ -4,6 +4,42 @@ from __future__ import annotations
 
 from django.db import models
 
+from apps.core.derived_state import in_tables
+
+DERIVED_STATE = (
+    in_tables(
+        "Series",
+        "SeriesSlot",
+        "SeriesDay",
+        "SeriesTile",
+        holds="usage, targets and demand by day",
+        key=(
+            "policy, day; layout, zone, engine, mapping, people, head, watermarks, sources and their namespaces, "
+            "fallbacks"
+        ),
+        inputs="buckets, jobs' waiting times, revisions, mapping",
+        range="from the first day to the last that ended by the believed clock",
+        ends="days from the earliest change of an input on are built again; days to come are dropped",
+    ),
+    in_tables(
+        "SeriesHour",
+        "SeriesHourTile",
+        holds="usage, targets and demand by hour",
+        key="as days",
+        inputs="as days",
+        range="the last seven days",
+        ends="as days; older hours are deleted when newer ones are built",
+    ),
+    in_tables(
+        "ChangeSetBackTest",
+        holds="past days under a change set",
+        key="change set; digest of its operations, head, last day, inputs of the days",
+        inputs="those of the days, the draft's tree and settings",
+        range="the days that were asked for",
+        ends="another key makes it stale, and it says so",
+    ),
+)
+
 
 class Series(models.Model):
     """How far the series of a policy are built, and from which inputs.

@@ -13,11 +13,23 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
+from apps.core.derived_state import in_memory
 from apps.core.postgresql import consistent_read
 from apps.usage.changed_hours import ReadMarks
 from apps.usage.models import Source
 from apps.usage.parsers.base import I8
 from apps.usage.pgbinary import fetch_columns
+
+DERIVED_STATE = (
+    in_memory(
+        "account_counts",
+        holds="number of accounts with usage by source",
+        key="start and identity of the database; id and watermark of each source",
+        inputs="buckets",
+        range="all hours",
+        ends="accounts from a changed hour on are read again",
+    ),
+)
 
 _MOST_KEPT = 4_000_000  # accounts, of 12 bytes
 _HOUR_US = 3_600_000_000

@@ -16,11 +16,23 @@ from itertools import count, pairwise
 
 import numpy as np
 
+from apps.core.derived_state import in_memory
 from apps.usage.changed_hours import ReadMarks
 from apps.usage.held_hours import NOT_HELD, OF_CURRENT
 from apps.usage.models import Overlap
 from apps.usage.parsers.base import F8, I8
 from apps.usage.pgbinary import fetch_columns
+
+DERIVED_STATE = (
+    in_memory(
+        "cached_sums",
+        holds="usage by account and period",
+        key="sources, periods, resources; marks of what was read",
+        inputs="buckets",
+        range="the periods asked for",
+        ends="pieces from a changed hour on are read again",
+    ),
+)
 
 _HOUR_US = 3_600_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

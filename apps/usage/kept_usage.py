@@ -11,12 +11,24 @@ from typing import Any
 import numpy as np
 from cachetools import LRUCache
 
+from apps.core.derived_state import in_memory
 from apps.usage.account_sums import first_full_hour
 from apps.usage.arrays import UsageArrays, load_usage
 from apps.usage.buckets import RESOURCES
 from apps.usage.changed_hours import ReadMarks
 from apps.usage.models import Overlap
 from apps.usage.parsers.base import I8
+
+DERIVED_STATE = (
+    in_memory(
+        "kept_usage",
+        holds="usage of the window, for the next recompute",
+        key="sources, sites, resources, length of the window; marks of what was read",
+        inputs="buckets",
+        range="the hours of the window",
+        ends="hours from a changed one on are read again",
+    ),
+)
 
 _HOUR_S = 3600
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

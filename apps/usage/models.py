@@ -8,9 +8,47 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from apps.core.derived_state import in_tables
 from apps.usage import timeliness
 from apps.usage.columns import HourAmounts, Int4ForeignKey, JobColumns, RecordVersion
 from apps.usage.parsers.slurm_billing import BillingWeights
+
+DERIVED_STATE = (
+    in_tables(
+        "Bucket",
+        "SiteDay",
+        "SourceDay",
+        holds="usage by hour, account, class and site; days and hours with usage",
+        key="source, account, class, site, hour",
+        inputs="finished records in their newest version, sealed hours",
+        range="all hours",
+        ends="each change of records changes it in the same transaction; `check_buckets` compares both",
+    ),
+    in_tables(
+        "ChangedHour",
+        holds="since which watermark hours of a source differ",
+        key="source, watermark",
+        inputs="changes of buckets and of what counts",
+        range="all hours; an earlier hour supersedes later ones",
+        ends="a note of an earlier hour",
+    ),
+    in_tables(
+        "Overlap",
+        holds="sites whose usage two sources report",
+        key="source held, source kept, site",
+        inputs="hours with usage of both",
+        range="from and to an instant",
+        ends="the hours are no longer of both; a decision stays",
+    ),
+    in_tables(
+        "SealedHour",
+        holds="usage of records that were removed after their retention",
+        key="source, hour",
+        inputs="removed records",
+        range="hours before the seal",
+        ends="never: what it is made from is gone",
+    ),
+)
 
 
 class CurrentSources(models.Manager["Source"]):

@@ -7,7 +7,19 @@ from datetime import datetime
 from django.conf import settings
 from django.db import models
 
+from apps.core.derived_state import in_tables
 from apps.policies.models import Policy
+
+DERIVED_STATE = (
+    in_tables(
+        "SharedPack",
+        holds="a report for an allocation board, as it was shared",
+        key="its number",
+        inputs="series, snapshots, revisions of the period",
+        range="its period",
+        ends="its end, or a withdrawal; it stays as it was shared",
+    ),
+)
 
 
 class SharedPack(models.Model):

@@ -11,9 +11,21 @@ from cachetools import LRUCache, cached
 from apps.contrib.forecast.entry_forecast import Outlook, forecast_level, needs_hourly_usage
 from apps.contrib.forecast.past_usage import load_past
 from apps.contrib.forecast.selectors import level_state
+from apps.core.derived_state import in_memory
 from apps.policies.models import Policy
 from apps.priorities.metering import has_known_decay, window_of
 from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
+
+DERIVED_STATE = (
+    in_memory(
+        "_forecasts",
+        holds="forecasts of entries",
+        key="slug, id and last instant of the snapshot, entries",
+        inputs="the snapshot, and usage up to its instant",
+        range="the snapshot's instant",
+        ends="the newest ones push it out; a snapshot of another instant has another key",
+    ),
+)
 
 _MOST_CACHED = 16
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from cachetools import LRUCache, cached
 
 from apps.contrib.forecast.past_usage import DAY_S, LevelPast, load_snapshot_inputs
+from apps.core.derived_state import in_memory
 from apps.core.errors import Invalid
 from apps.engine.algorithms import PriorityResult
 from apps.engine.decay import Window, weights
@@ -50,6 +51,17 @@ from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.sentences import Message, build_message, text_of
 from apps.priorities.sentences.numbers import factor as written
 from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
+
+DERIVED_STATE = (
+    in_memory(
+        "_simulate_days",
+        holds="the coming days of all entries",
+        key="slug, id and last instant of the snapshot",
+        inputs="the snapshot, and usage up to its instant",
+        range="the snapshot's instant",
+        ends="the newest ones push it out; a snapshot of another instant has another key",
+    ),
+)
 
 F8 = npt.NDArray[np.float64]
 _NEGLIGIBLE = 1e-3  # weight at the end of the window below which the closed form ignores the window

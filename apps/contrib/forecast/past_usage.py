@@ -20,6 +20,7 @@ from cachetools import LRUCache, cached
 from django.db import connection
 
 from apps.accounts.request_cache import once_per_request
+from apps.core.derived_state import in_memory
 from apps.engine import decay
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.explain import History
@@ -33,6 +34,17 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
 from apps.series.daily_series import DailySeries, site_zone
 from apps.series.stored_series import load_series
 from apps.usage.arrays import OpenRecords
+
+DERIVED_STATE = (
+    in_memory(
+        "load_snapshot_inputs",
+        holds="inputs of forecasts, with 28 days more of usage",
+        key="slug, id and last instant of the snapshot",
+        inputs="buckets up to the snapshot's instant, tree, mapping, settings",
+        range="the window and 28 days before it",
+        ends="the newest ones push it out; a snapshot of another instant has another key",
+    ),
+)
 
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]

@@ -5,7 +5,19 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
+from apps.core.derived_state import in_tables
 from apps.policies.models import Policy
+
+DERIVED_STATE = (
+    in_tables(
+        "Received",
+        holds="booked benefit by group",
+        key="ledger, group",
+        inputs="bookings of jobs",
+        range="all jobs since the ledger began",
+        ends="each booking changes it in the same transaction",
+    ),
+)
 
 
 class Ledger(models.Model):

@@ -9,7 +9,28 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from apps.core.derived_state import in_tables
 from apps.policies.models import ChangeSet, Policy
+
+DERIVED_STATE = (
+    in_tables(
+        "ExperimentInputs",
+        "VariantResult",
+        holds="inputs and results of an experiment",
+        key="experiment, variant",
+        inputs="its specification, traces, and the usage that was read when it began",
+        range="one experiment",
+        ends="the experiment is changed or deleted",
+    ),
+    in_tables(
+        "PolicyAdvice",
+        holds="advice on the settings of a policy",
+        key="policy; head, month, inputs of the replayed days",
+        inputs="the daily series, jobs, the head",
+        range="the month before",
+        ends="another key makes it stale",
+    ),
+)
 
 
 class Experiment(models.Model):

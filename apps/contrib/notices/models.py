@@ -9,6 +9,27 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
+from apps.core.derived_state import in_tables
+
+DERIVED_STATE = (
+    in_tables(
+        "Notice",
+        holds="what a rule found",
+        key="kind, place, key",
+        inputs="what the kind watches",
+        range="from its opening to its close",
+        ends="the next evaluation closes or updates it; age by the believed clock after its close",
+    ),
+    in_tables(
+        "Statement",
+        holds="figures of a closed month",
+        key="policy, entry, month",
+        inputs="the daily series of the month",
+        range="one month that ended by the believed clock",
+        ends="never: it is history",
+    ),
+)
+
 
 class Rule(models.Model):
     """What is checked where, with its limits: in one policy, or, without one, on the site."""

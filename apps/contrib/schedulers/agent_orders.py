@@ -24,12 +24,24 @@ from apps.accounts.services import look_up_token, prefix_of
 from apps.accounts.token_cache import OUTAGE_S, DatabaseProbe
 from apps.contrib.schedulers.selectors import get_orders
 from apps.core import clock
+from apps.core.derived_state import in_memory
 from apps.core.errors import DomainError
 from apps.web.lookup import ANSWER_FROM, AnswerFrom, NeedsWorkerThread
 from apps.web.rest import errors
 from apps.web.rest.authentication import SCHEDULERS, bearer_text, require_scope
 from apps.web.rest.rendering import dumps, is_known
 from apps.web.rest.requests import client_address, request_id
+
+DERIVED_STATE = (
+    in_memory(
+        "last_orders",
+        holds="last orders that an agent read, for an outage of the database",
+        key="digest of the token, scheduler",
+        inputs="scheduler, policy, rights of the token",
+        range="one answer",
+        ends="a later answer, or a day",
+    ),
+)
 
 _ROUTE = re.compile(r"/api/v1/schedulers/([-a-zA-Z0-9_]+)/(orders|passes)")
 _METHODS = {"orders": "GET", "passes": "POST"}

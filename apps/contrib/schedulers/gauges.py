@@ -10,9 +10,21 @@ from prometheus_client.core import Metric
 from apps.contrib.schedulers.models import Scheduler, ShareListing
 from apps.contrib.schedulers.selectors import difference_of, views_of
 from apps.core import clock
+from apps.core.derived_state import in_memory
 from apps.pages.monitoring.gauges import gauge
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
+
+DERIVED_STATE = (
+    in_memory(
+        "_counted",
+        holds="number of shares changed by hand",
+        key="digests of listing, tree and subtree",
+        inputs="shares that the agent listed, the tree",
+        range="one scheduler",
+        ends="another key",
+    ),
+)
 
 _JOBS = ("pending", "unmapped", "sent", "failed")
 

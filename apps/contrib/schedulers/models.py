@@ -7,7 +7,19 @@ from django.db import models
 from django.db.models import F, Q
 
 from apps.core.counts import counted
+from apps.core.derived_state import in_tables
 from apps.policies.models import Policy
+
+DERIVED_STATE = (
+    in_tables(
+        "Agreement",
+        holds="agreement of our factors with the scheduler's",
+        key="scheduler, instant",
+        inputs="values that the agent read, the newest snapshot",
+        range="one report",
+        ends="age by the believed clock",
+    ),
+)
 
 MOST_WEIGHT = 2_147_483_645  # the largest signed value that Slurm accepts
 KNOBS = {"slurm": ("sitefactor", "nice", "priority"), "gridengine": ("override_tickets", "priority")}

@@ -18,7 +18,19 @@ import numpy.typing as npt
 
 from apps.contrib.schedulers.models import QueueListing
 from apps.core.blobs import pack, unpack
+from apps.core.derived_state import in_memory
 from apps.core.errors import FieldProblem, Malformed
+
+DERIVED_STATE = (
+    in_memory(
+        "_cache",
+        holds="unpacked queues",
+        key="digest of the stored queue",
+        inputs="the last listing of the agent",
+        range="one listing",
+        ends="the newest ones push it out",
+    ),
+)
 
 Term = Literal["age", "assoc", "fairshare", "jobsize", "partition", "qos", "site", "nice"]
 JobState = Literal["pending", "held"]

@@ -15,6 +15,7 @@ from cachetools import LRUCache
 from apps.accounts.account_ids import AccountKey, canonical
 from apps.contrib.search.name_index import Hits, Match, NameIndex
 from apps.core.cache_sizes import mask_digest, sized
+from apps.core.derived_state import in_memory
 from apps.mapping.permissions import own_keys
 from apps.policies.access.scope import Rights, Verb, administers_within_bounds
 from apps.policies.tree.columns import Mask
@@ -22,6 +23,17 @@ from apps.priorities.entry_order import State
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving.lookup import AccountNames
 from apps.priorities.serving.served_snapshot import ServedSnapshot
+
+DERIVED_STATE = (
+    in_memory(
+        "_indexes",
+        holds="names of a tree in order",
+        key="digest of the tree",
+        inputs="the tree",
+        range="one tree",
+        ends="the newest ones push it out",
+    ),
+)
 
 EntryKind = Literal["entry", "person", "account"]
 _MOST_NAMES = 4_000_000  # in all indexes of a process, about 25 bytes each

@@ -17,6 +17,7 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
+from apps.core.derived_state import in_memory
 from apps.core.errors import NotFound, TooLarge
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
@@ -26,6 +27,17 @@ from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
 from apps.usage.models import Source
+
+DERIVED_STATE = (
+    in_memory(
+        "_compute_cached",
+        holds="ranks with and without some sources",
+        key="slug, id and last instant of the snapshot, sources",
+        inputs="usage up to the snapshot's instant, tree, mapping, settings",
+        range="the snapshot's instant",
+        ends="the newest ones push it out; a snapshot of another instant has another key",
+    ),
+)
 
 MOST_BUCKETS = 2_000_000  # read during a request
 MOST_LISTED = 50

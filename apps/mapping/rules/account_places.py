@@ -14,8 +14,20 @@ import numpy.typing as npt
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
 from apps.core import blobs
+from apps.core.derived_state import in_memory
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import Rule
+
+DERIVED_STATE = (
+    in_memory(
+        "_last",
+        holds="last places of accounts, packed",
+        key="identity of the arrays",
+        inputs="placement",
+        range="one placement",
+        ends="the next one",
+    ),
+)
 
 I4 = npt.NDArray[np.int32]
 

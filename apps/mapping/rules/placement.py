@@ -18,11 +18,23 @@ from cachetools import LRUCache
 
 from apps.accounts.account_ids import AccountKey, canonical, is_reserved
 from apps.accounts.account_index import AccountKeys
+from apps.core.derived_state import in_memory
 from apps.core.strings import Strings
 from apps.mapping.rules.placement_files import find_placement, name_placement, share_placement
 from apps.mapping.rules.resolver import NOWHERE, UNMAPPED, Decided, KnownAccounts, Match, Resolver, Step
 from apps.mapping.rules.rule import Rule, entry_name
 from apps.policies.tree.columns import TreeColumns
+
+DERIVED_STATE = (
+    in_memory(
+        "_placements",
+        holds="entries of all accounts",
+        key="digest of the tree, rules, known accounts, origin of the accounts, code",
+        inputs="those, and the accounts",
+        range="the accounts at its time; later ones are added",
+        ends="another key; the newest ones push it out",
+    ),
+)
 
 I4 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int64]

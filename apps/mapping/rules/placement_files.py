@@ -12,10 +12,22 @@ from typing import Any
 
 from apps.accounts import account_index
 from apps.accounts.account_index import Origin
+from apps.core.derived_state import in_files
 from apps.core.mapped_columns import delete_abandoned, find_columns, share_columns
 from apps.core.release import code_digest
 from apps.mapping.rules.resolver import KnownAccounts
 from apps.mapping.rules.rule import Rule
+
+DERIVED_STATE = (
+    in_files(
+        "accounts/*.placement",
+        holds="entries of all accounts, for all processes of a host",
+        key="as in memory, in the file and its name",
+        inputs="tree, rules, accounts",
+        range="the accounts at its time",
+        ends="files that weren't used longest are deleted",
+    ),
+)
 
 _MOST = 64  # files; those that were used longest ago are deleted
 

@@ -11,10 +11,22 @@ from prometheus_client.core import Metric
 
 from apps.accounts.actor import SYSTEM
 from apps.core import clock
+from apps.core.derived_state import in_memory
 from apps.pages.monitoring.gauges import counter, gauge
 from apps.priorities.selectors import count_unmapped_by_source
 from apps.usage.models import Source, SourceDay
 from apps.usage.timeliness import Timeliness, interval_s, is_collection_failing, last_contact_at, lateness, timeliness
+
+DERIVED_STATE = (
+    in_memory(
+        "unmapped_of_sources",
+        holds="unmapped accounts and their usage by source",
+        key="none",
+        inputs="buckets, accounts, rules",
+        range="the present",
+        ends="some minutes",
+    ),
+)
 
 _UNMAPPED_EVERY_S = 300  # the query reads buckets, which is too slow for every scrape
 _OUTCOMES = ("new", "duplicate", "corrected", "late", "too_late", "rejected")

@@ -16,7 +16,19 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from apps.core import clock
+from apps.core.derived_state import in_memory
 from apps.core.errors import DomainError
+
+DERIVED_STATE = (
+    in_memory(
+        "last_good",
+        holds="last drawn cards, shown with their age where a card fails",
+        key="card and its reader",
+        inputs="what the card shows",
+        range="one drawing",
+        ends="a later drawing; the newest ones push it out",
+    ),
+)
 
 logger = logging.getLogger(__name__)
 

@@ -18,6 +18,7 @@ from django.db.models import Q, QuerySet
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from apps.core.derived_state import in_memory
 from apps.core.errors import DomainError, NotAllowed
 from apps.core.kept_briefly import KeptBriefly
 from apps.policies.access.authority import ActorGuard
@@ -41,6 +42,18 @@ from apps.policies.tree.columns import FIELDS, Node, TreeColumns
 from apps.policies.tree.revision_diff import TargetChanges, compare_targets
 from apps.policies.tree.stored import archived_lookup, load_tree
 from apps.policies.tree.working_tree import Changes
+
+DERIVED_STATE = (
+    in_memory(
+        "_outcomes",
+        "_moves",
+        holds="outcomes of large change sets",
+        key="content of the change set, revision, identity of the tree",
+        inputs="those",
+        range="one review",
+        ends="a minute",
+    ),
+)
 
 _MOST = 200
 _MANY_ENTRIES = 20_000  # from which on outcomes are kept between requests

@@ -15,11 +15,23 @@ from django.db.models import F, Q
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
 from apps.core.cache_sizes import sized
+from apps.core.derived_state import in_memory
 from apps.core.errors import NotFound
 from apps.policies.models import Entry, Policy, Revision
 from apps.policies.tree.columns import Node, TreeColumns, unpack_tree
 from apps.policies.tree.terms import read_dates, read_members, read_mounted
 from apps.policies.tree.working_tree import columns_of
+
+DERIVED_STATE = (
+    in_memory(
+        "tree_cache",
+        holds="trees of revisions",
+        key="digest of the tree",
+        inputs="the stored tree",
+        range="one tree",
+        ends="the newest ones push it out",
+    ),
+)
 
 __all__ = ["Node", "TreeColumns", "archived_lookup", "load_archived", "load_tree", "load_tree_from_rows", "node_of"]
 

@@ -10,6 +10,7 @@ from cachetools import LRUCache
 from django.db import connection
 
 from apps.core import clock
+from apps.core.derived_state import in_memory
 from apps.core.errors import Invalid
 from apps.policies.models import Policy
 from apps.priorities.recompute.fingerprint import read_fingerprint
@@ -17,6 +18,17 @@ from apps.priorities.recompute.inputs import first_usage_at, state_at
 from apps.priorities.recompute.pipeline import compute, computed_parts, load_inputs
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.served_snapshot import ServedSnapshot, serve
+
+DERIVED_STATE = (
+    in_memory(
+        "_cache",
+        holds="numbers of past instants",
+        key="policy and fingerprint of the instant",
+        inputs="all inputs of a recompute of that instant",
+        range="one instant",
+        ends="another fingerprint; the newest ones push it out",
+    ),
+)
 
 _MOST_REVISIONS = 400
 # Stored days: those with a snapshot in their last hour, which represents the end of the day.

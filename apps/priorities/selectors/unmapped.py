@@ -14,6 +14,7 @@ from django.db.models.expressions import RawSQL
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
+from apps.core.derived_state import in_memory
 from apps.core.postgresql import SERVER_EPOCH, consistent_read
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import build_rule_set, load_rule_set, load_rules_of
@@ -21,6 +22,17 @@ from apps.policies.models import Policy
 from apps.policies.tree.stored import load_current_trees, load_tree
 from apps.usage.authority import may_read_all
 from apps.usage.models import Import, Source
+
+DERIVED_STATE = (
+    in_memory(
+        "_by_source",
+        holds="usage of unmapped accounts by source",
+        key="start and identity of the database; unmapped accounts; id, slug and watermark of each source",
+        inputs="buckets of these accounts",
+        range="all hours",
+        ends="another key",
+    ),
+)
 
 _MOST_COMPARED = 2_000  # accounts whose names are compared without letter case
 

@@ -23,11 +23,24 @@ from django.conf import settings
 
 from apps import engine
 from apps.core.blobs import CorruptBlob
+from apps.core.derived_state import in_files
 from apps.core.mapped_columns import Columns, delete_abandoned, map_columns, map_or_make
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.mapped import columns_of_tree, tree_of_columns
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.snapshot_values import Values, columns_of_values, values_of_columns
+
+DERIVED_STATE = (
+    in_files(
+        "snapshots/*.snapshot",
+        "snapshots/*@*",
+        holds="newest snapshots and their trees, places and names, for all processes and outages",
+        key="policy; digest, format and engine of each part",
+        inputs="stored snapshots",
+        range="the newest of each policy",
+        ends="a newer one replaces it; a file whose digest differs isn't read",
+    ),
+)
 
 logger = logging.getLogger(__name__)
 FORMAT = 1  # of all columns: another one for other names, types or meanings

@@ -23,6 +23,7 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
+from apps.core.derived_state import in_memory
 from apps.core.errors import NotFound, Unavailable
 from apps.core.kept_briefly import drop_old
 from apps.policies.access.scope import archived_policy
@@ -35,6 +36,17 @@ from apps.priorities.snapshot_values import Values, unpack_snapshot
 from apps.priorities.snapshots import read_data, read_places
 from apps.runs.memory import MemoryReturn, spare_collector
 from apps.usage.models import Source, is_collected
+
+DERIVED_STATE = (
+    in_memory(
+        "_process",
+        holds="newest snapshots, and some older ones, as served",
+        key="id of the snapshot; its last instant and scale",
+        inputs="stored snapshots, policies, sources",
+        range="the newest of each policy; eight older ones",
+        ends="each poll replaces what is newer; without a database it stays, with its age",
+    ),
+)
 
 __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "cached_state", "load_stored", "newest", "state"]
 

@@ -20,6 +20,7 @@ from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 
+from apps.core.derived_state import in_files, in_memory
 from apps.core.errors import Unavailable
 from apps.core.plugins import with_additions
 from apps.core.release import release_digest
@@ -27,6 +28,25 @@ from apps.web.rest import errors
 from apps.web.rest.inputs import refuse_unknown
 from apps.web.rest.rendering import is_known
 from apps.web.rest.transport import PARAMETER_SCHEMA
+
+DERIVED_STATE = (
+    in_memory(
+        "_tags",
+        holds="digests of the files of the REST schema",
+        key="path",
+        inputs="the file",
+        range="one release",
+        ends="the end of the process",
+    ),
+    in_files(
+        "schema/*",
+        holds="the REST schema as JSON, YAML and page",
+        key="digest of the release",
+        inputs="the code",
+        range="one release",
+        ends="another release has another name",
+    ),
+)
 
 
 def schema_file(suffix: str) -> Path:

@@ -23,6 +23,7 @@ from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import User
 from apps.accounts.token_cache import DatabaseProbe
 from apps.core.cache_sizes import sized
+from apps.core.derived_state import in_memory
 from apps.policies.access.rights_state import rights_state
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Mask
@@ -30,6 +31,17 @@ from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountNames, Readable
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visible_entries import readable_now
+
+DERIVED_STATE = (
+    in_memory(
+        "visibility",
+        holds="what a token may see of a snapshot",
+        key="person, bounds of the token, snapshot",
+        inputs="rights, the tree",
+        range="one snapshot",
+        ends="some seconds; another snapshot",
+    ),
+)
 
 _MOST_CACHED = 1_000
 _MOST_BYTES = 256 * 1024**2

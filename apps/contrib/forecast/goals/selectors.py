@@ -22,6 +22,7 @@ from apps.contrib.forecast.goals.records import Goal, GoalSolution, Lever, Reaso
 from apps.contrib.forecast.goals.solver import has_recent_usage, solve, whole_days_until
 from apps.contrib.forecast.past_usage import competitors, load_snapshot_inputs
 from apps.contrib.forecast.what_if.trial import limit_computations
+from apps.core.derived_state import in_memory
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotAllowed
 from apps.core.typed_numbers import read_number
 from apps.policies.changesets import drafts
@@ -30,6 +31,17 @@ from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
 from apps.series.daily_series import day_of, site_zone
+
+DERIVED_STATE = (
+    in_memory(
+        "_solved",
+        holds="solutions of goals",
+        key="slug, id and last instant of the snapshot, goal, entry",
+        inputs="the snapshot, and usage up to its instant",
+        range="the snapshot's instant",
+        ends="the newest ones push it out; a snapshot of another instant has another key",
+    ),
+)
 
 MOST_DAYS = 366
 DEFAULT_LOSS = 1.0  # points

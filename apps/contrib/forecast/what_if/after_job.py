@@ -15,6 +15,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.contrib.forecast.what_if.trial import MOST_CORE_H, RankRange, limit_computations, rank_range_of
 from apps.core.cache_sizes import mask_digest
+from apps.core.derived_state import in_memory
 from apps.core.errors import FieldProblem, Invalid
 from apps.explain.my_priority import get_my_priority
 from apps.pages.my_priority.numbers.rank_history import get_own_entry
@@ -24,6 +25,18 @@ from apps.priorities.recompute.reader_trials import moved_from, totals_of_reader
 from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visible_entries import numbers_visible_in
+
+DERIVED_STATE = (
+    in_memory(
+        "_cache",
+        "_rank_after",
+        holds="ranks after one job more",
+        key="last instant of the snapshot, tree, entry, core-hours, visible entries",
+        inputs="the snapshot",
+        range="the snapshot's instant",
+        ends="the newest ones push it out; a snapshot of another instant has another key",
+    ),
+)
 
 DEFAULT_CORE_H = 1000.0
 _MOST_CACHED = 4_000

@@ -9,6 +9,7 @@ from typing import Literal
 from cachetools import LRUCache, cached
 
 from apps.contrib.forecast.past_usage import DAY_S, load_snapshot_inputs
+from apps.core.derived_state import in_memory
 from apps.engine.algorithms import PriorityResult
 from apps.policies.models import Policy
 from apps.priorities.metering import steady_use_s, window_of
@@ -16,6 +17,17 @@ from apps.priorities.recompute.pipeline import Computed, Inputs
 from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.recompute.totals import Totals
 from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
+
+DERIVED_STATE = (
+    in_memory(
+        "load_week_ahead",
+        holds="totals of the week ahead",
+        key="slug, id and last instant of the snapshot",
+        inputs="the snapshot, and usage up to its instant",
+        range="the snapshot's instant",
+        ends="the newest ones push it out; a snapshot of another instant has another key",
+    ),
+)
 
 DAYS_AHEAD = 7
 _LONGEST_S = 365.0 * DAY_S  # assumed length of steady use where usage never decays

@@ -17,6 +17,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
+from apps.core.derived_state import in_memory
 from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.pages.my_priority.numbers.records import PublishedRevision, RankHistory, RankOnDay
 from apps.policies.models import Policy, Revision
@@ -29,6 +30,18 @@ from apps.priorities.snapshot_values import unpack_snapshot
 from apps.priorities.snapshots import read_data, read_places, without_ahead
 from apps.priorities.visible_entries import numbers_visible_in, own_queries
 from apps.series.daily_series import site_zone
+
+DERIVED_STATE = (
+    in_memory(
+        "_days",
+        "_Reader._read",
+        holds="rank of an account on a past day",
+        key="id and last instant of the snapshot, entry, account",
+        inputs="the stored snapshot and its places",
+        range="one snapshot",
+        ends="the newest ones push it out",
+    ),
+)
 
 MOST_DAYS = 365  # daily snapshots are stored for this long
 MOST_BYTES = 32_000_000  # of snapshots read in one request; above that only every n-th day is read
