@@ -18,6 +18,7 @@ _COUNTS = "counts and last times of this process, which bound or measure its wor
 # State of a process that is made of nothing else.
 OF_THE_PROCESS = {
     "cli.demo.worker._done_at": _COUNTS,
+    "cli.stack.paths._is_required": "whether the folder of the instance has to exist",
     "core.plugin_loading.failures": _HOOKS,
     "core.plugin_loading.foreign": _HOOKS,
     "core.postgresql._prepared": "statements that a connection has prepared: they end with it",
