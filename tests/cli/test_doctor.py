@@ -657,6 +657,7 @@ def test_a_settings_file_with_names_of_a_former_release_is_named(
 ) -> None:
     config = tmp_path / "fairshare.conf"
     config.write_text("FAIRSHARE_STALL_S=900\n")
+    (tmp_path / "var").mkdir()
     environment = {**environment_without(), "FAIRSHARE_VAR": str(tmp_path / "var"), "FAIRSHARE_CONFIG": str(config)}
     status, found, _ = run_doctor(environment, "--only", "settings")
     assert (status, set(found)) == (1, {"settings.W001", "database_away"} & set(found) | {"settings.W001"})

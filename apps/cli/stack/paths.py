@@ -30,7 +30,7 @@ def var_dir() -> Path:
     """
     home = Path.cwd() if IS_INSTALLED else REPOSITORY
     var = Path(os.environ.get("FAIRSHARE_VAR") or home / "var").expanduser().absolute()
-    if _is_required and not var.is_dir():
+    if _is_required and not var.is_dir() and not os.environ.get("DATABASE_URL"):  # whose host has files of its own
         raise NoInstance(
             f"There is no instance in {var}: set FAIRSHARE_VAR to its folder, or make one: `{command_name('up')}`."
         )
