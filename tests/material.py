@@ -13,6 +13,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 GOLDEN = REPOSITORY / "tests" / "golden"
 TRACES = REPOSITORY.parent / "shared" / "traces"
+VECTORS = REPOSITORY.parent / "shared" / "vectors"
 # The same as in .ci/debian; the first draws pages alone, without the window of a browser around them.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PREFIX = "Skipped: "
@@ -37,6 +38,14 @@ def traces_dir() -> Path:
     if not TRACES.is_dir():
         missing("no logs of other sites", f"expected in {TRACES}, see docs/developer.md")
     return TRACES
+
+
+@pytest.fixture(scope="session")
+def vectors_dir() -> Path:
+    """Inputs with right numbers that others worked out; beside the checkout, as the logs."""
+    if not VECTORS.is_dir():
+        missing("no vectors of others", f"expected in {VECTORS}, see docs/developer.md")
+    return VECTORS
 
 
 @pytest.fixture(scope="session")

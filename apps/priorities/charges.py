@@ -28,6 +28,7 @@ from apps.priorities.metering import RATES, JobClassRow, window_of
 from apps.priorities.own_times import since_by_source
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Overlap, Record, Source
+from apps.usage.open_jobs import known_until_s
 from apps.usage.parsers.base import text_column
 from apps.usage.records.record_keys import job_numbers
 
@@ -228,6 +229,7 @@ def facts_of(record: Record) -> JobFacts:
         rates={resource: rates[rate] for resource, rate in RATES.items()},
         mem_mb=record.mem_mb,
         requested_s=record.requested_s,
+        known_until_s=known_until_s(record),
         job_class=JobClassRow(known.pk, known.queue, known.partition, known.qos),
         site=record.site,
     )

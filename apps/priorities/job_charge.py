@@ -43,6 +43,7 @@ class JobFacts:
     job_class: JobClassRow
     site: str
     part_before_us: int | None = None  # start of the part before, of a job that was resized
+    known_until_s: float = math.inf  # until which a running job counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def charge_of(
     own_times_since_s: hours from this one on are charged by the job's own times, if it has finished; a running job
     always is, where the window charges by period.
     """
-    hour_s, amounts, run_s = _hours(facts, as_of_s)
+    hour_s, amounts, run_s = _hours(facts, min(as_of_s, facts.known_until_s))
     of_class = class_factor(facts.job_class, metric["class_factors"])
     of_site = site_factor(facts.site, metric["site_factors"])
     weights = np.array([metric["weights"].get(name, 0.0) for name in buckets.RESOURCES])
@@ -209,7 +210,8 @@ def _spread_over_hours(facts: JobFacts, start_us: int, end_us: int) -> tuple[I8,
 def _weights_of_own_times(facts: JobFacts, hour_s: I8, window: decay.Window, as_of_s: float) -> F8:
     """Part of each hour's seconds that is left, as Slurm charges the job."""
     start_s = (facts.start_us or 0) / _US
-    end_s = as_of_s if facts.end_us is None or facts.state == "running" else facts.end_us / _US
+    end_s = facts.end_us / _US if facts.end_us is not None and facts.state != "running" else as_of_s
+    end_s = min(end_s, facts.known_until_s)
     edges_s = np.append(hour_s, hour_s[-1] + HOUR_S).astype(np.float64)
     charge = PeriodCharge(window, as_of_s)
     before_s = np.array([math.nan if facts.part_before_us is None else facts.part_before_us / _US])

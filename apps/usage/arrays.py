@@ -11,7 +11,8 @@ import numpy as np
 
 from apps.usage.buckets import RESOURCES
 from apps.usage.held_hours import NOT_HELD
-from apps.usage.models import Overlap, Source
+from apps.usage.models import Overlap
+from apps.usage.open_jobs import known_until_epoch
 from apps.usage.parsers.base import F8, FINISHED, I8, NO_TIME, PENDING, RUNNING, Flags
 from apps.usage.pgbinary import fetch_columns
 
@@ -49,8 +50,8 @@ class OpenRecords:
     """Running and pending jobs as columns.
 
     start_epoch: seconds since 1970, NaN for pending jobs. Amounts are rates, per second. site_code, sites: see
-    UsageArrays. known_until_epoch: the time until which each job is known to have run, infinite for jobs that run until
-    a report says otherwise; None when all of them do. part_before_epoch: first start of a job that was resized; NaN
+    UsageArrays. known_until_epoch: the time until which each job counts (see `open_jobs`); None when all of them run
+    until a report says otherwise. part_before_epoch: first start of a job that was resized; NaN
     for others, None when none was.
     """
 
@@ -164,8 +165,7 @@ def load_open_records(
 ) -> OpenRecords:
     """Load running and pending jobs as last reported.
 
-    submitted_by: leave out jobs submitted later. parts: load `part_before_epoch`, too. Jobs of a peer's feed are known
-    to run until the last contact with the peer: later usage is not estimated here.
+    submitted_by: leave out jobs submitted later. parts: load `part_before_epoch`, too.
     """
     columns = _columns(
         _LOAD_OPEN, sites, [list(sources), submitted_by or "infinity"], **(_PARTS if parts else _NO_PARTS)
@@ -191,21 +191,13 @@ def load_open_records(
         rest[0],
         rest[1] if sites else None,
         tuple(sites),
-        _known_until_epoch(source_id),
+        known_until_epoch(source_id, start_epoch, rest[0]),
         epochs_or_nan(rest[-1]) if parts else None,
     )
 
 
 def epochs_or_nan(us: I8) -> F8:
     return np.where(us == NO_TIME, np.nan, us / 1e6)
-
-
-def _known_until_epoch(source_id: I8) -> F8:
-    until = np.full(len(source_id), np.inf)
-    peers = Source.all_objects.filter(kind=Source.Kind.PEER, pk__in=np.unique(source_id).tolist())
-    for peer, last_contact_at in peers.values_list("id", "last_received_at"):
-        until[source_id == peer] = -np.inf if last_contact_at is None else last_contact_at.timestamp()
-    return until
 
 
 def _columns(query: str, sites: Sequence[str], parameters: list[Any], **parts: str) -> list[Any]:

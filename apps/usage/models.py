@@ -90,6 +90,9 @@ class Source(models.Model):
     cursor = models.JSONField(default=dict, db_default={}, blank=True)
     # records that end further in the future are rejected
     skew_tolerance_s = models.PositiveIntegerField(default=300, db_default=300)
+    # Of its running jobs without a requested time, which no listing closes; null: open_jobs.LONGEST_RUN_S.
+    longest_run_s = models.PositiveIntegerField(null=True, blank=True)
+    listed_at = models.DateTimeField(null=True, blank=True)  # last complete listing of its running and pending jobs
     skew_s = models.FloatField(null=True, blank=True)  # how far the newest end was in the future when received
     sealed_before_at = models.DateTimeField(null=True, blank=True)  # older records were removed; buckets remain
     billing_weights = models.JSONField(default=dict, db_default={}, blank=True)  # of Slurm; see BillingWeights
@@ -256,6 +259,31 @@ class ReplacedRecord(JobColumns):
 
     def __str__(self) -> str:
         return f"{self.job} of source {self.source_id}, revision {self.revision}"
+
+
+class RunLine(models.Model):
+    """A line of a log that names a run's job alone, and whose run began in another file.
+
+    It is kept because that file may be read later, and then decides what the line means: see records/stored_runs.
+    """
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_index=False)
+    run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="+")  # that imported it
+    job = models.CharField(max_length=128)
+    array_task = models.CharField(max_length=64, blank=True, default="")
+    kind = models.CharField(max_length=8)
+    happened_at = models.DateTimeField()
+    rates = models.JSONField(default=list)  # processors, GPUs, nodes, MB
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["source", "job", "array_task", "happened_at", "kind"], name="usage_runline_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.job}"
 
 
 class TooLateRecord(RecordVersion):

@@ -58,7 +58,7 @@ OF_REPORTS_AND_DECISIONS = {
     "policies.models": "Adjustment Allocation Approval Capacity ChangeSet Comment Entry Grant ImportedFile Pin Policy"
     " Revision",
     "runs.models": "BackupMark BeatLease Run SiteProcess WorkerContact",
-    "usage.models": "Import JobClass Record RejectedLine Repetition ReplacedRecord Source TooLateRecord",
+    "usage.models": "Import JobClass Record RejectedLine Repetition ReplacedRecord RunLine Source TooLateRecord",
 }
 # Modules with files that hold no derived state of a running site.
 OTHER_FILES = {

@@ -218,14 +218,17 @@ def _usage_rows(inputs: Inputs, settings: PolicySettings) -> _Rows:
 
 def _running_hours(opened: OpenRecords, as_of_s: float) -> tuple[I8, F8, F8]:
     """Split running jobs into hours: index of the job, start of the hour, and seconds the job ran in it."""
-    start_s = np.where(opened.is_running & (opened.start_epoch < as_of_s), opened.start_epoch, as_of_s)
+    until_s = np.full(len(opened.cpus), as_of_s)
+    if opened.known_until_epoch is not None:
+        until_s = np.minimum(opened.known_until_epoch, as_of_s)
+    start_s = np.where(opened.is_running & (opened.start_epoch < until_s), opened.start_epoch, until_s)
     start_s = np.maximum(start_s, as_of_s - 400 * DAY_S)  # longer than any job runs, to bound the number of rows
     first = np.floor(start_s / HOUR_S)
-    n_hours = np.maximum(np.ceil(as_of_s / HOUR_S) - first, 0).astype(np.int64) * (start_s < as_of_s)
+    n_hours = np.maximum(np.ceil(until_s / HOUR_S) - first, 0).astype(np.int64) * (start_s < until_s)
     job = np.repeat(np.arange(len(start_s)), n_hours)
     within = np.arange(int(n_hours.sum())) - np.repeat(np.cumsum(n_hours) - n_hours, n_hours)
     hour_s = (first[job] + within) * HOUR_S
-    seconds = np.minimum(as_of_s, hour_s + HOUR_S) - np.maximum(start_s[job], hour_s)
+    seconds = np.minimum(until_s[job], hour_s + HOUR_S) - np.maximum(start_s[job], hour_s)
     return job, hour_s, np.maximum(seconds, 0.0)
 
 

@@ -293,7 +293,7 @@ def _store_running(inputs: FeedInputs) -> str:
     if not row.sends_running:
         FeedRunning.objects.filter(feed=row).delete()
         return _NOT_SENT
-    running = load_running(inputs.sources, inputs.accounts)
+    running = load_running(inputs.sources, inputs.accounts, hour=inputs.this_hour)
     values = {"n_rows": len(running.rows), "rows": running.pack()}
     FeedRunning.objects.update_or_create(feed=row, defaults=values)
     return running.digest

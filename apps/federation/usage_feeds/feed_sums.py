@@ -134,12 +134,14 @@ def first_hour(sources: Sequence[int], from_hour: int) -> int | None:
     return None if instant is None else hour_of(instant)
 
 
-def load_running(sources: Sequence[int], accounts: FeedAccounts) -> StoredRunning:
-    """Running jobs in a deterministic order."""
+def load_running(sources: Sequence[int], accounts: FeedAccounts, *, hour: int) -> StoredRunning:
+    """Running jobs in a deterministic order, without those that may not run on in this hour (since 1970)."""
     records = load_open_records(sources=list(sources))
     at = np.searchsorted(accounts.account_id, records.account_id)
     at[at == len(accounts.account_id)] = 0
     is_sent = records.is_running.copy()
+    if records.known_until_epoch is not None:  # peers count a job that is sent until their last contact
+        is_sent &= records.known_until_epoch > hour * 3600.0
     is_sent &= accounts.account_id[at] == records.account_id if len(accounts.account_id) else False
     entry = accounts.entry[at[is_sent]] if is_sent.any() else np.zeros(0, np.int64)
     start_us = np.rint(records.start_epoch[is_sent] * 1e6).astype(np.int64)

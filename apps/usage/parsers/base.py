@@ -64,6 +64,30 @@ class RecordRow(NamedTuple):
     is_charge: bool = False  # a charge without a job, e.g. a reservation
 
 
+class Rates(NamedTuple):
+    """What a job holds while it runs."""
+
+    cpus: float
+    gpus: float
+    nodes: float
+    mem_mb: float
+
+
+class RunEvent(NamedTuple):
+    """A line of a log that names a run's job alone, and whose run began in an earlier file.
+
+    kind: the run rests (rest), goes on (resume), holds other resources (change) or is over (end). rates: of a change,
+    or what a resting run keeps.
+    """
+
+    kind: str
+    job: str
+    array_task: str
+    at_us: int
+    line: int
+    rates: Rates = Rates(0.0, 0.0, 0.0, 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """A rejected line: its number, an error code with a message, and the start of the line.
@@ -105,6 +129,8 @@ class RecordBatch:
 
     is_nameless: the scheduler knew no name of the user when it listed the job (its name service was down), and gave a
     number or `nobody` instead. None are without this column.
+
+    are_runs: a log whose runs are known by their starts. events: lines of it that only stored records explain.
     """
 
     line: I8
@@ -130,6 +156,8 @@ class RecordBatch:
     people: list[AccountNames]
     job_classes: list[JobClassKey]
     is_nameless: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    are_runs: bool = False
+    events: tuple[RunEvent, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.is_nameless) != len(self.line):
@@ -141,7 +169,9 @@ class RecordBatch:
     def take(self, chosen: I8 | Flags) -> RecordBatch:
         """The columns of the chosen records; the lists of names are shared."""
         columns = {name: getattr(self, name)[chosen] for name in COLUMNS}
-        return RecordBatch(**columns, people=self.people, job_classes=self.job_classes)
+        return RecordBatch(
+            **columns, people=self.people, job_classes=self.job_classes, are_runs=self.are_runs, events=self.events
+        )
 
     @classmethod
     def from_rows(cls, rows: Sequence[RecordRow], lines: Sequence[int] | None = None) -> RecordBatch:
@@ -179,7 +209,8 @@ class RecordBatch:
         )
 
 
-COLUMNS = tuple(name for name in RecordBatch.__slots__ if name not in ("people", "job_classes"))
+_SHARED = ("people", "job_classes", "are_runs", "events")
+COLUMNS = tuple(name for name in RecordBatch.__slots__ if name not in _SHARED)
 
 
 @dataclass(slots=True)
@@ -245,7 +276,9 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
     columns = {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in COLUMNS}
     people, columns["who"] = _recoded([(batch.people, batch.who) for batch in batches])
     job_classes, columns["job_class"] = _recoded([(batch.job_classes, batch.job_class) for batch in batches])
-    return RecordBatch(**columns, people=people, job_classes=job_classes)
+    events = tuple(event for batch in batches for event in batch.events)
+    are_runs = any(batch.are_runs for batch in batches)
+    return RecordBatch(**columns, people=people, job_classes=job_classes, are_runs=are_runs, events=events)
 
 
 Name = TypeVar("Name", AccountNames, JobClassKey)

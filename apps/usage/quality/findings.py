@@ -15,6 +15,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
 from apps.usage.authority import may_read_all
 from apps.usage.models import Overlap, Record, RejectedLine, Source, SourceDay, TooLateRecord
+from apps.usage.open_jobs import KNOWN_UNTIL, OVERRUN
 from apps.usage.parsers.base import FINISHED
 from apps.usage.quality.coverage import Day, list_days
 from apps.usage.records.versions import VANISHED
@@ -73,7 +74,8 @@ class DataIssues:
 
     changed, too_late: number, and core-seconds (for changes, the sum of differences). The core-seconds are None unless
     the actor may read all usage, because they often belong to one person. n_unreported: vanished jobs whose accounting
-    is overdue. n_no_processors: jobs that ran without processors and GPUs.
+    is overdue. n_no_processors: jobs that ran without processors and GPUs. n_overrun: jobs that are recorded as
+    running beyond the time that they may run.
     """
 
     received: Received
@@ -84,6 +86,7 @@ class DataIssues:
     n_vanished: int
     n_unreported: int = 0
     n_no_processors: int = 0
+    n_overrun: int = 0
 
 
 def list_data_issues(
@@ -100,6 +103,7 @@ def list_data_issues(
     held = count_held(actor=actor)
     vanished = count_vanished(since_at=since_at, actor=actor)
     idle = count_without_processors(since_at=since_at, actor=actor)
+    beyond = count_overrun(at=at, actor=actor)
     return {
         source.slug: DataIssues(
             received=received.get(source.pk, Received()),
@@ -110,6 +114,7 @@ def list_data_issues(
             n_vanished=vanished.get(source.slug, 0),
             n_unreported=_count_unreported(source, since_at, at),
             n_no_processors=idle.get(source.slug, 0),
+            n_overrun=beyond.get(source.slug, 0),
         )
         for source in sources
     }
@@ -252,6 +257,21 @@ def list_without_processors(*, since_at: datetime, limit: int, actor: Actor) -> 
         return []
     records = _without_processors(since_at).select_related("source", "account").order_by("-end_at", "-pk")
     return list(records[: min(limit, MOST_LISTED)])
+
+
+_COUNT_OVERRUN = f"""
+SELECT source.slug, count(*) FROM usage_record AS record JOIN usage_source AS source ON source.id = record.source_id
+WHERE {OVERRUN} AND {KNOWN_UNTIL} < %s AND source.kind <> 'peer' AND source.archived_at IS NULL
+GROUP BY source.slug
+"""  # noqa: S608 - constants only
+
+
+def count_overrun(*, at: datetime, actor: Actor) -> dict[str, int]:
+    """By source slug: number of jobs that are recorded as running, and count no further: see `open_jobs`."""
+    _require_active(actor)
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT_OVERRUN, [at])
+        return dict(cursor.fetchall())
 
 
 def _count_unreported(source: Source, since_at: datetime, at: datetime) -> int:

@@ -259,7 +259,7 @@ def preview(source: Source, stored: uploads.StoredFile, format_name: str, *, at:
     return Preview(tally.result(), rejections)
 
 
-NO_PROCESSORS = "no_processors"  # a key of the notes, besides those of parsers
+NO_PROCESSORS, UNEXPLAINED = "no_processors", "lines_unexplained"  # keys of the notes, besides those of parsers
 
 
 class ImportTotals:
@@ -289,6 +289,8 @@ class ImportTotals:
             self.by_code[rejection.code] = self.by_code.get(rejection.code, 0) + rejection.n_lines
         for name, n in parsed.notes.items():
             self.notes[name] = self.notes.get(name, 0) + n
+        if counts.unexplained:
+            self.notes[UNEXPLAINED] = self.notes.get(UNEXPLAINED, 0) + counts.unexplained
         self.core_s += counts.core_s
         for who, amount in counts.core_s_of.items():
             self.core_s_of[who] = self.core_s_of.get(who, 0.0) + amount

@@ -39,6 +39,7 @@ from apps.usage.records import overlaps, retention
 from apps.usage.records.record_keys import OF_KEYS, key_parameters
 from apps.usage.records.record_rows import copy_records, finished_rows, remove_versions, undo_records
 from apps.usage.records.source_clocks import AHEAD, ahead_of_clock, ahead_rejections, clock_skew_s
+from apps.usage.records.stored_runs import settle_runs
 from apps.usage.records.versions import (
     COUNTED,
     LOCK_SOURCE,
@@ -136,7 +137,7 @@ def ingest_batch(
     batch = rows if isinstance(rows, RecordBatch) else RecordBatch.from_rows(rows)
     with join_transaction():
         counts, added = Counts(), _Added()
-        if len(batch):
+        if len(batch) or batch.events:
             _import_piece(source, batch, counts, added, at, run, is_listing=is_listing)
         else:
             lock_source(source.pk)  # before its row, as everywhere
@@ -203,15 +204,22 @@ def _import_piece(
 ) -> None:
     added.skew_s = clock_skew_s(received, at=at)
     batch, counts.rejections = reject_ahead(received, source, at)
+    known = batch.line[:0]
     if len(batch):
         batch = fill_defaults(batch, source)
         batch, known, nameless = split_off_nameless(batch, source)
         counts.rejections += nameless
     counts.rejected = len(counts.rejections)
-    if len(batch):
+    if len(batch) or batch.events:
         names = (_account_ids(batch, known, source.namespace, at), _job_class_ids(batch))
         limits = lock_and_read_limits(source.pk)
         stored = _find(source.pk, batch, limits, is_listing=is_listing)
+        if batch.are_runs:
+            settled, counts.unexplained = settle_runs(source, batch, stored, run=run)
+            if settled is not batch:
+                batch, known = settled, np.zeros(len(settled), np.int64)
+                names = (_account_ids(batch, known, source.namespace, at), _job_class_ids(batch))
+                stored = _find(source.pk, batch, limits, is_listing=is_listing)
         given = _Incoming(batch, *names, stored)
         incoming = _split_off_too_late(source.pk, given, limits, counts, added, at, run)
         fault_point("usage.ingest.after_keys")

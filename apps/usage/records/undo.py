@@ -22,7 +22,7 @@ from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_other_runs
 from apps.usage import pgbinary
 from apps.usage.authority import require_open, require_write
-from apps.usage.models import Import, Repetition, ReplacedRecord, Source, TooLateRecord
+from apps.usage.models import Import, Repetition, ReplacedRecord, RunLine, Source, TooLateRecord
 from apps.usage.parsers.base import PENDING, instant
 from apps.usage.records.ingest import IMPORT
 from apps.usage.records.overlaps import remove_presence
@@ -202,6 +202,7 @@ def _finish(usage_import: Import, lease: Lease, cursor: dict[str, int]) -> dict[
         ReplacedRecord.objects.filter(by_run=run_id).delete()
         Repetition.objects.filter(by_run=run_id).delete()
         TooLateRecord.objects.filter(run=run_id).delete()
+        RunLine.objects.filter(run=run_id).delete()
         first_us, last_us = usage_import.run.cursor.get("first_us"), usage_import.run.cursor.get("last_us")
         if first_us is not None and last_us is not None:
             from_at, to_at = instant(int(first_us)), instant(int(last_us))

@@ -52,6 +52,7 @@ class Counts:
     changed_from_us: int | None = None  # first start among the changes
     account_ids: set[int] = field(default_factory=set)
     rejections: list[Rejection] = field(default_factory=list)  # records in the future
+    unexplained: int = 0  # lines of a log about runs that are neither in it nor stored
 
     def add(self, other: Counts) -> None:
         self.new += other.new
@@ -65,6 +66,7 @@ class Counts:
         self.changed_from_us = earliest_us(self.changed_from_us, other.changed_from_us)
         self.account_ids |= other.account_ids
         self.rejections += other.rejections
+        self.unexplained += other.unexplained
 
     def as_dict(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in COUNTED}
@@ -78,7 +80,8 @@ def earliest_us(left: int | None, right: int | None) -> int | None:
 class StoredVersions:
     """The stored version of each record of a batch: id is 0 without one, run_id is 0 if no run imported it.
 
-    is_other: a different job is stored under the same hash, and this one can't be.
+    is_other: a different job is stored under the same hash, and this one can't be. may_be: the source has records as
+    old, so that a record of the same job may be stored under another key.
     """
 
     id: I8
@@ -89,14 +92,18 @@ class StoredVersions:
     billing: F8
     account_id: I8
     is_other: Flags
+    start_us: I8
+    may_be: Flags
 
     def take(self, chosen: I8 | Flags) -> StoredVersions:
         return StoredVersions(*[getattr(self, name)[chosen] for name in StoredVersions.__slots__])
 
     @classmethod
     def none(cls, n: int) -> StoredVersions:
-        ids, revisions, ends, states, runs, accounts = np.zeros((6, n), np.int64)
-        return cls(ids, revisions, ends, states, runs, np.zeros(n), accounts, np.zeros(n, np.bool_))
+        ids, revisions, ends, states, runs, accounts, starts = np.zeros((7, n), np.int64)
+        starts += NO_TIME
+        other, may_be = np.zeros((2, n), np.bool_)
+        return cls(ids, revisions, ends, states, runs, np.zeros(n), accounts, other, starts, may_be)
 
 
 @dataclass(slots=True)
@@ -186,7 +193,7 @@ SELECT array_agg(given.ordinal - 1), array_agg(record.id), array_agg(record.revi
     array_agg(COALESCE(record.run_id, 0)::int8 * 4 + (record.note = '{VANISHED}')::int * 2 + (
         (record.cluster, record.job, record.array_task, record.restart)
         <> (given.cluster, given.job, given.array_task, given.restart::int4))::int),
-    array_agg(record.billing), array_agg(record.account_id)
+    array_agg(record.billing), array_agg(record.account_id), array_agg(COALESCE(record.start_at, '-infinity'))
 FROM unnest(%s::int8[], %s::int8[], %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[])
     WITH ORDINALITY AS given(job_number, key_hash, cluster, job, array_task, submit_at, restart, ordinal)
 CROSS JOIN LATERAL (
@@ -213,6 +220,7 @@ def find_stored(
     chosen = np.flatnonzero(batch.submit_us <= (_last_submit(source_id) if last_submit_us is None else last_submit_us))
     if not len(chosen):
         return stored
+    stored.may_be[chosen] = True
     asked = batch if len(chosen) == len(batch) else batch.take(chosen)
     with join_transaction(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('enable_seqscan', 'off', true)")
@@ -223,7 +231,7 @@ def find_stored(
         columns = pgbinary.fetch_columns(_FIND, [*numbers, *keys, *times, source_id, *span])
         cursor.execute("SELECT set_config('enable_seqscan', 'on', true)")
     if columns:
-        asked_place, stored_id, revision, end_us, state, run_and_note, billing, account_id = columns
+        asked_place, stored_id, revision, end_us, state, run_and_note, billing, account_id, start_us = columns
         index = chosen[asked_place]
         vanished, is_other = (run_and_note & 2).astype(np.bool_), (run_and_note & 1).astype(np.bool_)
         open_state = np.full(len(state), -1) if is_listing else np.where(state == FINISHED, RUNNING, PENDING)
@@ -234,6 +242,7 @@ def find_stored(
         stored.end_us[index] = comparable_end(end_us, state)[same]
         stored.run_id[index] = run_and_note[same] >> 2
         stored.billing[index], stored.account_id[index] = billing[same], account_id[same]
+        stored.start_us[index] = start_us[same]
     return stored
 
 

@@ -16,6 +16,7 @@ from apps.usage.models import Overlap, Record, SiteDay, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.overlaps import lock_overlaps
+from apps.usage.records.stored_runs import row_of
 from apps.usage.records.versions import Counts, lock_source
 from apps.usage.sources.services import set_archived
 
@@ -77,26 +78,9 @@ def _pieces(source: Source) -> Iterator[list[RecordRow]]:
     ids = records.aggregate(first=Min("pk"), last=Max("pk"))
     rows = records.select_related("account", "job_class").order_by("pk")
     for after_id in range((ids["first"] or 1) - 1, ids["last"] or 0, _PIECE):
-        piece = [_row(record) for record in rows.filter(pk__gt=after_id, pk__lte=after_id + _PIECE)]
+        piece = [row_of(record) for record in rows.filter(pk__gt=after_id, pk__lte=after_id + _PIECE)]
         if piece:
             yield piece
-
-
-def _row(record: Record) -> RecordRow:
-    account, job_class = record.account, record.job_class
-    same = ("job", "state", "submit_at", "start_at", "end_at", "cpus", "gpus", "nodes", "mem_mb", "billing")
-    more = ("requested_s", "site", "cluster", "array_task", "restart", "revision", "is_charge")
-    return RecordRow(
-        user=account.user_name,
-        group=account.group_name,
-        dn=account.dn,
-        fqan=account.fqan,
-        project=account.project,
-        queue=job_class.queue,
-        partition=job_class.partition,
-        qos=job_class.qos,
-        **{name: getattr(record, name) for name in (*same, *more)},
-    )
 
 
 def _keep_uncounted(kept: Source, merged: Source, reason: str, at: datetime, actor: Actor) -> None:

@@ -17,6 +17,7 @@ from apps.accounts.actor import SYSTEM
 from apps.runs.models import Run
 from apps.usage import buckets, changed_hours, pgbinary
 from apps.usage.models import Source
+from apps.usage.open_jobs import KNOWN_UNTIL
 from apps.usage.parsers.base import FINISHED, PENDING, RUNNING, WITHDRAWN, RecordBatch, RecordRow, instant
 from apps.usage.records import overlaps
 from apps.usage.records.ingest import ingest_batch, read_limits
@@ -31,15 +32,17 @@ def ingest_listing(
 ) -> Counts:
     """Store a complete listing of the running and pending jobs at `at`, in the caller's transaction or a new one.
 
-    An open record that the listing doesn't contain has vanished: a running one ends when it was last seen, a pending
-    one is withdrawn, both with the note "vanished". Only clusters in the listing are concerned; for an empty listing,
-    the source's cluster, or all if it has none. Accounting with the real end replaces the record later; a listing that
-    contains the job again reopens it.
+    An open record that the listing doesn't contain has vanished: a running one ends when it was last seen, but no later
+    than it may have run unless it was listed; a pending one is withdrawn; both with the note "vanished". Only clusters
+    in the listing are concerned; for an empty listing, the source's cluster, or all if it has none. Accounting with the
+    real end replaces the record later; a listing that contains the job again reopens it.
     """
     rows = batch if isinstance(batch, RecordBatch) else RecordBatch.from_rows(batch)
     with transaction.atomic():
         counts = ingest_batch(source=source, rows=rows, at=at, run=run, is_listing=True)
         _close_missing(source, _clusters(rows, source), at, counts, contact_at=at)
+        with connection.cursor() as cursor:
+            cursor.execute(_LISTED, {"at": at, "source": source.pk})
     return counts
 
 
@@ -68,20 +71,29 @@ def _close_all(source_id: int, at: datetime, days: int) -> int:
     return counts.vanished
 
 
+# It was last seen when it was last reported, and ran no longer than it may, unless a listing showed that it did.
+_LAST = f"GREATEST(record.start_at, LEAST(record.seen_at, {KNOWN_UNTIL}))"
 _CLOSE = f"""
 WITH closed AS (
-    UPDATE usage_record SET note = '{VANISHED}',
-        state = CASE WHEN state = {RUNNING} AND COALESCE(seen_at, start_at) >= %s
-            THEN {FINISHED} ELSE {WITHDRAWN} END,
-        end_at = CASE WHEN state = {RUNNING} AND COALESCE(seen_at, start_at) >= %s
-            THEN GREATEST(start_at, seen_at) END
-    WHERE source_id = %s::int4 AND state <> {FINISHED} AND state IN ({PENDING}, {RUNNING})
-        AND (cluster = ANY(%s::text[]) OR %s::text[] IS NULL)
-        AND (seen_at IS NULL OR seen_at < %s) AND submit_at <= %s
-    RETURNING *),
+    UPDATE usage_record AS record SET note = '{VANISHED}',
+        state = CASE WHEN record.state = {RUNNING} AND {_LAST} >= %s THEN {FINISHED} ELSE {WITHDRAWN} END,
+        end_at = CASE WHEN record.state = {RUNNING} AND {_LAST} >= %s THEN {_LAST} END
+    FROM usage_source AS source
+    WHERE record.source_id = %s::int4 AND source.id = record.source_id
+        AND record.state <> {FINISHED} AND record.state IN ({PENDING}, {RUNNING})
+        AND (record.cluster = ANY(%s::text[]) OR %s::text[] IS NULL)
+        AND (record.seen_at IS NULL OR record.seen_at < %s) AND record.submit_at <= %s
+    RETURNING record.*),
 ended AS (SELECT {FINISHED_COLUMNS} FROM closed WHERE state = {FINISHED})
 SELECT (SELECT NULLIF(count(*), 0) FROM closed), (SELECT min(submit_at) FROM closed WHERE state = {WITHDRAWN}), ended.*
 FROM ended
+"""  # noqa: S608 - constants only
+# Of what runs on beyond the time that it asked for, more counts now.
+_LISTED = f"""
+UPDATE usage_source AS source SET listed_at = GREATEST(source.listed_at, %(at)s),
+    watermark = watermark + EXISTS(SELECT FROM usage_record AS record WHERE record.source_id = source.id
+        AND record.state <> {FINISHED} AND record.state = {RUNNING} AND {KNOWN_UNTIL} < %(at)s)::int
+WHERE id = %(source)s
 """  # noqa: S608 - constants only
 _ADVANCE = """
 UPDATE usage_source SET watermark = watermark + 1, last_received_at = GREATEST(last_received_at, %s) WHERE id = %s

@@ -18,6 +18,7 @@ from apps.runs.models import Run
 from apps.usage.authority import require_create, require_open, require_write
 from apps.usage.changed_hours import note_all_changed
 from apps.usage.models import Overlap, SealedHour, Source
+from apps.usage.parsers.base import MOST_JOB_S
 from apps.usage.parsers.slurm_billing import BillingWeights
 from apps.usage.records.overlaps import raise_watermarks
 from apps.usage.records.versions import lock_source
@@ -35,7 +36,7 @@ def newest_collection(*, source: Source, actor: Actor) -> Run | None:
 
 SETTINGS = (
     *("name", "namespace", "site", "cluster", "time_zone", "origin", "expected_every_s", "names_people"),
-    *("kind", "collecting", "collect_every_s", "skew_tolerance_s", "keep_records_days"),
+    *("kind", "collecting", "collect_every_s", "skew_tolerance_s", "keep_records_days", "longest_run_s"),
     "billing_weights",
 )
 LEAST_INTERVAL_S, MOST_INTERVAL_S = 30, 366 * 86400
@@ -49,6 +50,7 @@ _SECONDS = {
     "expected_every_s": (60, MOST_INTERVAL_S),
     "collect_every_s": (LEAST_INTERVAL_S, MOST_INTERVAL_S),
     "keep_records_days": (1, MOST_DAYS),
+    "longest_run_s": (60, MOST_JOB_S),
 }
 _LOCATION = ("folder", "files", "command", "address")  # if one of these changes, the cursor is discarded
 

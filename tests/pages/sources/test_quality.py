@@ -132,6 +132,14 @@ def test_jobs_without_processors_are_listed_for_permitted_users(source: Source, 
     assert found["no_processors"] == 1
 
 
+def test_jobs_that_run_for_longer_than_they_may_are_counted_with_a_remedy(source: Source, admin: Client) -> None:
+    open_job = job(905, AT - 3 * HOUR)._replace(state="running", end_at=None, requested_s=60.0)
+    ingest_batch(source=source, rows=[open_job], at=AT)
+    assert numbers(page_of(admin.get(URL)), "overrun")[0] == "1"
+    (found,) = admin.get("/api/v1/usage/quality").json()["results"]
+    assert found["overrun"] == 1
+
+
 def test_gaps_are_counted_in_hours(source: Source, admin: Client) -> None:
     Source.objects.filter(pk=source.pk).update(expected_every_s=3600)
     later = AT + 30 * HOUR

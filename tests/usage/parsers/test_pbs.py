@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import gzip
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -32,6 +33,9 @@ def line(event: str, job: str = "17.pbs", head: str = "01/01/2026 02:01:00", **g
     values |= {name.replace("__", "."): value for name, value in given.items()}
     text = " ".join(f"{name}={value}" for name, value in values.items() if value is not None)
     return f"{head};{event};{job};{text}\n"
+
+
+NO_OTHER: dict[str, Any] = {"exec_host": None, "Resource_List__ncpus": None}  # no other field has processors
 
 
 def at(seconds: float) -> datetime:
@@ -74,8 +78,10 @@ def test_a_repeated_run_counts_in_addition_to_the_next() -> None:
     assert found.cpu_h == pytest.approx(4 * (3600 + 1000) / 3600)
 
 
-def test_a_rerun_without_times_is_noted() -> None:
-    assert read(PBS, "01/01/2026 02:01:00;R;17.pbs;\n").notes == {"reruns_without_times": 1}
+@pytest.mark.parametrize("event", ["D", "A", "R", "z", "r"])
+def test_a_line_about_an_unknown_run_without_a_zone_is_noted(event: str) -> None:
+    found = read(PBS, f"01/01/2026 02:01:00;{event};17.pbs;\n")
+    assert (found.codes, found.notes["lines_unexplained"]) == ([], 1)
 
 
 @pytest.mark.parametrize("event", ["D", "A"])
@@ -88,15 +94,14 @@ def test_a_job_deleted_before_it_ran_is_withdrawn(event: str) -> None:
     ]
     ran = read(PBS, line("Q") + line("S") + gone + line("E"))
     assert [job.state for job in ran.jobs] == ["pending", "running", "finished"]
-    assert ran.notes == {"deletions_without_queued_job": 1}
 
 
 @pytest.mark.usefixtures("small_pieces")
 def test_deletions_are_tracked_across_chunks_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pbs, "MOST_WAITING", 50)
     queued = "".join(line("Q", f"{n}.pbs", comment="x" * 200) for n in range(400))
-    whole = read(PBS, queued + "01/01/2026 02:01:00;D;399.pbs;\n01/01/2026 02:01:00;D;5.pbs;\n")
-    assert whole.notes == {"deletions_without_queued_job": 1}
+    whole = read(PBS, queued + "01/01/2026 02:01:00;D;399.pbs;\n01/01/2026 02:01:00;D;5.pbs;\n", zone=STOCKHOLM)
+    assert [event.job for piece in whole.pieces for event in piece.batch.events] == ["5.pbs"]  # ingest looks it up
     assert whole.jobs[-1].state == "withdrawn"
     waiting = whole.pieces[0].resume["reader"]["waiting"]
     assert len(waiting) == 50
@@ -188,11 +193,9 @@ def test_the_local_time_of_the_line_replaces_a_missing_end() -> None:
         (line("E", end=253402300799), "absurd_time"),
         (line("E", end=CTIME + 400 * 10**6), "absurd_run_time"),
         (line("E", ctime=None, qtime=None, etime=None, start=None), "missing_field"),
-        (line("E", exec_vnode="(n1:ncpus=-4)"), "negative_number"),
-        (line("E", exec_vnode="(n1:ncpus=4:mem=lots)"), "bad_fields"),
-        (line("E", exec_vnode="(n1:ncpus=9999999999)"), "absurd_number"),
-        (line("E", exec_host="n1/x"), "bad_fields"),
-        (line("E", run_count="99999999999"), "absurd_number"),
+        (line("E", exec_vnode="(n1:ncpus=-4)", **NO_OTHER), "negative_number"),
+        (line("E", exec_vnode="(n1:ncpus=9999999999)", **NO_OTHER), "absurd_number"),
+        (line("E", **{**NO_OTHER, "exec_vnode": None, "exec_host": "n1/x"}), "bad_fields"),
         (line("E", user="a" * 300), "too_long"),
         (line("E", "1" * 200 + ".pbs"), "too_long"),
     ],
@@ -211,5 +214,131 @@ def test_adversarial_lines_are_read_quickly() -> None:
 @pytest.mark.parametrize("walltime", ["-01:00:00", "99999999:00:00", "1:2:3:4:5", "soon"])
 def test_a_limit_that_cant_be_read_refuses_no_run(walltime: str) -> None:
     found = read(PBS, line("E", Resource_List__walltime=walltime))
-    assert (found.codes, found.notes["values_ignored"]) == ([], 1)
+    assert (found.codes, found.notes["values_ignored walltime"]) == ([], 1)
     assert found.jobs[0].requested_s is None
+
+
+def event(kind: str, at_s: int, job: str = "17.pbs", text: str = "") -> str:
+    """A line in UTC."""
+    return f"{at(at_s):%m/%d/%Y %H:%M:%S};{kind};{job};{text}\n"
+
+
+def parts(text: str, *, zone: ZoneInfo | None = None) -> list[tuple[float, float | None, float]]:
+    """Start and end in seconds after CTIME, and processors, of what ended."""
+    found = read(PBS, text, zone=zone)
+    assert found.codes == []
+    ended = [job for job in found.jobs if job.state == "finished"]
+    return [
+        ((job.start_at - at(CTIME)).total_seconds(), (job.end_at - at(CTIME)).total_seconds(), job.cpus)
+        for job in ended
+        if job.start_at and job.end_at
+    ]
+
+
+def test_a_suspended_run_counts_the_time_in_which_it_held_its_processors() -> None:
+    text = line("S", head="01/01/2026 00:01:00") + event("z", CTIME + 660) + event("r", CTIME + 1260)
+    text += line("E", head="01/01/2026 01:01:00")
+    found = read(PBS, text)
+    assert parts(text) == [(60, 660, 4), (1260, 3660, 4)]
+    assert [(job.state, job.requested_s) for job in found.jobs][2] == ("running", 7200 - 600)
+    assert found.notes["suspensions"] == 1
+
+
+def test_a_resting_run_keeps_what_the_server_did_not_release() -> None:
+    released = "resources_released=(n1:ncpus=4)"
+    text = line("S", head="01/01/2026 00:01:00") + event("z", CTIME + 660, text=released)
+    text += event("r", CTIME + 1260) + line("E", head="01/01/2026 01:01:00")
+    rested = [job for job in read(PBS, text).jobs if job.cpus == 0 and job.end_at == at(CTIME + 1260)]
+    assert parts(text)[0] == (60, 660, 4)
+    assert [(job.mem_mb, job.nodes) for job in rested] == [(8192, 0)]
+
+
+def test_lines_of_a_run_in_another_order_end_in_the_same_parts() -> None:
+    lines = [line("S", head="01/01/2026 00:01:00"), event("r", CTIME + 1260), event("z", CTIME + 660)]
+    assert parts("".join([*lines, line("E", head="01/01/2026 01:01:00")])) == [(60, 660, 4), (1260, 3660, 4)]
+
+
+def test_a_run_of_which_the_file_has_its_end_alone_rests_by_its_walltime() -> None:
+    text = event("r", CTIME + 2000) + line("E", head="01/01/2026 01:01:00", resources_used__walltime="00:40:00")
+    assert parts(line("E", "9.pbs", head="01/01/2026 01:01:00") + text)[1:] == [
+        (60, 60 + 2400 - 1660, 4),
+        (2000, 3660, 4),
+    ]
+
+
+def test_a_log_without_a_zone_is_read_by_the_lines_that_have_both_times() -> None:
+    ahead = line("S", head="01/01/2026 05:31:00") + "01/01/2026 05:41:00;A;17.pbs;Job aborted\n"  # UTC+05:30
+    assert parts(ahead) == [(60, 660, 4)]
+
+
+def test_a_repeated_hour_is_the_one_that_the_lines_before_it_show() -> None:
+    start = 1_792_890_000  # 25 October 2026, 03:00 in Stockholm, after 02:00 came twice
+    begun: dict[str, Any] = {"ctime": start - 3000, "qtime": start - 3000, "etime": start - 3000}
+    text = line("S", head="10/25/2026 02:10:00", start=start - 3000, **begun)  # the second 02:10
+    text += "10/25/2026 02:40:00;A;17.pbs;\n"
+    found = read(PBS, text, zone=STOCKHOLM)
+    assert [job.hours for job in found.jobs if job.state == "finished"] == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "hours"),
+    [("12/31/2027 20:00:00", "01/01/2028 04:00:00", 8), ("02/28/2028 12:00:00", "03/01/2028 12:00:00", 48)],
+)
+def test_a_run_over_new_year_or_a_leap_day_has_its_hours(begin: str, end: str, hours: float) -> None:
+    start = datetime.strptime(begin, "%m/%d/%Y %H:%M:%S").replace(tzinfo=UTC)
+    text = line("S", head=begin, start=int(start.timestamp())) + f"{end};A;17.pbs;\n"
+    found = read(PBS, text, zone=ZoneInfo("UTC"), at=start + timedelta(days=9))
+    assert [job.hours for job in found.jobs if job.state == "finished"] == [hours]
+
+
+def test_a_log_cut_in_the_middle_of_a_line_keeps_what_is_before_it() -> None:
+    whole = line("S", "1.pbs") + line("E", "1.pbs")
+    found = read(PBS, whole + line("E", "2.pbs")[:40])
+    assert found.cpu_h == 4
+    assert [job.job for job in found.jobs if job.state == "finished"] == ["1.pbs"]
+
+
+def test_numbers_of_two_servers_are_two_jobs() -> None:
+    begun = "".join(line("S", job, head="01/01/2026 00:01:00") for job in ("5.a", "5.b"))
+    found = read(PBS, begun + event("A", CTIME + 660, "5.a") + line("E", "5.b", head="01/01/2026 01:01:00"))
+    assert {job.job: job.hours for job in found.jobs if job.state == "finished"} == {"5.a": 1 / 6, "5.b": 1}
+
+
+def test_values_that_usage_does_not_need_refuse_nothing(golden_dir: Path) -> None:
+    found = read(PBS, (golden_dir / "field" / "p03_values.acct").read_bytes())
+    assert found.rejections == []
+    ignored = {"mem": 3, "ngpus": 1, "queue": 1, "run_count": 1, "walltime": 1}
+    assert found.notes == {f"values_ignored {name}": n for name, n in ignored.items()}
+    names = [(job.user, job.group, job.project, job.cpus, job.gpus, job.mem_mb) for job in found.jobs]
+    assert names == [
+        ("UNI\\ana lyst", "domain users", "cfd 2", 12, 0, 0),
+        ("ben", "staff", "wave lab", 40, 0, 0),
+        ("cat", "staff", "", 20, 0, 0),
+    ]
+    assert found.cpu_h * 3600 == 43_200 + 288_020 + 144_000
+
+
+FIELD4 = {  # CPU seconds of each file, and where they differ from one number of records, its notes
+    "b01_pbs_release.acct": 1_497_600,
+    "b02_pbs_mem.acct": 5 * 28 * 36_000,
+    "b03_pbs_abort.acct": 100_800 + 172_800,
+    "b04_pbs_adgroup.acct": 3 * 28 * 36_000,
+    "b19_pbs_suspend.acct": 460_800 + 691_200,
+    "b26_cobalt.acct": 230_384,
+    "b27_pbs_real.acct": 5 + 30,
+    "b28_torque_rerun.acct": 403_200,
+    "b29_pbs_secondrun.acct": 32 * 3600,
+    "b35_arr.acct": 7200,
+}
+
+
+@pytest.mark.parametrize("name", list(FIELD4))
+def test_logs_from_the_field_count_what_they_should(vectors_dir: Path, name: str) -> None:
+    found = read(PBS, (vectors_dir / "field4" / name).read_bytes(), zone=ZoneInfo("UTC"))
+    assert found.rejections == []
+    assert found.cpu_h * 3600 == pytest.approx(FIELD4[name])
+    if name == "b04_pbs_adgroup.acct":
+        assert [job.group for job in found.jobs] == ["domain users", "domain users", "CORP\\domain users"]
+        assert found.jobs[2].project == "proj x"
+    if name == "b29_pbs_secondrun.acct":
+        assert [job.start_at for job in found.jobs if job.state == "running"][1] == at(1_795_685_400)

@@ -21,6 +21,7 @@ from apps.priorities.metering import JobClassRow, site_names, weighted_amounts
 from apps.usage.arrays import OpenRecords
 from apps.usage.held_hours import OF_CURRENT
 from apps.usage.models import JobClass, Overlap, SiteDay, Source
+from apps.usage.open_jobs import known_until_epoch
 from apps.usage.parsers.base import FINISHED, NO_TIME, PENDING, RUNNING, WITHDRAWN
 from apps.usage.pgbinary import fetch_columns
 
@@ -299,7 +300,7 @@ def _lengths(recorded: RecordedJobs, to_s: float) -> F8:
     waits, what it requested; NaN where that is unknown.
     """
     ran_s = recorded.end_s - recorded.start_s
-    until_end_s = to_s - recorded.start_s
+    until_end_s = np.fmin(to_s, _counts_until(recorded)) - recorded.start_s
     requested_s = recorded.requested_s
     is_running = recorded.state == RUNNING
     running_s = np.fmax(np.where(is_running, requested_s, np.nan), until_end_s)
@@ -307,10 +308,15 @@ def _lengths(recorded: RecordedJobs, to_s: float) -> F8:
     return length_s
 
 
+def _counts_until(recorded: RecordedJobs) -> F8:
+    """Of jobs that run: a line with their end may never come."""
+    return known_until_epoch(recorded.source_id, recorded.start_s, recorded.requested_s)
+
+
 def _core_seconds(recorded: RecordedJobs, from_s: float, to_s: float) -> F8:
     """That each job used in these days; 0 for those that have not started."""
     begin_s = np.maximum(recorded.start_s, from_s)
-    end_s = np.fmin(np.where(np.isnan(recorded.end_s), to_s, recorded.end_s), to_s)
+    end_s = np.fmin(np.where(np.isnan(recorded.end_s), _counts_until(recorded), recorded.end_s), to_s)
     used: F8 = np.nan_to_num(np.maximum(end_s - begin_s, 0.0)) * np.nan_to_num(recorded.cpus)
     return used
 

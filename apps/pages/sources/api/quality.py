@@ -45,6 +45,9 @@ class QualitySerializer(serializers.Serializer[Any]):
         help_text="Number of running jobs that were closed because the queue listing no longer had them"
     )
     no_processors = serializers.IntegerField(help_text="Number of jobs with 0 processors, whose usage is 0")
+    overrun = serializers.IntegerField(
+        help_text="Number of jobs that are recorded as running for longer than they may, and count no further"
+    )
     skew_s = serializers.FloatField(allow_null=True, help_text="How far the newest end was ahead of the server's clock")
 
 
@@ -76,4 +79,5 @@ def _counts(issues: quality.DataIssues) -> dict[str, Any]:
         "held": issues.n_held,
         "vanished": issues.n_vanished,
         "no_processors": issues.n_no_processors,
+        "overrun": issues.n_overrun,
     }

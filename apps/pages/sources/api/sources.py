@@ -57,6 +57,10 @@ class SourceSerializer(serializers.Serializer[Any]):
         help_text="Records that end further ahead of the server's clock are rejected"
     )
     skew_s = serializers.FloatField(allow_null=True, help_text="How far the newest end was ahead of the server's clock")
+    longest_run_s = serializers.IntegerField(
+        allow_null=True,
+        help_text="Most that a running job without a time limit counts unless a listing has it; null: 30 days",
+    )
     keep_records_days = serializers.IntegerField(
         allow_null=True, help_text="Days for which records are stored; null: the site's default"
     )
@@ -112,6 +116,7 @@ class ChangedSourceSerializer(serializers.Serializer[Any]):
         required=False, allow_null=True, help_text="Default: 300 for a kind that is collected; null: by hand only"
     )
     skew_tolerance_s = serializers.IntegerField(required=False)
+    longest_run_s = serializers.IntegerField(required=False, allow_null=True)
     keep_records_days = serializers.IntegerField(required=False, allow_null=True)
     billing_weights = BoundedDictField(required=False, help_text=_WEIGHTS)
 

@@ -72,6 +72,7 @@ def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
         "changed": _changed,
         "vanished": _vanished,
         "no_processors": _no_processors,
+        "overrun": _overrun,
     }
     return [replace(finding, key=key) for key, rule in rules.items() if (finding := rule(line, issues)) is not None]
 
@@ -212,6 +213,20 @@ def _no_processors(line: SourceLine, issues: DataIssues) -> Finding | None:
         issues.n_no_processors,
     ) % {"n": presentation.count(issues.n_no_processors)}
     return _finding(_WARN, line, text, _("Correct and send them again."))
+
+
+def _overrun(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not issues.n_overrun:
+        return None
+    text = ngettext(
+        "%(n)s job is recorded as running for longer than it may: no more of it counts.",
+        "%(n)s jobs are recorded as running for longer than they may: no more of them counts.",
+        issues.n_overrun,
+    ) % {"n": presentation.count(issues.n_overrun)}
+    advice = _(
+        "Import the log with the end, or withdraw the job. A listing of the queue would close such jobs by itself."
+    )
+    return _finding(_WARN, line, text, advice)
 
 
 def _finding(level: str, line: SourceLine, text: str, advice: str) -> Finding:
