@@ -18,7 +18,9 @@ PARENT = "parent"
 MOST_LINES = 500  # a pass
 MOST_ROWS = 200_000
 _SHARES = re.compile(r"[0-9]{1,10}|" + PARENT, re.ASCII)
-Key = Tuple[str, str]  # group (Slurm: account; Grid Engine: path in the share tree) and user
+# Group (Slurm: account; Grid Engine: path in the share tree) and user. A user's association of one partition is named
+# user:partition, as its entry at the site.
+Key = Tuple[str, str]
 
 
 class Share(NamedTuple):
@@ -30,6 +32,10 @@ class Share(NamedTuple):
     parent: str
     shares: str  # an integer, or "parent"
 
+    @property
+    def key(self) -> Key:
+        return (self.group, f"{self.user}:{self.partition.lower()}" if self.partition else self.user)
+
 
 class Shares(NamedTuple):
     """Every association of one cluster."""
@@ -38,7 +44,7 @@ class Shares(NamedTuple):
     rows: List[Share]
 
     def by_key(self) -> Dict[Key, str]:
-        return {(row.group, row.user): row.shares for row in self.rows if not row.partition}
+        return {row.key: row.shares for row in self.rows}
 
     def in_partitions(self) -> Set[Key]:
         return {(row.group, row.user) for row in self.rows if row.partition}
@@ -192,12 +198,16 @@ def slurm_argv(cluster: str, line: ShareLine, in_partitions: bool) -> List[str]:
     _check(names.GROUP, line.group)
     _check(names.GROUP, cluster)
     who = ["account", "where", f"name={line.group}"]
+    limited = ["partition=''"] if in_partitions else []
     if line.user:
-        _check(names.USER, line.user)
-        who = ["user", "where", f"name={line.user}", f"account={line.group}"]
-    of_none = ["partition=''"] if in_partitions else []
+        user, colon, partition = line.user.partition(":")
+        _check(names.USER, user)
+        who = ["user", "where", f"name={user}", f"account={line.group}"]
+        if colon:
+            _check(names.PARTITION, partition)
+            limited = [f"partition={partition}"]
     _check(_SHARES, line.after)
-    return ["sacctmgr", "--immediate", "modify", *who, f"cluster={cluster}", *of_none, "set", f"fairshare={line.after}"]
+    return ["sacctmgr", "--immediate", "modify", *who, f"cluster={cluster}", *limited, "set", f"fairshare={line.after}"]
 
 
 def parse_associations(text: str, cluster: str) -> Shares:

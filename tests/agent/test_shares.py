@@ -103,7 +103,8 @@ def test_an_order_for_another_cluster_is_ignored() -> None:
 
 def test_associations_are_listed_without_built_in_ones() -> None:
     found = parse_associations(LISTING, "demo")
-    assert found.by_key() == {("physics", ""): "60", ("physics", "ann"): "5", ("lab", "bob"): "parent"}
+    users = {("physics", "ann"): "5", ("physics", "ann:gpu"): "9", ("lab", "bob"): "parent"}
+    assert found.by_key() == {("physics", ""): "60"} | users
     assert found.in_partitions() == {("physics", "ann")}
 
 
@@ -130,10 +131,14 @@ def test_unsafe_names_reach_no_command(line: ShareLine) -> None:
         gridengine_argv(line)
 
 
-def test_partition_associations_of_a_user_are_unchanged() -> None:
+def test_a_command_changes_one_association_of_a_user_only() -> None:
     line = ShareLine(0, "physics", "ann", "1", "2")
     assert "partition=''" in slurm_argv("demo", line, True)
     assert slurm_argv("demo", line, False)[-2:] == ["set", "fairshare=2"]
+    of_one = slurm_argv("demo", ShareLine(0, "physics", "ann:gpu", "9", "2"), True)
+    assert of_one[4:] == ["where", "name=ann", "account=physics", "cluster=demo", "partition=gpu", "set", "fairshare=2"]
+    with pytest.raises(ValueError, match=r"can.t go into a command"):
+        slurm_argv("demo", ShareLine(0, "physics", "ann:gpu x", "9", "2"), True)
 
 
 TREE = """\

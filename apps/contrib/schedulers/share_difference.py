@@ -73,7 +73,7 @@ class ShareDifference:
 
     @cached_property
     def _in_partitions(self) -> set[Key]:
-        return {row.key for row in self.listing.rows if row.partition}
+        return {Key(row.group, row.user) for row in self.listing.rows if row.partition}
 
     def _command(self, key: Key, shares: str) -> str:
         line = ShareLine(0, key.group, key.user, "", shares)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from apps.contrib.schedulers.models import Scheduler, ShareListing
 from apps.core.blobs import pack, unpack
 from apps.core.errors import FieldProblem, Malformed
+from apps.policies.tree.slurm_associations import association_name
 
 MOST_ROWS = 200_000
 _FIELDS = ("group", "user", "partition", "parent", "shares")
@@ -17,8 +18,8 @@ _LONGEST = 8_400  # for a path of Grid Engine's share tree
 
 
 class Key(NamedTuple):
-    """Identifies an association of all partitions. group: an account, or the path of a node. user: "" for the group
-    itself.
+    """Identifies an association. group: an account, or the path of a node. user: "" for the group itself; with the
+    partition of an association of one, as its entry is named.
     """
 
     group: str
@@ -38,7 +39,7 @@ class ListedShare:
 
     @property
     def key(self) -> Key:
-        return Key(self.group, self.user)
+        return Key(self.group, association_name(self.user, self.partition))
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Listing:
 
     @property
     def by_key(self) -> dict[Key, ListedShare]:
-        return {row.key: row for row in self.rows if not row.partition}
+        return {row.key: row for row in self.rows}
 
 
 def read_listing(report: Any) -> tuple[str, list[ListedShare]]:

@@ -36,6 +36,7 @@ from apps.policies.models import ChangeSet, Grant, ImportedFile, Policy
 from apps.policies.selectors import get_policy, get_revision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.slurm_associations import association_name
 from apps.policies.tree.stored import load_tree
 
 # Longest file that is stored; of longer ones, only the cluster's name is.
@@ -283,8 +284,8 @@ def shares_for_slurm(tree: TreeColumns, cluster: str, listed: Iterable[ListedAss
     dump = Dump(cluster, list(_dump_lines(listed)))
     compared = Compared(dump, tree, fit_to(tree, dump))
     wanted = {
-        (association.key.account, association.key.user): (association.shares, association.row)
-        for association in associations_of(compared.fitted).values()
+        (key.account, association_name(key.user, key.partition)): (association.shares, association.row)
+        for key, association in associations_of(compared.fitted).items()
     }
     return WantedShares(compared.fitted, wanted, compared.notes)
 

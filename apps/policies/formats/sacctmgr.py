@@ -34,6 +34,7 @@ from apps.policies.formats.slurm_tree import ROOT, USE_PARENT, cluster_lines, fi
 from apps.policies.formats.whole_shares import plain_word
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.slurm_associations import split_association
 
 
 def update_dump(tree: TreeColumns, dump: Dump, then: TreeColumns, cluster: str) -> Iterator[str]:
@@ -80,7 +81,9 @@ class _DumpUpdate:
         association = self._before.get(line.key)
         if association is None:
             association = self._now.wanted.get(line.key)
-            return None if association is None or association.row in self._claimed else association
+            association = None if association is None or association.row in self._claimed else association
+        if association is None and line.partition and line.key not in self._before:
+            return self._before.get(line.key.in_all)
         return association
 
     @cached_property
@@ -93,10 +96,8 @@ class _DumpUpdate:
         return names
 
     def _keeps(self, line: Line) -> bool:
-        """Return whether to copy a line without entry: Slurm's user root, and associations of one partition."""
-        is_of_partition = bool(line.partition) and line.key not in self._before
-        is_kept = line.key == Key(ROOT, ROOT) or is_of_partition
-        return is_kept and self._entry(line) is None and line.above.lower() in self._account_names
+        """Return whether to copy a line without entry: Slurm's user root."""
+        return line.key == Key(ROOT, ROOT) and self._entry(line) is None and line.above.lower() in self._account_names
 
     def _is_moved(self, line: Line) -> bool:
         association = self._entry(line)
@@ -202,9 +203,13 @@ class _DumpUpdate:
 
         Slurm renames no accounts and moves no users: after a load, the previous association exists as well.
         """
-        if association.key != line.key:
+        is_follower = bool(line.partition) and not association.key.partition
+        now = association.key._replace(partition=line.key.partition) if is_follower else association.key
+        if now != line.key:
             self._gone.append(line)
-        values = {} if line.partition else with_shares(line, association.shares)
+        values = {} if is_follower else with_shares(line, association.shares)
+        if now.partition != line.key.partition:
+            values["partition"] = f"'{now.partition}'"
         renamed = association.name if association.name.lower() != line.name.lower() or association.key.user else ""
         return line.with_values({**values, **self._accounts_named(line, association)}, renamed)
 
@@ -246,7 +251,9 @@ def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Ite
             if accounts[i]:
                 yield f"Account - {name}:Description={name}:Fairshare={fairshare}\n"
             else:
-                yield f"User - {name}:DefaultAccount={above}:Fairshare={fairshare}\n"
+                user, partition = split_association(name_of_entry(tree.name[i]))
+                limited = f":Partition={in_dump(partition)}" if partition else ""
+                yield f"User - {in_dump(user)}{limited}:DefaultAccount={above}:Fairshare={fairshare}\n"
 
 
 def remembers(text: str, declared: ParsedDocument) -> LastImport | None:

@@ -1,8 +1,7 @@
 """Compare a policy with a current `sacctmgr dump`; write the dump with the policy's shares, or commands for
 differences.
 
-Everything except shares stays as in Slurm: organisation, limits, QOS, coordinators, default accounts, and associations
-limited to a partition. Associations that the policy lacks are listed as comments with the command that removes them,
+Everything except shares stays as in Slurm: organisation, limits, QOS, coordinators and default accounts. Associations that the policy lacks are listed as comments with the command that removes them,
 because `sacctmgr load` and these commands remove nothing.
 """
 
@@ -26,10 +25,11 @@ from apps.policies.formats.slurm_tree import HOW_TO_RUN, MOST_SHARES, ROOT, SHAR
 from apps.policies.formats.whole_shares import competitors, members_of, whole_shares
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.names import PARENT
+from apps.policies.tree.slurm_associations import association_name, split_association
 
 
 class Association(NamedTuple):
-    """One entry as an association. name: original spelling. shares: a number or "parent". row: index in the tree."""
+    """One entry as an association. name: original spelling, of an account or user. shares: a number or "parent". row: index in the tree."""
 
     key: Key
     name: str
@@ -62,8 +62,10 @@ def associations_of(tree: TreeColumns) -> dict[Key, Association]:
     for parent in np.flatnonzero(tree.n_children).tolist():
         above = name_of_entry(tree.name[parent]) if parent else ROOT
         for i in tree.listed_children(parent):
-            name = name_of_entry(tree.name[i])
-            key = Key(name.lower()) if accounts[i] else Key(above.lower(), name)
+            name, partition = name_of_entry(tree.name[i]), ""
+            if not accounts[i]:
+                name, partition = split_association(name)
+            key = Key(name.lower()) if accounts[i] else Key(above.lower(), name, partition)
             associations[key] = Association(key, name, above, shares_text(PARENT if inherit[i] else shares[i]), i)
     return associations
 
@@ -164,7 +166,7 @@ def _users(keys: Iterable[Key]) -> defaultdict[str, frozenset[str]]:
     users_by_account: defaultdict[str, set[str]] = defaultdict(set)
     for key in keys:
         if key.user:
-            users_by_account[key.account].add(key.user)
+            users_by_account[key.account].add(association_name(key.user, key.partition))
     return defaultdict(frozenset, {account: frozenset(users) for account, users in users_by_account.items()})
 
 
@@ -216,7 +218,8 @@ def _difference(
         changed=[_change(association, shares_text(there[association.key].shares)) for association in compared.changed],
         new=[_change(association, "") for association in compared.new],
         gone=[
-            AssociationChange(line.key.account, line.key.user, shares_text(line.shares), "") for line in compared.gone
+            AssociationChange(line.key.account, _user_text(line.key), shares_text(line.shares), "")
+            for line in compared.gone
         ],
         notes=(*compared.notes, *more_notes),
         pieces=pieces,
@@ -224,7 +227,11 @@ def _difference(
 
 
 def _change(association: Association, before: str) -> AssociationChange:
-    return AssociationChange(association.key.account, association.key.user, before, association.shares)
+    return AssociationChange(association.key.account, _user_text(association.key), before, association.shares)
+
+
+def _user_text(key: Key) -> str:
+    return association_name(key.user, key.partition)
 
 
 def _of_partitions(compared: Compared) -> Iterator[str]:
@@ -264,7 +271,8 @@ def _dump_pieces(compared: Compared) -> Iterator[str]:
 
 
 def new_line(new: Association) -> str:
-    return f"{'User' if new.key.user else 'Account'} - {in_dump(new.name)}:Fairshare={dump_shares(new.shares)}\n"
+    limited = f":Partition={in_dump(new.key.partition)}" if new.key.partition else ""
+    return f"{'User' if new.key.user else 'Account'} - {in_dump(new.name)}{limited}:Fairshare={dump_shares(new.shares)}\n"
 
 
 def _script_pieces(compared: Compared) -> Iterator[str]:
@@ -284,19 +292,20 @@ def _script_pieces(compared: Compared) -> Iterator[str]:
 def _selector(key: Key, cluster: str) -> str:
     account = in_command(key.account)
     who = f"user where name={in_command(key.user)} account={account}" if key.user else f"account where name={account}"
-    return f"{who} cluster={cluster}"
+    limited = f" partition={in_command(key.partition)}" if key.partition else ""
+    return f"{who} cluster={cluster}{limited}"
 
 
 def _add(new: Association, cluster: str) -> str:
     where, below = ("user", "account") if new.key.user else ("account", "parent")
     name, above = in_command(new.name), in_command(new.above)
-    return f"add {where} name={name} {below}={above} cluster={cluster} fairshare={new.shares}\n"
+    limited = f" partition={in_command(new.key.partition)}" if new.key.partition else ""
+    return f"add {where} name={name} {below}={above} cluster={cluster}{limited} fairshare={new.shares}\n"
 
 
 def removal(line: Line, cluster: str) -> str:
     """Return the command that removes an association, as a comment."""
-    partition = f" partition={line.partition}" if line.partition else ""
-    return f"# not in the policy: remove {_selector(line.key, cluster)}{partition}\n"
+    return f"# not in the policy: remove {_selector(line.key, cluster)}\n"
 
 
 def removals(lines: list[Line], cluster: str) -> Iterator[str]:

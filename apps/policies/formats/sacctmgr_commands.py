@@ -19,6 +19,7 @@ from apps.policies.formats.base import wrong_format
 from apps.policies.formats.sacctmgr_words import Keys, key_of, names_in
 from apps.policies.formats.slurm_tree import DEFAULT_SHARES, KEEPS_CASE, ROOT, SHARE_KEYS, Account, Associations, User
 from apps.policies.tree.names import MOST_ENTRIES
+from apps.policies.tree.slurm_associations import association_name
 
 LABEL = "script of sacctmgr commands"
 
@@ -379,18 +380,15 @@ class _Applied:
         partitions = which.names("partitions") or []
         if len(names) * len(accounts) * max(len(partitions), 1) > MOST_ENTRIES:
             raise TooLarge(f"line {line}: a policy has at most {MOST_ENTRIES:,} entries.")
-        if partitions:
-            for name, account, partition in product(names, accounts or [ROOT], partitions):
-                associations.of_partition(name, account.lower(), partition)
-            return
         for name in names if not accounts else ():
             associations.problem(name, "is added without an account", line)
-        for name, account in product(names, accounts):
+        for name, account, partition in product(names, accounts, partitions or [""]):
             there = associations.accounts.get(account.lower())
-            if there is not None and name in there.users:
-                self._is_there_already(f"user {name} in {account}", line)
+            if there is not None and association_name(name, partition) in there.users:
+                limited = f", partition {partition}," if partition else ""
+                self._is_there_already(f"user {name} in {account}{limited}", line)
             else:
-                associations.user(name, account, DEFAULT_SHARES if shares is None else shares, line)
+                associations.user(name, account, DEFAULT_SHARES if shares is None else shares, line, partition)
 
     def _is_there_already(self, who: str, line: int) -> None:
         self._found.note(f"line {line}: {who} is there already, and stays as it is")
@@ -438,22 +436,22 @@ class _Applied:
             return
         names = _of(which, "users", "names")
         named = None if names is None else self._users(names)
-        if which.names("partitions"):
-            associations.note(f"line {which.line}: {command.what} for associations of one partition")
-            return
         among = which.names("accounts", "acct")
         if (named, among) == ([ROOT], [ROOT]) and ROOT not in associations.accounts[ROOT].users:
             associations.user(ROOT, ROOT, DEFAULT_SHARES, which.line)  # Slurm makes it together with the cluster
+        # Without a partition, Slurm changes all of the user's associations; '' selects the one in all partitions.
+        partitions = which.names("partitions")
+        limited = None if partitions is None else {partition.lower() for partition in partitions or [""]}
         users = [
-            (account, account.users[name])
+            (account, user)
             for account in self._among(among)
-            for name in (list(account.users) if named is None else named)
-            if name in account.users
+            for user in list(account.users.values())
+            if (named is None or user.name in named) and (limited is None or user.partition in limited)
         ]
         self._require_match(command, users, named)
         for account, user in users:
             if command.verb == "delete":
-                del account.users[user.name]
+                del account.users[user.entry]
             elif shares is not None:
                 user.shares = shares
             if command.verb == "modify" and new_name:
@@ -466,12 +464,11 @@ class _Applied:
         return [known[name] for account in dict.fromkeys(accounts) if (name := account.lower()) in known]
 
     def _rename(self, account: Account, user: User, name: str) -> None:
-        new = self._users([name])[0]
-        del account.users[user.name]
-        if new in account.users:
-            self._found.problem(user.name, f"{new!r:.140} is a user of {account.name} already", user.line)
-        user.name = new
-        account.users[new] = user
+        del account.users[user.entry]
+        former, user.name = user.name, self._users([name])[0]
+        if user.entry in account.users:
+            self._found.problem(former, f"{user.entry!r:.140} is a user of {account.name} already", user.line)
+        account.users[user.entry] = user
 
     def _changes(self, command: _Command) -> tuple[float | str | None, list[str]]:
         """Return the shares and the parent to set; other changes are counted as not read."""

@@ -118,17 +118,17 @@ class _Reader:
         if above and above.lower() != self._parent.lower():
             message = f"{above!r:.140} isn't the account of the line Parent above it: put the line below {above!r:.140}"
             associations.problem(f"Parent of {name}", message, line)
-        if options.get("partition"):
-            associations.of_partition(name, self._parent, options["partition"])
-            return
         _count_unread(associations, statement)
         if statement.word == "Account" and name.lower() == ROOT:
             return
         if self._parent.lower() not in associations.accounts:
             return  # reported at the line of the parent
         shares = associations.shares_of(options, line, name)
-        add = associations.account if statement.word == "Account" else associations.user
-        add(name, self._parent, DEFAULT_SHARES if shares is None else shares, line)
+        shares = DEFAULT_SHARES if shares is None else shares
+        if statement.word == "Account":
+            associations.account(name, self._parent, shares, line)
+        else:
+            associations.user(name, self._parent, shares, line, options.get("partition", ""))
 
 
 def _count_unread(associations: Associations, statement: Statement) -> None:
@@ -327,18 +327,23 @@ def _clean(text: str) -> str:
 
 
 class Key(NamedTuple):
-    """Identifies an association in a cluster. user: "" for the account itself."""
+    """Identifies an association in a cluster. user: "" for the account itself; partition: "" for all others."""
 
     account: str
     user: str = ""
+    partition: str = ""
+
+    @property
+    def in_all(self) -> Key:
+        """The same user's association in all partitions."""
+        return self._replace(partition="")
 
 
 @dataclass(frozen=True)
 class Line:
     """One line of the file, with lines that continue it. word: Cluster, Parent, Account, User, or "" for any other.
 
-    key: of the account or user; for an association limited to a partition, that of the user. above: the parent account.
-    end: where more options can follow; None for the end of the text.
+    above: the parent account. end: where more options can follow; None for the end of the text.
     """
 
     text: str
@@ -354,12 +359,14 @@ class Line:
 
     @property
     def key(self) -> Key:
-        return Key(self.name.lower()) if self.word == "Account" else Key(self.above.lower(), self.name)
+        if self.word == "Account":
+            return Key(self.name.lower())
+        return Key(self.above.lower(), self.name, self.partition.lower())
 
     @property
     def is_association(self) -> bool:
-        """Whether it is an account, or a user in all partitions: associations for which a policy has entries."""
-        return self.word in ("Account", "User") and not self.partition
+        """Whether it is an account or a user."""
+        return self.word in ("Account", "User")
 
     def with_values(self, values: Mapping[str, str], name: str = "") -> str:
         """Return the text with other option values and another name, which `sacctmgr load` reads as they are meant.
@@ -405,8 +412,8 @@ class Dump:
 
     @cached_property
     def in_partitions(self) -> set[Key]:
-        """Users in accounts where they also have associations limited to a partition."""
-        return {line.key for line in self.lines if line.partition}
+        """Users in accounts where they have associations of one partition."""
+        return {line.key.in_all for line in self.lines if line.partition}
 
     @cached_property
     def divided(self) -> set[str]:

@@ -19,6 +19,7 @@ from apps.policies.formats.whole_shares import coded_kinds, plain_names, plain_w
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import MOST_ENTRIES, PARENT
+from apps.policies.tree.slurm_associations import SEPARATOR, association_name, split_association
 
 USE_PARENT = 2_147_483_647  # Fairshare=parent in a dump
 MOST_SHARES = USE_PARENT - 1
@@ -31,17 +32,22 @@ _MOST_NAMED = 20
 
 @dataclass
 class User:
-    """A user's association in all partitions of an account. place: order in the file."""
+    """A user's association in an account, of one partition or of all ("") others. place: order in the file."""
 
     name: str
     shares: float | str
     line: int
     place: int
+    partition: str = ""
+
+    @property
+    def entry(self) -> str:
+        return association_name(self.name, self.partition)
 
 
 @dataclass
 class Account:
-    """An account; its name and its parent's are in lower case, as Slurm stores them."""
+    """An account; its name and its parent's are in lower case, as Slurm stores them. users: by names of entries."""
 
     name: str
     parent: str
@@ -60,8 +66,6 @@ class Associations:
     def __init__(self) -> None:
         self.accounts: dict[str, Account] = {ROOT: Account(ROOT, "", DEFAULT_SHARES, 0, 0)}
         self.cluster = ""
-        # Partitions of a user's associations, by (user, account).
-        self.partitions: dict[tuple[str, str], list[str]] = {}
         self._unread: Counter[str] = Counter()
         self._notes: list[str] = []
         self._tree = DocumentBuilder()
@@ -77,20 +81,18 @@ class Associations:
         else:
             self.accounts[lower] = Account(lower, above, shares, line, self._place())
 
-    def user(self, name: str, account: str, shares: float | str, line: int) -> None:
+    def user(self, name: str, account: str, shares: float | str, line: int, partition: str = "") -> None:
         above = self.accounts.get(account.lower())
+        entry = association_name(name, partition)
         if above is None:
             self.problem(name, f"its account {account!r:.140} isn't declared before it", line)
-        elif name in above.users:
-            first = self._where(above.users[name].line)
-            self.problem(name, f"{name!r:.140} is repeated in {self._path(above.name)}{first}", line)
+        elif entry in above.users:
+            first = self._where(above.users[entry].line)
+            self.problem(name, f"{entry!r:.140} is repeated in {self._path(above.name)}{first}", line)
+        elif SEPARATOR in name:
+            self.problem(name, f"a user's name has no {SEPARATOR!r}: it is before a partition's name", line)
         else:
-            above.users[name] = User(name, shares, line, self._place())
-
-    def of_partition(self, user: str, account: str, partition: str) -> None:
-        """Note an association limited to a partition; a policy has one entry for a user in an account in all
-        partitions."""
-        self.partitions.setdefault((user, account), []).append(partition)
+            above.users[entry] = User(name, shares, line, self._place(), partition.lower())
 
     def _place(self) -> int:
         self._n += 1
@@ -114,7 +116,7 @@ class Associations:
     def remove_account(self, account: Account) -> None:
         """Remove an account with all that is below it."""
         gone = [name for name in self.accounts if name == account.name or account.name in self._ancestors(name)]
-        users = sorted({user for name in gone for user in self.accounts[name].users})
+        users = sorted({user.name for name in gone for user in self.accounts[name].users.values()})
         for name in gone:
             del self.accounts[name]
         if len(gone) > 1 or users:
@@ -160,7 +162,6 @@ class Associations:
     def declared(self) -> ParsedDocument:
         """Return the tree; its kinds are `user` and empty, as Slurm has no others."""
         ignored = [f"{option} ({n:,} ×)" for option, n in sorted(self._unread.items())]
-        ignored += self._partition_remarks()
         ignored += self._notes
         ignored += self._slash_remarks()
         self._build()
@@ -178,7 +179,7 @@ class Associations:
                 is_account = isinstance(child, Account)
                 added = self._tree.add(
                     row,
-                    entry_of_name(child.name),
+                    entry_of_name(child.entry if isinstance(child, User) else child.name),
                     line=child.line,
                     place=repr(child.name)[:140],
                     kind="" if is_account else "user",
@@ -187,17 +188,6 @@ class Associations:
                 )
                 if is_account and added >= 0:
                     waiting.append((child.name, added))
-
-    def _partition_remarks(self) -> list[str]:
-        """Describe the associations limited to a partition, and users without an entry because they have no others."""
-        if not self.partitions:
-            return []
-        users, n = list(self.partitions), sum(map(len, self.partitions.values()))
-        alone = [(user, account) for user, account in users if not self._has_entry(user, account)]
-        remarks = [f"{counted(n, 'association')} of one partition: {_named(users)}"]
-        if alone:
-            remarks.append(f"no entry, as they have associations of one partition alone: {_named(alone)}")
-        return remarks
 
     def _slash_remarks(self) -> list[str]:
         """Describe names that are written otherwise in a path."""
@@ -208,13 +198,6 @@ class Associations:
         what = counted(len(names), "name has", "names have")
         return [f"{what} a /, which a path can't hold: {_first_of(written)}; mapping and exports use Slurm's name"]
 
-    def _has_entry(self, user: str, account: str) -> bool:
-        above = self.accounts.get(account.lower())
-        return above is not None and user in above.users
-
-
-def _named(users: list[tuple[str, str]]) -> str:
-    return _first_of([f"{user} in {account}" for user, account in users])
 
 
 def _first_of(texts: list[str]) -> str:
@@ -245,7 +228,8 @@ def is_account(tree: TreeColumns) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 def fit(tree: TreeColumns) -> TreeColumns:
     """Return the tree as Slurm can store it: account names in lower case and unique, whole shares, nothing else."""
     accounts = is_account(tree)
-    words = [fitting_name(name, is_lower=is_one) for name, is_one in zip(tree.name, accounts.tolist(), strict=True)]
+    named = zip(tree.name, accounts.tolist(), strict=True)
+    words = [fitting_name(name, is_lower=True) if is_one else _fitting_association(name) for name, is_one in named]
     names = plain_names(tree, words, accounts)
     kind_names, kind_code = coded_kinds(["" if is_one else "user" for is_one in accounts.tolist()])
     none = np.zeros(len(tree), dtype=np.bool_)
@@ -263,6 +247,11 @@ def fit(tree: TreeColumns) -> TreeColumns:
         members={},
         mount={},
     )
+
+
+def _fitting_association(name: str) -> str:
+    user, partition = split_association(name)
+    return association_name(fitting_name(user, is_lower=False), plain_word(partition))
 
 
 # If its input has comments, sacctmgr exits with status 1 even though all commands succeed.
@@ -306,4 +295,6 @@ def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Ite
             elif above == child == ROOT:
                 yield f"modify user where Name={ROOT} Account={ROOT} Cluster={name} set Fairshare={fairshare}\n"
             else:
-                yield f"add user Name={child} Account={above} Cluster={name} Fairshare={fairshare}\n"
+                user, partition = split_association(name_of_entry(tree.name[i]))
+                limited = f" Partition={in_command(partition)}" if partition else ""
+                yield f"add user Name={in_command(user)} Account={above}{limited} Cluster={name} Fairshare={fairshare}\n"

@@ -12,6 +12,7 @@ LISTED = [
     ListedAssociation("bio", "", "", "root", "1"),
     ListedAssociation("atlas", "", "", "hep", "2147483647"),
     ListedAssociation("hep", "ann", "", "", "2"),
+    ListedAssociation("hep", "ann", "gpu", "", "9"),
     ListedAssociation("atlas", "ann", "", "", "3"),
     ListedAssociation("atlas", "ben", "", "", "1"),
 ]
@@ -29,6 +30,7 @@ def test_each_association_has_the_shares_of_its_entry() -> None:
         ("bio", ""): "1",
         ("atlas", ""): "parent",
         ("hep", "ann"): "5",
+        ("hep", "ann:gpu"): "9",
         ("atlas", "ann"): "3",
         ("atlas", "ben"): "1",
     }

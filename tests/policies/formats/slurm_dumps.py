@@ -29,6 +29,7 @@ SHARES = {
     "/hep": 60,
     "/bio/carol": None,
     "/hep/ann": 2,
+    "/hep/ann:gpu": 9,
     "/hep/atlas": None,
     "/hep/atlas/ann": 3,
     "/hep/atlas/ben": 0,

@@ -49,15 +49,12 @@ def test_a_user_in_several_accounts_is_an_entry_in_each() -> None:
     assert [tree.path(i) for i in range(3, len(tree))] == ["/a/u", "/b/u"]
 
 
-def test_users_with_associations_of_one_partition_are_named() -> None:
-    lines = "User - 'u':Fairshare=2\nUser - 'u':Partition='gpu':Fairshare=9\nUser - 'v':Partition='gpu'\n"
-    found = read("sacctmgr", HEAD + lines)
-    assert len(found.tree) == 2
-    assert found.ignored == (
-        "qos (1 ×)",
-        "2 associations of one partition: u in root, v in root",
-        "no entry, as they have associations of one partition alone: v in root",
-    )
+def test_an_association_of_one_partition_is_an_entry_beside_the_users_other_one() -> None:
+    lines = "User - 'u':Fairshare=2\nUser - 'u':Partition='GPU':Fairshare=9\nUser - 'v':Partition='gpu'\n"
+    tree = read("sacctmgr", HEAD + lines).tree
+    assert {tree.path(i): tree.node(i).shares for i in (1, 2, 3)} == {"/u": 2, "/u:gpu": 9, "/v:gpu": 1}
+    with pytest.raises(Invalid, match="line 7: u 'u:gpu' is repeated in /, first in line 5"):
+        read("sacctmgr", HEAD + lines + "User - 'u':Partition='gpu'\n")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +142,7 @@ LOADED: list[tuple[str, dict[str, float | None]]] = [
         "Account - 'a'\nAccount - 'b'\nParent - 'a'\nUser - 'u':Partition='gpu':Fairshare=9\n"
         "User - 'u':Fairshare=2\n"
         "Parent - 'b'\nUser - 'u':Partition='gpu':Fairshare=9\nUser - 'u':Fairshare=3",
-        {"/a": 1, "/b": 1, "/a/u": 2, "/b/u": 3},
+        {"/a": 1, "/b": 1, "/a/u:gpu": 9, "/a/u": 2, "/b/u:gpu": 9, "/b/u": 3},
     ),
 ]
 

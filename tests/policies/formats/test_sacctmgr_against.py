@@ -207,5 +207,5 @@ def test_a_truncated_dump_gives_no_output(name: str) -> None:
     """Cut off between two lines: accounts are named, and what is below them is missing."""
     lines = SITE.splitlines(keepends=True)
     half = "".join(lines[: lines.index("Parent - 'hep'\n")])
-    with pytest.raises(Invalid, match="3 of 7 associations of the policy, and nothing below hep"):
+    with pytest.raises(Invalid, match="3 of 8 associations of the policy, and nothing below hep"):
         written(name, changed(SITE), half)

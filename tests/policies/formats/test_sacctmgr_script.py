@@ -112,15 +112,11 @@ def test_a_script_begins_with_a_command(text: str, line: int) -> None:
         read("sacctmgr-script", text)
 
 
-def test_associations_of_one_partition_give_no_shares() -> None:
-    lines = ["add user u,v account=physics partition=gpu fairshare=9", "add user w partition=gpu,cpu"]
-    found = read("sacctmgr-script", ACCOUNT + "add user u account=physics fairshare=2\n" + "\n".join(lines) + "\n")
-    tree = found.tree
-    assert {tree.path(i): tree.node(i).shares for i in range(1, len(tree))} == {"/physics": 60, "/physics/u": 2}
-    assert [line for line in found.ignored if line.startswith(("4 associations", "no entry"))] == [
-        "4 associations of one partition: u in physics, v in physics, w in root",
-        "no entry, as they have associations of one partition alone: v in physics, w in root",
-    ]
+def test_associations_of_one_partition_are_entries_with_shares_of_their_own() -> None:
+    lines = ["add user u account=physics fairshare=2", "add user u,v account=physics partition=GPU,cpu fairshare=9"]
+    found = shares_of(ACCOUNT + "\n".join(lines) + "\n")
+    of_partitions = {f"/physics/{user}:{partition}": 9 for user in "uv" for partition in ("gpu", "cpu")}
+    assert found == {"/physics": 60, "/physics/u": 2} | of_partitions
 
 
 # Commands after `add account physics Fairshare=60`, and the shares by path: below /physics, or below the root with ^.
@@ -155,8 +151,18 @@ APPLIED: list[tuple[str, dict[str, float | None] | None]] = [
     ),
     ("modify account set fairshare=8", {"^physics": 8}),
     ("add user u account=physics\nmodify user u set newname=w fairshare=3", {"w": 3}),
-    # associations of one partition don't change the user's own
-    ("add user u account=physics\nmodify user u set fairshare=9 where partition=gpu", {"u": 1}),
+    # without a partition, all associations of the user change
+    (
+        "add user u account=physics\nadd user u account=physics partition=gpu\n"
+        "modify user u set fairshare=9 where partition=gpu",
+        {"u": 1, "u:gpu": 9},
+    ),
+    (
+        "add user u account=physics\nadd user u account=physics partition=gpu\nmodify user u set fairshare=9",
+        {"u": 9, "u:gpu": 9},
+    ),
+    ("add user u account=physics partition=gpu,cpu\ndelete user u where partition=cpu", {"u:gpu": 1}),
+    ("add user u account=physics partition=gpu\nmodify user u set newname=w", {"w:gpu": 1}),
     ("add user u account=physics\nmodify user u where partition='' set fairshare=9", {"u": 9}),
     # names are stored in lower case, unless the site tells them apart
     ("add account HEP parent=Physics\nadd user JDoe account=Hep", {"hep": 1, "hep/jdoe": 1}),
@@ -218,7 +224,6 @@ def test_commands_are_applied_as_slurm_applies_them(lines: str, expected: dict[s
             "line 2: fairshare+= is read as =; Slurm 25.11 and later refuse it",
         ),
         ("add user u account=physics\ndelete account physics", "removed with account physics: user u"),
-        ("modify user u set fairshare=9 where partition=gpu", "line 2: modify user for associations of one partition"),
         ("add user u account=physics maxjobs=3 qos+=long", "maxjobs (1 ×)"),
         ("add coordinator account=physics names=u", "add coordinator (1 ×)"),
     ],

@@ -27,7 +27,11 @@ def imported(text: str) -> TreeColumns:
 
 def exported(text: str, edit: Edit = lambda nodes: None, cluster: str = "") -> list[str]:
     """The dump after an edit of the policy that its import made."""
-    then = imported(text)
+    return exported_since(imported(text), text, edit, cluster)
+
+
+def exported_since(then: TreeColumns, text: str, edit: Edit, cluster: str = "") -> list[str]:
+    """The same where the import made the tree `then`."""
     nodes = {then.path(i): node for i, node in enumerate(then.nodes())}
     edit(nodes)
     tree = columns_of(list(nodes.values()))
@@ -47,6 +51,10 @@ def changing(path: str, **values: object) -> Edit:
         nodes[path] = replace(nodes[path], **values)  # type: ignore[arg-type]
 
     return edit
+
+
+def user(parent: Node, name: str) -> Node:
+    return Node(new_uid(), parent.uid, name, "user", 2.0, is_group=False)
 
 
 def without(*paths: str) -> Edit:
@@ -113,25 +121,50 @@ def test_archived_entries_are_dropped_with_removal_commands_in_comments() -> Non
 
 
 def test_an_archived_default_account_becomes_the_account_of_the_line() -> None:
-    lines = exported(SITE, without("/hep/atlas/ann", "/hep/atlas/ben", "/hep/atlas", "/hep/ann", "/hep"))
+    lines = exported(
+        SITE, without("/hep/atlas/ann", "/hep/atlas/ben", "/hep/atlas", "/hep/ann", "/hep/ann:gpu", "/hep")
+    )
     assert not [line for line in lines if "hep" in line and not line.startswith("#")]
     line = "Parent - 'bio'\nUser - 'ann':DefaultAccount='hep':Coordinator='bio,hep'\n"
     edited = SITE.replace("Parent - 'atlas'\n", f"{line}Parent - 'atlas'\n")
-    lines = exported(edited, without("/hep/atlas/ann", "/hep/atlas/ben", "/hep/atlas", "/hep/ann", "/hep"))
+    lines = exported(
+        edited, without("/hep/atlas/ann", "/hep/atlas/ben", "/hep/atlas", "/hep/ann", "/hep/ann:gpu", "/hep")
+    )
     assert "User - 'ann':DefaultAccount='bio':Coordinator='bio'" in lines
 
 
-def test_partition_associations_move_with_their_user() -> None:
-    lines = exported(SITE, lambda nodes: changing("/hep/ann", parent_uid=nodes["/bio"].uid)(nodes))
-    at = lines.index("Parent - 'bio'")
-    assert lines[at + 1 : at + 3] == [
+def test_an_association_of_one_partition_keeps_its_line_with_the_shares_and_place_of_its_own_entry() -> None:
+    alone = SITE.replace("User - 'ben'", "User - 'eva':Partition='gpu':Fairshare=4\nUser - 'ben'")
+    assert exported(alone) == alone.splitlines()
+    assert differences(SITE, changing("/hep/ann:gpu", shares=8.0)) == (
+        ["User - 'ann':Partition='gpu':DefaultAccount='hep':Fairshare=9"],
+        ["User - 'ann':Partition='gpu':DefaultAccount='hep':Fairshare=8"],
+    )
+    moved = exported(SITE, lambda nodes: changing("/hep/ann:gpu", parent_uid=nodes["/bio"].uid)(nodes))
+    assert moved[moved.index("Parent - 'bio'") + 1] == "User - 'ann':Partition='gpu':DefaultAccount='hep':Fairshare=9"
+    gone = "# not in the policy: remove user where name=ann account=hep cluster=fram partition=gpu"
+    assert gone in moved
+    assert differences(SITE, changing("/hep/ann:gpu", name="ann:cpu"))[1] == [
+        "User - 'ann':Partition='cpu':DefaultAccount='hep':Fairshare=9",
+        gone,
+    ]
+    assert gone in exported(SITE, without("/hep/ann:gpu"))
+    came = differences(SITE, lambda nodes: nodes.update({"/bio/ida:gpu": user(nodes["/bio"], "ida:gpu")}))[1]
+    assert "User - 'ida':Partition='gpu':Fairshare=2" in came
+
+
+def test_a_dump_that_was_imported_without_entries_of_partitions_keeps_their_lines_beside_their_users() -> None:
+    whole = imported(SITE)
+    nodes = {whole.path(i): node for i, node in enumerate(whole.nodes())}
+    del nodes["/hep/ann:gpu"]
+    then = columns_of(list(nodes.values()))
+    assert exported_since(then, SITE, lambda nodes: None) == SITE.splitlines()
+    moved = exported_since(then, SITE, lambda nodes: changing("/hep/ann", parent_uid=nodes["/bio"].uid)(nodes))
+    at = moved.index("Parent - 'bio'")
+    assert moved[at + 1 : at + 3] == [
         "User - 'ann':Coordinator='hep':DefaultAccount='hep':Fairshare=2",
         "User - 'ann':Partition='gpu':DefaultAccount='hep':Fairshare=9",
     ]
-    alone = SITE.replace("User - 'ben'", "User - 'eva':Partition='gpu':Fairshare=4\nUser - 'ben'")
-    assert exported(alone) == alone.splitlines()
-    gone = exported(SITE, without("/hep/ann"))
-    assert "# not in the policy: remove user where name=ann account=hep cluster=fram partition=gpu" in gone
 
 
 def test_new_accounts_and_users_have_a_line_below_their_parent() -> None:
