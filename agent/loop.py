@@ -183,8 +183,8 @@ class Agent:
 
     def _steer(self, report: Report, orders: Orders, adapter: Adapter, queue: Queue) -> None:
         self._begin("look-up")
-        accounts = sorted({job.account for job in queue.jobs})
-        report.looked_up = looked_up = look_up_all(self._source, orders, accounts, adapter.names_of)
+        asked = sorted({job.asked for job in queue.jobs})
+        report.looked_up = looked_up = look_up_all(self._source, orders, asked, adapter.names_of)
         differ = self._table.compare({job.id: job.current for job in queue.jobs if job.current is not None})
         if differ:
             self._log(f"{differ} values were changed in the scheduler since they were set; they are set again.")
@@ -244,11 +244,11 @@ class Agent:
         self._table.save()
 
     def _write_first_values(self, orders: Orders, queue: Queue, plan: planning.Plan) -> None:
-        """Write first values for the whole queue in mode on; a submit script knows neither partition nor subtree."""
+        """Write first values for the whole queue in mode on; a submit script doesn't know the scope of the orders."""
         if self._first_values is None:
             return
         whole = orders.mode == "on" and orders.partitions is None and orders.subtree == "/"
-        values = {job.account: plan.values[job.id] for job in queue.jobs if job.id in plan.values} if whole else {}
+        values = {job.asked: plan.values[job.id] for job in queue.jobs if job.id in plan.values} if whole else {}
         self._table.facts["first_values"] = self._first_values.path
         try:
             self._first_values.update(values, self._clock())

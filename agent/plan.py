@@ -38,7 +38,7 @@ def make_plan(orders: Orders, queue: Queue, looked_up: LookUp, table: Table, acc
     after: Dict[Account, int] = {}
     by_factor: Dict[float, Optional[int]] = {}
     for job in queue.jobs:
-        answer = looked_up.answers.get(job.account)
+        answer = looked_up.answers.get(job.asked)
         if answer is None or answer.error is not None:
             unmapped[job.account] = unmapped.get(job.account, 0) + 1
         else:

@@ -3,6 +3,7 @@
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 Account = Tuple[str, str]  # user and group (Slurm: account; Grid Engine: project), as named by the scheduler
+Asked = Tuple[str, str, str]  # user, group and partition of a look-up; "" where the partition doesn't matter
 
 
 class Job(NamedTuple):
@@ -26,6 +27,11 @@ class Job(NamedTuple):
     def account(self) -> Account:
         return (self.user, self.group)
 
+    @property
+    def asked(self) -> Asked:
+        """What its factor depends on. Slurm accepts several partitions only if all have the same association."""
+        return (self.user, self.group, self.partitions[0] if self.partitions else "")
+
 
 class Queue(NamedTuple):
     """One listing: pending jobs, ids of all unfinished jobs, values of running jobs, and skipped rows."""
@@ -48,7 +54,7 @@ class Answer(NamedTuple):
 class LookUp(NamedTuple):
     snapshot: Optional[int]
     age_s: float
-    answers: Dict[Account, Answer]
+    answers: Dict[Asked, Answer]
 
 
 class Finding(NamedTuple):

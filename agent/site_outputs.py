@@ -4,6 +4,7 @@ import os
 import re
 import tempfile
 
+from agent.adapters.slurm import SSHARE
 from agent.commands import MOST_BYTES, Commands
 from agent.records import Unreadable
 
@@ -24,7 +25,7 @@ def read_site(commands: Commands) -> str:
         _dump(commands, cluster.group(1)),
         config,
         commands.read(["scontrol", "show", "partition"]),
-        commands.read(["sshare", "--all", "--parsable2", "--long"]),
+        commands.read(SSHARE),
     ])  # fmt: skip
 
 

@@ -5,10 +5,10 @@ from abc import ABC, abstractmethod
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from agent.orders import Orders
-from agent.records import Account, Answer, LookUp, ServerFailure
+from agent.records import Answer, Asked, LookUp, ServerFailure
 
 MOST_ACCOUNTS = 10_000  # accounts in a look-up
-NamesOf = Callable[[Account], Dict[str, str]]
+NamesOf = Callable[[Asked], Dict[str, str]]
 
 
 class Source(ABC):
@@ -31,12 +31,12 @@ class Source(ABC):
         return None
 
 
-def look_up_all(source: Source, orders: Orders, accounts: Sequence[Account], names_of: NamesOf) -> LookUp:
+def look_up_all(source: Source, orders: Orders, accounts: Sequence[Asked], names_of: NamesOf) -> LookUp:
     """Look up every account once; the age is that of the oldest snapshot.
 
     names_of: returns names as the site has them.
     """
-    answers: Dict[Account, Answer] = {}
+    answers: Dict[Asked, Answer] = {}
     snapshot: Optional[int] = None
     age_s = 0.0
     for part in parts_of(accounts):
@@ -47,9 +47,9 @@ def look_up_all(source: Source, orders: Orders, accounts: Sequence[Account], nam
     return LookUp(snapshot, age_s, answers)
 
 
-def parts_of(accounts: Sequence[Account]) -> List[List[Account]]:
+def parts_of(accounts: Sequence[Asked]) -> List[List[Asked]]:
     """Split accounts so that a look-up names each user once: results name the user, and not always the rest."""
-    rounds: List[List[Account]] = []
+    rounds: List[List[Asked]] = []
     n_seen: Dict[str, int] = {}
     for account in accounts:
         place = n_seen.get(account[0], 0)
@@ -60,7 +60,7 @@ def parts_of(accounts: Sequence[Account]) -> List[List[Account]]:
     return [each[begin : begin + MOST_ACCOUNTS] for each in rounds for begin in range(0, len(each), MOST_ACCOUNTS)]
 
 
-def read_look_up(accounts: Sequence[Account], document: Any) -> LookUp:
+def read_look_up(accounts: Sequence[Asked], document: Any) -> LookUp:
     """Read the results; for an account with several entries the first, which is the best.
 
     Raises:
@@ -79,7 +79,7 @@ def read_look_up(accounts: Sequence[Account], document: Any) -> LookUp:
     answers: Dict[str, Answer] = {}
     for result in results:
         answers.setdefault(str(result.get("account")), _read_result(result))
-    if set(answers) != {user for user, _ in accounts}:
+    if set(answers) != {asked[0] for asked in accounts}:
         raise _unreadable("results aren't of the accounts that were asked for")
     return LookUp(snapshot, age_s, {account: answers[account[0]] for account in accounts})
 

@@ -2,7 +2,8 @@
 """fairshare-callout: the fairshare factor of an account, for schedulers, within a bounded time.
 
   fairshare-callout USER [--group G] [--namespace N]   prints one number from 0 to 1
-  fairshare-callout --stdin < names                    a line each: USER, or USER, GROUP, NAMESPACE, PROJECT by tabs
+  fairshare-callout --stdin < names                    a line each: USER, or by tabs USER, GROUP, NAMESPACE, PROJECT,
+                                                       PARTITION
   fairshare-callout quota GROUP                        core-hours left of the group's allocation, as advice
   fairshare-callout --refresh                          renews every cached number (for a timer)
 
@@ -37,7 +38,7 @@ MOST_BYTES = 64 * 1024 * 1024
 KEPT_DAYS = 7  # a name that nobody asked for so long leaves the cache
 RETRY_S = 10.0  # after a failure nobody tries again for so long
 ROUNDS = 3  # of renewing parts that came from different snapshots
-FORMAT = 1  # of cache files
+FORMAT = 2  # of cache files
 CONFIG = "/etc/fairshare/callout.conf"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _BAD_NAME = "[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]"
@@ -47,7 +48,7 @@ _NEVER = -1.0
 
 if TYPE_CHECKING:
     Json = Dict[str, Any]
-    Name = str  # user, group, namespace and project, with tabs between them
+    Name = str  # user, group, namespace, project and partition, with tabs between them
     Value = Tuple[Optional[float], Optional[str]]  # factor, error
 
 
@@ -95,6 +96,7 @@ def parser() -> "argparse.ArgumentParser":
     add("--group", default="", help="group (Unix group, Slurm account) of the job")
     add("--namespace", default="", help="whose user names these are")
     add("--project", default="", help="project of the job")
+    add("--partition", default="", help="partition of the job, for Slurm's associations of one partition")
     add("--format", choices=("value", "json", "columns"), help="value: the number alone (default)")
     add("--weight", type=float, metavar="W", help="print round(factor * W), an integer")
     add("--config", metavar="FILE", help=f"default: {CONFIG}, if it exists")
@@ -133,7 +135,7 @@ class PlainOptions:
     def __init__(self) -> None:
         self.names = []  # type: List[str]
         self.stdin = self.refresh = self.quiet = False
-        self.group = self.namespace = self.project = ""
+        self.group = self.namespace = self.project = self.partition = ""
         self.weight = self.config = None
         for name in DEFAULTS:
             setattr(self, name, None)
@@ -282,12 +284,17 @@ def check_site(text: str) -> str:
     return text.strip().rstrip("/")
 
 
-def joined(user: str, group: str, namespace: str, project: str) -> "Name":
-    return f"{user}\t{group}\t{namespace}\t{project}"
+def joined(user: str, group: str, namespace: str, project: str, partition: str) -> "Name":
+    return f"{user}\t{group}\t{namespace}\t{project}\t{partition}"
+
+
+def echo_of(name: "Name") -> str:
+    """User, group and namespace, which an answer names."""
+    return name.rsplit("\t", 2)[0]
 
 
 def is_name(name: "Name") -> bool:
-    if name[0] == "\t" or name.count("\t") != 3:
+    if name[0] == "\t" or name.count("\t") != 4:
         return False
     if not name.replace("\t", "").isprintable() and without_control(name) != name:
         return False
@@ -296,7 +303,7 @@ def is_name(name: "Name") -> bool:
 
 def names_from(options: "argparse.Namespace", stdin: "Any") -> "List[Name]":
     if not options.stdin:
-        return [joined(options.names[0], options.group, options.namespace, options.project)]
+        return [joined(options.names[0], options.group, options.namespace, options.project, options.partition)]
     text = stdin.read(MOST_BYTES + 1)
     if len(text) > MOST_BYTES:
         raise Failure(USAGE, "Standard input is too long.")
@@ -305,14 +312,15 @@ def names_from(options: "argparse.Namespace", stdin: "Any") -> "List[Name]":
         lines.pop()
     if len(lines) > MOST_NAMES:
         raise Failure(USAGE, f"{len(lines)} names; the limit is {MOST_NAMES}.")
-    plain = joined("", options.group, options.namespace, options.project)
+    plain = joined("", options.group, options.namespace, options.project, options.partition)
     return [_of_fields(line, options) if "\t" in line else line.rstrip("\r") + plain for line in lines]
 
 
 def _of_fields(line: str, options: "argparse.Namespace") -> "Name":
     """What the line leaves out comes from the options."""
-    user, group, namespace, project = [*line.rstrip("\r").split("\t"), "", "", ""][:4]
-    return joined(user, group or options.group, namespace or options.namespace, project or options.project)
+    fields = [*line.rstrip("\r").split("\t"), "", "", "", ""][:5]
+    usual = ("", options.group, options.namespace, options.project, options.partition)
+    return joined(*(field or of_option for field, of_option in zip(fields, usual)))
 
 
 class _Scanned:
@@ -544,10 +552,10 @@ class Site:
 
 
 def _query(name: "Name") -> "Any":
-    user, group, namespace, project = name.split("\t")
-    if not (group or namespace or project):
+    user, group, namespace, project, partition = name.split("\t")
+    if not (group or namespace or project or partition):
         return user
-    fields = {"user": user, "group": group, "namespace": namespace, "project": project}
+    fields = {"user": user, "group": group, "namespace": namespace, "project": project, "partition": partition}
     return {field: value for field, value in fields.items() if value}
 
 
@@ -566,7 +574,7 @@ def parts_of(names: "Sequence[Name]") -> "Iterator[List[Name]]":
     layers = []  # type: List[List[Name]]
     seen = {}  # type: Dict[str, int]
     for name in names:
-        echo = name.rpartition("\t")[0]
+        echo = echo_of(name)
         layer = seen.get(echo, 0)
         seen[echo] = layer + 1
         if layer == len(layers):
@@ -590,7 +598,7 @@ def values_of(answer: "Json", names: "Sequence[Name]") -> "Dict[Name, Value]":
             echo = "\t".join((each["account"], each.get("group") or "", each.get("namespace") or ""))
             first.setdefault(echo, each)
         for name in names:
-            each = first[name.rpartition("\t")[0]]
+            each = first[echo_of(name)]
             factor, error = each["factor"], each.get("error")
             if isinstance(factor, bool) or not 0 <= factor <= 1:
                 raise ValueError
@@ -849,7 +857,7 @@ def get_quota(group: str, options: "argparse.Namespace") -> "Json":
     Core-hours. As advice: the site's usage arrives with its sources' delay, and nothing is reserved.
     """
     deadline = time.monotonic() + options.wait_s
-    if not is_name(joined(group, "", "", "")):
+    if not is_name(joined(group, "", "", "", "")):
         raise Failure(USAGE, "A group is a name, or a path such as /physics.")
     token = read_token(options.token_file)
     cache = try_cache(options, token)
@@ -992,9 +1000,9 @@ def _document(
 ) -> "Json":
     results = []
     for name, factor, error, source in rows:
-        user, group, namespace, project = name.split("\t")[:4]
+        user, group, namespace, project, partition = name.split("\t")[:5]
         entry = {"user": user, "factor": factor, "source": source}  # type: Json
-        more = {"group": group, "namespace": namespace, "project": project, "error": error}
+        more = {"group": group, "namespace": namespace, "project": project, "partition": partition, "error": error}
         entry.update({field: value for field, value in more.items() if value})
         if options.weight is not None:
             entry["value"] = round(factor * options.weight)

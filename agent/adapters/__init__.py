@@ -4,7 +4,7 @@ from abc import abstractmethod
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from agent.commands import Commands
-from agent.records import Account, Finding, Queue
+from agent.records import Asked, Finding, Queue
 from agent.sending import Sent
 from agent.shares import SetsShares
 
@@ -18,7 +18,7 @@ class Adapter(SetsShares):
         self.commands = commands
 
     @abstractmethod
-    def names_of(self, account: Account) -> Dict[str, str]:
+    def names_of(self, asked: Asked) -> Dict[str, str]:
         """The account as named in a look-up, without empty names."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ from agent import names
 from agent.adapters import Adapter, Config
 from agent.commands import Output, TimedOut, first_line
 from agent.names import shown
-from agent.records import Account, Finding, Job, Problem, Queue, Unreadable
+from agent.records import Asked, Finding, Job, Problem, Queue, Unreadable
 from agent.sending import Sent, refusal_of, send_all
 from agent.shares import NO_TREE, ShareLine, Shares, gridengine_argv, parse_share_tree
 
@@ -35,9 +35,9 @@ _TICKETS = ("weight_tickets_functional", "weight_tickets_share")
 
 
 class GridEngine(Adapter):
-    def names_of(self, account: Account) -> Dict[str, str]:
+    def names_of(self, asked: Asked) -> Dict[str, str]:
         """With the user's group, which is in the accounting file but not in qstat."""
-        user, project = account
+        user, project, _queue = asked
         fields = {"user": user, "group": primary_group(user), "project": project}
         return {name: value for name, value in fields.items() if value}
 

@@ -13,12 +13,13 @@ from agent import names
 from agent.adapters import Adapter, Config
 from agent.commands import Output, TimedOut, first_line
 from agent.names import shown
-from agent.records import Account, Finding, Job, Problem, Queue, Unreadable
+from agent.records import Asked, Finding, Job, Problem, Queue, Unreadable
 from agent.sending import Sent, refusal_of, send_all
 from agent.shares import SLURM_COLUMNS, ShareLine, Shares, parse_associations, slurm_argv
 
 QUEUE_COLUMNS = "%A|%F|%K|%u|%a|%P|%q|%C|%V|%T|%Q|%y|%r"
 PRIORITY_COLUMNS = "%i|%Y|%S|%A|%B|%F|%J|%P|%Q|%N"
+SSHARE = ["sshare", "--all", "--parsable2", "--long", "--partition"]
 _UNFINISHED = "PENDING,RUNNING,SUSPENDED"
 # Flags hide the base of a job that runs. A job that waits for a new run may print COMPLETING or REQUEUED.
 _NOT_WAITING = ("RUNNING", "SUSPENDED", "CONFIGURING", "RESIZING", "STOPPED", "SIGNALING", "STAGE_OUT")
@@ -36,8 +37,8 @@ _DENIED = ("permission denied", "Access/permission", "Permission denied", "Inval
 class Slurm(Adapter):
     _cluster = ""
 
-    def names_of(self, account: Account) -> Dict[str, str]:
-        return {name: value for name, value in zip(("user", "group"), account) if value}
+    def names_of(self, asked: Asked) -> Dict[str, str]:
+        return {name: value for name, value in zip(("user", "group", "partition"), asked) if value}
 
     def read_queue(self, knob: str, most_value: int) -> Queue:
         argv = ["squeue", "--noheader", "--all", "--local", "--states=" + _UNFINISHED, "--format=" + QUEUE_COLUMNS]
@@ -68,7 +69,7 @@ class Slurm(Adapter):
         return config
 
     def read_values(self) -> Optional[List[Dict[str, object]]]:
-        return parse_shares(self.commands.read(["sshare", "--all", "--parsable2", "--long"]), self._cluster)
+        return parse_shares(self.commands.read(SSHARE), self._cluster)
 
     def read_shares(self) -> Optional[Shares]:
         if not self._cluster:
@@ -277,7 +278,10 @@ def parse_config(text: str) -> Config:
 
 
 def parse_shares(text: str, cluster: str) -> List[Dict[str, object]]:
-    """Rows of `sshare -a -P -l` by the names in its first line; LevelFS exists under Fair Tree only."""
+    """Rows of `sshare -a -P -l -m` by the names in its first line; LevelFS exists under Fair Tree only.
+
+    The user of an association of one partition is named user:partition, as its entry at the site.
+    """
     lines = text.splitlines()
     head = lines[0].split("|") if lines else []
     if not {"Account", "User", "RawShares", "RawUsage", "FairShare"} <= set(head):
@@ -301,7 +305,7 @@ def parse_shares(text: str, cluster: str) -> List[Dict[str, object]]:
         rows.append({
             "cluster": cluster,
             "group": group,
-            "user": row["User"] or None,
+            "user": _association(row["User"], row.get("Partition", "")),
             "parent": parent,
             "raw_shares": "parent" if shares == "parent" else _whole(shares),
             "norm_shares": _real(row.get("NormShares")),
@@ -311,6 +315,10 @@ def parse_shares(text: str, cluster: str) -> List[Dict[str, object]]:
             "level_fs": "Infinity" if row.get("LevelFS") == "inf" else _real(row.get("LevelFS")),
         })  # fmt: skip
     return rows
+
+
+def _association(user: str, partition: str) -> Optional[str]:
+    return f"{user}:{partition.lower()}" if user and names.PARTITION.fullmatch(partition) else user or None
 
 
 def _whole(text: str) -> Optional[int]:

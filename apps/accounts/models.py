@@ -118,6 +118,7 @@ class Account(models.Model):
     person = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="accounts")
     first_seen_at = models.DateTimeField()
     is_pseudonym = models.BooleanField(default=False, db_default=False)  # user name and DN are pseudonyms
+    is_of_partition = models.BooleanField(default=False, db_default=False)  # `project` is a partition of Slurm
 
     class Meta:
         constraints = [
@@ -132,6 +133,7 @@ class Account(models.Model):
             models.Index(fields=["user_name"], name="accounts_account_user"),
             models.Index(fields=["person"], name="accounts_account_person"),
             models.Index(fields=["namespace"], condition=Q(is_pseudonym=True), name="accounts_account_hidden"),
+            models.Index(fields=["namespace"], condition=Q(is_of_partition=True), name="accounts_account_partition"),
         ]
 
     def __str__(self) -> str:

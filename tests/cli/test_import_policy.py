@@ -519,7 +519,7 @@ def test_one_command_imports_tree_algorithm_decay_and_mapping_of_a_slurm_site(go
     out, err = run("import_policy", *given, "--dry-run", "--json")
     start = "! phase_s=22: Slurm's periods start some seconds after BOOT_TIME"  # 07:35:21, and a second
     (line,) = [line for line in err.splitlines() if line.startswith(start)]
-    assert "`manage.py scheduler setup`, given these outputs and that of sshare -a -P -l" in line
+    assert "`manage.py scheduler setup`, given these outputs and that of sshare -a -P -l -m" in line
     assert json.loads(out)["slurm_config"][-1]["name"] == "phase_s"
     error = refused("import_policy", *given[:-1], file("PriorityType=priority/basic\nPriorityDecayHalfLife=x\n"))
     assert (error.returncode, "line 2" in str(error) or "PriorityDecayHalfLife" in str(error)) == (2, True)

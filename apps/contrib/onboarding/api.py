@@ -42,7 +42,7 @@ class NewSetupSerializer(serializers.Serializer[Any]):
         max_length=_MOST_CHARACTERS,
         trim_whitespace=False,
         help_text="Outputs of sacctmgr dump, scontrol show config, scontrol show partition, sacctmgr -P show qos and "
-        "sshare -a -P -l, joined",
+        "sshare -a -P -l -m, joined",
     )
     source = serializers.CharField(  # type: ignore[assignment]  # a field of serializers has this name
         max_length=64, required=False, help_text="Slug of a usage source that already has the accounting log"

@@ -18,6 +18,7 @@ from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.slurm_outputs import printed_at, read_site_log, read_site_outputs, read_sshare
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale, TooLarge
 from apps.mapping.name_rules import default_rules
+from apps.mapping.partition_accounts import register_partitions
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.files.exports import compress_text, decompress_text, store_import_file
@@ -105,7 +106,7 @@ def read_tree(
 ) -> FirstPolicyDraft:
     """Create the draft, or replace its tree. The log stays; decisions about accounts are removed with their entries.
 
-    slurm_config: output of `scontrol show config`. sshare: current output of `sshare -a -P -l`, for comparison with our
+    slurm_config: output of `scontrol show config`. sshare: current output of `sshare -a -P -l -m`, for comparison with our
     numbers. Empty ones leave the stored output. content may contain the outputs of all three.
     """
     require_setup(actor)
@@ -355,6 +356,9 @@ def _save(beginning: FirstPolicyDraft, **changed: Any) -> FirstPolicyDraft:
         setattr(beginning, name, value)
     beginning.version += 1
     beginning.save(update_fields=[*changed, "version"])
+    if beginning.source is not None and has_associations(beginning.facts["format"]):
+        tree = tree_of(beginning)
+        register_partitions(tree, rules_of(beginning, tree), at=beginning.updated_at)
     return beginning
 
 

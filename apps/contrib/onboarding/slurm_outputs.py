@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from django.conf import settings
 
-from agent.adapters.slurm import parse_shares
+from agent.adapters.slurm import SSHARE, parse_shares
 from agent.records import Unreadable
 from apps.contrib.schedulers.own_values import OwnValue, read_values
 from apps.core.errors import FieldProblem, Invalid, TooLarge, Unavailable
@@ -55,7 +55,7 @@ def read_site_outputs() -> str:
     read_slurm_config(config)
     if cluster is None:
         raise Unavailable("scontrol show config prints no ClusterName.", code="command_failed")
-    sshare = _run("sshare", "-a", "-P", "-l")  # right after the configuration, which has the time
+    sshare = _run(*SSHARE)  # right after the configuration, which has the time
     partitions = _run("scontrol", "show", "partition")
     qos = _run(*QOS_COMMAND.split())
     return "".join([_dump(cluster[1]), config, sshare, partitions, qos])
@@ -99,7 +99,7 @@ def _run(*arguments: str) -> str:
 
 
 def read_sshare(text: str, cluster: str) -> list[OwnValue]:
-    """Parse output of `sshare -a -P -l` with the agent's parser.
+    """Parse output of `sshare -a -P -l -m` with the agent's parser.
 
     Raises:
         Invalid: it is something else (`no_sshare`).
@@ -107,5 +107,5 @@ def read_sshare(text: str, cluster: str) -> list[OwnValue]:
     try:
         return read_values(parse_shares(text, cluster))
     except Unreadable as error:
-        message = f"{error} Send the output of sshare -a -P -l."
+        message = f"{error} Send the output of sshare -a -P -l -m."
         raise Invalid(message, code="no_sshare", fields=[FieldProblem("sshare", message)]) from error

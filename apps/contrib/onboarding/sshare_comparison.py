@@ -19,7 +19,7 @@ from apps.contrib.onboarding.first_policy_draft import proposed_settings, requir
 from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.slurm_outputs import read_sshare
 from apps.contrib.onboarding.usage_differences import Cause, UsageComparison, UsagePair, compare_usage
-from apps.contrib.schedulers.own_values import OwnValue
+from apps.contrib.schedulers.own_values import PARENT, OwnValue
 from apps.contrib.schedulers.shadow_differences import Comparison, Ours, compare
 from apps.engine.algorithms import compute
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
@@ -27,6 +27,7 @@ from apps.policies.files.exports import decompress_text
 from apps.policies.formats.registry import has_associations
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.slurm_associations import split_association
 from apps.priorities.metering import (
     JobClassRow,
     RecordedUsage,
@@ -224,14 +225,29 @@ def _with_fitted_phase(
 
 def _entries(rows: list[OwnValue], tree: TreeColumns) -> list[int]:
     """Entry of each row by the names of Slurm's associations; −1 for none."""
+    has_partitions = any(split_association(row.user).partition for row in rows)
     names = list(tree.name)
     groups = {names[i]: i for i in range(1, len(tree)) if tree.is_group[i]} | {"root": 0}
     users = {(int(tree.parent[i]), names[i]): i for i in range(1, len(tree)) if not tree.is_group[i]}
+    limited: dict[tuple[int, str], list[int]] = {}
+    for (group, name), i in users.items():
+        if (association := split_association(name)).partition:
+            limited.setdefault((group, association.user), []).append(i)
     entries = []
     for row in rows:
         group = groups.get(row.group, -1)
-        entries.append(users.get((group, row.user), -1) if row.user else group)
+        entry = users.get((group, row.user), -1) if row.user else group
+        if (group, row.user) in limited and not has_partitions:
+            entry = _by_shares([entry, *limited[group, row.user]], row, tree)
+        entries.append(entry)
     return entries
+
+
+def _by_shares(entries: Sequence[int], row: OwnValue, tree: TreeColumns) -> int:
+    """The only one of a user's entries with the row's shares, in an output without partitions; −1 if it isn't known."""
+    there = [i for i in entries if i >= 0]
+    alike = [i for i in there if (PARENT if tree.inherit[i] else float(tree.shares[i])) == row.raw_shares]
+    return there[0] if len(there) == 1 else alike[0] if len(alike) == 1 else -1
 
 
 def _load_log(beginning: FirstPolicyDraft, source: Source, tree: TreeColumns, as_of: datetime) -> _Log:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from apps.contrib.schedulers.models import Agreement, Scheduler
 from apps.contrib.schedulers.own_values import OwnValue
 from apps.core.errors import NotFound, Unavailable
+from apps.policies.tree.slurm_associations import split_association
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -32,8 +33,9 @@ def entries_of(rows: Sequence[OwnValue], snapshot: ServedSnapshot, namespace: st
     for i, row in enumerate(rows):
         if not row.user:
             continue
-        matches = snapshot.index.find_certain(AccountQuery(row.user, row.group, namespace))
-        if len(matches) != 1:
+        user, partition = split_association(row.user)
+        matches = snapshot.index.find_certain(AccountQuery(user, row.group, namespace, partition=partition))
+        if len(matches) != 1 or snapshot.tree.takes_members[matches[0]]:
             continue
         entries[i] = matches[0]
         above = int(snapshot.tree.parent[matches[0]])

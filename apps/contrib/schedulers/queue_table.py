@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from apps.accounts.partition_accounts import first_partition
 from apps.contrib.schedulers.models import QueueListing
 from apps.core.blobs import pack, unpack
 from apps.core.derived_state import in_memory
@@ -66,6 +67,7 @@ class QueueTable:
     value: F8
     terms: F8  # (jobs, len(TERMS))
     taken_at: datetime | None = None
+    partition_of_account: Mapping[int, str] = field(default_factory=dict)  # where it decides the account's entry
     _by_job: dict[str, int] = field(default_factory=dict, repr=False)
     _arrays: dict[str, list[int]] = field(default_factory=dict, repr=False)
 
@@ -77,6 +79,20 @@ class QueueTable:
 
     def __len__(self) -> int:
         return len(self.job)
+
+    def by_partition(self, partitions_of: Callable[[str], Collection[str]]) -> QueueTable:
+        """The table in which jobs of a user in one of the given partitions are of an account of their own."""
+        partitions = {i: partitions_of(user) for i, (user, _group) in enumerate(self.accounts)}
+        limited: dict[tuple[int, str], int] = {}
+        of_account: dict[int, str] = {}
+        account = self.account.copy()
+        for at in np.flatnonzero(np.isin(account, [i for i, named in partitions.items() if named])).tolist():
+            number, partition = int(account[at]), first_partition(self.partition[at])
+            if partition in partitions[number]:
+                account[at] = limited.setdefault((number, partition), len(self.accounts) + len(limited))
+            of_account[int(account[at])] = partition
+        accounts = [*self.accounts, *(self.accounts[number] for number, _partition in limited)]
+        return replace(self, account=account, accounts=accounts, partition_of_account=of_account)
 
     def index_of(self, job: str) -> int | None:
         """Index of a job by its number, or of a task by `12_3` or `12[3]`, also among tasks that wait together."""

@@ -274,6 +274,8 @@ def open_queue(scheduler: Scheduler, *, at: datetime, actor: Actor) -> VisibleQu
     table = load_queue(scheduler.pk)
     if table is None:
         return None
+    if snapshot is not None:
+        table = table.by_partition(snapshot.index.named.partitions_of)
     entry = _entries(table, snapshot, scheduler.namespace)
     return VisibleQueue(
         scheduler,
@@ -293,7 +295,8 @@ def _entries(table: QueueTable, snapshot: ServedSnapshot | None, namespace: str)
         return entries
     rank = np.where(snapshot.values.has_rank, snapshot.values.rank, np.inf)
     for i, (user, group) in enumerate(table.accounts):
-        matches = snapshot.index.find_certain(AccountQuery(user, group, namespace))
+        partition = table.partition_of_account.get(i, "")
+        matches = snapshot.index.find_certain(AccountQuery(user, group, namespace, partition=partition))
         if matches:
             entries[i] = min(matches, key=lambda entry: (rank[entry], -snapshot.values.factor[entry]))
     return entries

@@ -371,7 +371,9 @@ def priority_of(queue: VisibleQueue, account: int) -> dict[str, Any]:
     if entry < 0 or snapshot is None:
         return nothing
     user, group = queue.table.accounts[account]
-    result = snapshot.lookup([AccountQuery(user, group, queue.scheduler.namespace)])[0]  # the best ranked first
+    partition = queue.table.partition_of_account.get(account, "")
+    query = AccountQuery(user, group, queue.scheduler.namespace, partition=partition)
+    result = snapshot.lookup([query])[0]  # the best ranked first
     return {
         "factor": result["factor"],
         "rank": result.get("rank"),

@@ -272,6 +272,7 @@ class _Plan:
         steps = resolver.steps(names, None)
         reaches = [step.reach for step in steps if step.reach is not None]
         is_simple = len(set(reaches)) == len(reaches) and all(is_by_user_name(step.rule) for step in steps)
+        is_simple &= not (names.project and any(step.rule.kind == "association" for step in steps))
         return cls(resolver, names, steps, is_simple)
 
     def place(self, placement: Placement, places: I8, tables: _Tables) -> None:

@@ -22,6 +22,7 @@ from apps.mapping.rules.rule_index import RuleIndex
 from apps.mapping.rules.share_tree import DEFAULT_LEAF, ShareTree
 from apps.mapping.rules.slurm_accounts import entry_of_account, is_below
 from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.slurm_associations import association_name, split_association
 
 UNMAPPED = -1
 
@@ -199,7 +200,22 @@ class Resolver:
             return Match(node) if node else NOWHERE
         if step.start is None:
             return NOWHERE
-        return self.match_below(step.number, step.start, step.rule.names_below(key, person))
+        names = step.rule.names_below(key, person)
+        limited = self._names_in_partition(step.rule, names, key)
+        match = self.match_below(step.number, step.start, limited) if limited else NOWHERE
+        if limited and match != NOWHERE and split_association(self.tree.name[match.entry]).partition:
+            return match
+        return self.match_below(step.number, step.start, names)
+
+    @staticmethod
+    def _names_in_partition(rule: Rule, names: Sequence[str], key: AccountKey) -> list[str]:
+        """The names that lead to the user's association of one partition; empty if the account is of none.
+
+        As in Slurm it decides where there is one, and else the user's association in all partitions.
+        """
+        if rule.kind != "association" or not key.project or rule.parts[-1:] != ("{user}",):
+            return []
+        return [*names[:-1], association_name(names[-1], key.project)]
 
     def share_tree(self, top: int) -> ShareTree:
         share_tree = self._share_trees.get(top)

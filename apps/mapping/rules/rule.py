@@ -43,7 +43,8 @@ class Rule:
     such a sign-in group. source: selects the namespace of that source, which the rule set fills in.
 
     An *association* is Slurm's pair of user and account: the entry is found by the account's name anywhere below the
-    target, and the suffix continues from there. A *share tree* is Grid Engine's: see `share_tree.ShareTree`.
+    target, and the suffix continues from there. Where the user has an entry for the account's partition (`project`),
+    it is that one. A *share tree* is Grid Engine's: see `share_tree.ShareTree`.
 
     reach_uid: the entry below which the rule's author maps accounts; None is the whole policy. written_at: when it was
     written, "" if unknown. `resolver.Resolver.decide` uses both.

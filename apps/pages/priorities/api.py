@@ -17,6 +17,7 @@ from apps.core import clock
 from apps.priorities import selectors
 from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.tree_changes import PRIORITY_COLUMNS, priority_rows
+from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.visible_entries import newest_for
 from apps.web.rest import answers
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SELF_READ, Scopes, actor_of
@@ -76,7 +77,7 @@ _ACCOUNTS_SCHEMA = {
                         "additionalProperties": False,
                         "properties": {
                             name: {"type": "string", "nullable": True, "maxLength": 1024}
-                            for name in ("user", "group", "namespace", "dn", "fqan", "project")
+                            for name in AccountQuery._fields
                         },
                     },
                 ]
@@ -97,6 +98,7 @@ class SinglePriorityView(APIView):
             OpenApiParameter("account", {"type": "array", "items": {"type": "string"}, "minItems": 1}, required=True),
             OpenApiParameter("namespace", str),
             OpenApiParameter("group", str),
+            OpenApiParameter("partition", str, description="Of a job in Slurm"),
             _COLUMNS,
             _IF_NONE_MATCH,
         ],

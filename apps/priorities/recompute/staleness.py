@@ -13,6 +13,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.mapping.partition_accounts import register_partitions_of
 from apps.policies.access.scope import Rights, Verb, administers_within_bounds
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import ATTEMPTS, KIND, queue_recompute, subject_of
@@ -94,6 +95,7 @@ def run_recompute(run: Run, lease: Lease) -> dict[str, Any]:
         if current is not None:
             return pipeline.result_json(current)
     is_past = as_of_text is not None
+    register_partitions_of(policy, at=started_at)
     inputs = pipeline.load_inputs(policy, as_of=as_of, is_past=is_past, keeps_usage=not is_past)
     fault_point("recompute.after_load")
     if not is_past:

@@ -49,6 +49,14 @@ class Hints:
             hint = f"No mapping rule leads this account to an entry: {self._places}."
         return {"tried": tried, "hint": hint}
 
+    def without_own_entry(self, group: str) -> str:
+        """group: its path; "" for a reader who sees a part."""
+        where = f" in {group}" if group else ""
+        return (
+            f"This account has no entry of its own{where}: the numbers are those of a new member without usage. Import "
+            f"the scheduler's users and shares again, or add the user to the group; else {self._places}."
+        )
+
     def ambiguous(self, choices: list[Json]) -> Json:
         names = list(dict.fromkeys(choice["namespace"] for choice in choices))
         shown = " or ".join(names[:_MOST_NAMESPACES])

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from apps.accounts.account_ids import AccountKey, canonical, is_reserved
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.partition_accounts import first_partition
 from apps.core.name_index import NameIndex
 from apps.core.strings import Strings
 from apps.mapping.rules.account_places import AccountPlaces, places_of_columns
@@ -29,7 +30,10 @@ _SPELLED = "spelled "  # columns of names in canonical spelling
 
 
 class AccountQuery(NamedTuple):
-    """A look-up query; "" means not given. A plain string as query is a user name or DN."""
+    """A look-up query; "" means not given. A plain string as query is a user name or DN.
+
+    partition: of a job in Slurm. It decides where the user has an association of that partition.
+    """
 
     user: str = ""
     group: str = ""
@@ -37,6 +41,7 @@ class AccountQuery(NamedTuple):
     dn: str = ""
     fqan: str = ""
     project: str = ""
+    partition: str = ""
 
 
 Query = str | AccountQuery
@@ -316,19 +321,26 @@ class LookupIndex:
         return entry in result.entries and result.joins is None and not result.choices
 
     def _resolve(self, asked: AccountQuery) -> LookupResult:
-        query = _spelled(asked)
+        query = self._of_partition(_spelled(asked))
         if is_reserved(query.namespace):  # reserved for internal use
             return NOTHING
         known = self._known(query)
         namespaces = [query.namespace] if query.namespace else self._namespaces_for(known)
         keys = [AccountKey(name, query.user, query.group, query.dn, query.fqan, query.project) for name in namespaces]
         if len(keys) == 1:
-            result = self._by_name_in(keys[0], known)
+            result = self._by_name_in(keys[0], known, query.partition)
             return result if result.entries else self._by_rules(keys[0])
-        result = merge_results([(key.namespace, self._by_name_in(key, known)) for key in keys])
+        result = merge_results([(key.namespace, self._by_name_in(key, known, query.partition)) for key in keys])
         if not result.entries:
             result = merge_results([(key.namespace, self._by_rules(key)) for key in keys])
         return result._replace(choices=tuple(self._named(result.choices)))
+
+    def _of_partition(self, query: AccountQuery) -> AccountQuery:
+        """The query with the partition as the account's, where the user has an entry for it."""
+        partition = first_partition(query.partition)
+        if not partition or partition not in self.named.partitions_of(query.user):
+            return query
+        return query._replace(partition="", project=query.project or partition)
 
     def _namespaces_for(self, known: Mapping[int, AccountKey]) -> list[str]:
         """Namespaces that may give different results: those named by rules, and "" for all others, if there are any.
@@ -360,10 +372,13 @@ class LookupIndex:
             for name in (namespace,) if namespace else self._other_namespaces:
                 yield name, result
 
-    def _by_name_in(self, key: AccountKey, known: Mapping[int, AccountKey]) -> LookupResult:
-        """Entries of known accounts with this name and namespace, and entries that are named after it."""
+    def _by_name_in(self, key: AccountKey, known: Mapping[int, AccountKey], partition: str) -> LookupResult:
+        """Entries of known accounts with this name and namespace, and entries that are named after it.
+
+        partition: of the query, unless the user has an entry for it.
+        """
         if not known:
-            return LookupResult(tuple(self.named.of_user(key)))
+            return LookupResult(self._in_partition(self.named.of_user(key), key, partition))
         here = [place for place, each in known.items() if not key.namespace or each.namespace == key.namespace]
         matches = list(dict.fromkeys(map(self._placed, here)))
         if len(matches) == 1 and matches[0].joins is not None:
@@ -372,7 +387,12 @@ class LookupIndex:
         named = [entry for entry in self.named.of_user(key) if entry not in entries]
         left = self._entries_by_rules_only(here) if named and here else set()
         entries.update(dict.fromkeys(entry for entry in named if entry not in left))
-        return LookupResult(tuple(entries))
+        return LookupResult(self._in_partition(list(entries), key, partition))
+
+    def _in_partition(self, entries: Sequence[int], key: AccountKey, partition: str) -> tuple[int, ...]:
+        if key.project:
+            return tuple(entries)
+        return tuple(self.named.outside_partitions(entries) if partition else self.named.without_partitions(entries))
 
     def _by_rules(self, key: AccountKey) -> LookupResult:
         """Entry of an unknown name by the rules: as a user name, or if that is unmapped as a DN."""
@@ -407,7 +427,9 @@ class LookupIndex:
 def _spelled(query: AccountQuery) -> AccountQuery:
     """The query in canonical spelling: DNs are written in different ways."""
     key = canonical(_key_of(query))
-    return AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
+    return AccountQuery(
+        key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project, query.partition
+    )
 
 
 def _key_of(query: AccountQuery) -> AccountKey:

@@ -8,7 +8,7 @@ all rules, so that their order is respected.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import MOST_PARTS, Rule, entry_name, has_wildcard, text_of
 from apps.mapping.rules.share_tree import DEFAULT_LEAF
 from apps.mapping.rules.slurm_accounts import account_of_entry
+from apps.policies.tree.slurm_associations import SEPARATOR, split_association
 
 I4 = npt.NDArray[np.int32]
 _FIELD_OF = {"{user}": "user_name", "{group}": "group_name", "{project}": "project"}
@@ -59,6 +60,9 @@ class NamedEntries:
             return []
         entries: dict[int, None] = {}
         stored = self._resolver.stored_name(user) if self._associations else user
+        for candidate in self._of_partitions.get(stored, ()) if self._associations else ():
+            if self._is_named(candidate, "{user}", query, stored, user):
+                entries[candidate] = None
         for name in dict.fromkeys((user, stored)):
             for part in self._user_parts:
                 for candidate in self._candidates(part, name):
@@ -73,6 +77,49 @@ class NamedEntries:
                 if any(self._is_node(inverse, candidate, query) for inverse in self._share_trees):
                     entries[candidate] = None
         return list(entries)
+
+    @property
+    def has_associations(self) -> bool:
+        """Whether some rule maps Slurm's accounts."""
+        return bool(self._associations)
+
+    @cached_property
+    def _of_partitions(self) -> Mapping[str, Sequence[int]]:
+        """Entries of Slurm's associations of one partition, by user."""
+        entries: dict[str, list[int]] = {}
+        for i, name in enumerate(self._tree.name):
+            if SEPARATOR in name and (limited := split_association(text_of(name))).partition:
+                entries.setdefault(limited.user, []).append(i)
+        return entries
+
+    def partitions_of(self, user: str) -> Sequence[str]:
+        """Partitions in which a user has entries of their own."""
+        if not self._associations:
+            return ()
+        entries = self._of_partitions.get(self._resolver.stored_name(user), ())
+        return [split_association(text_of(self._tree.name[i])).partition for i in entries]
+
+    def outside_partitions(self, entries: Sequence[int]) -> Sequence[int]:
+        """Entries for a query that names a partition for which the user has none."""
+        if not self._associations:
+            return entries
+        return [i for i in entries if not split_association(text_of(self._tree.name[i])).partition]
+
+    def without_partitions(self, entries: Sequence[int]) -> Sequence[int]:
+        """Entries for a query that names no partition: of a user with several in an account, the one for all
+        partitions; a group only if none of the user's is in it.
+        """
+        if not self._associations or len(entries) < 2:
+            return entries
+        tree = self._tree
+        users = {(int(tree.parent[i]), text_of(tree.name[i])) for i in entries}
+        limited = {i: split_association(text_of(tree.name[i])) for i in entries}
+        accounts = {int(tree.parent[i]) for i in entries if limited[i].partition}
+        return [
+            i
+            for i in entries
+            if i not in accounts and not (limited[i].partition and (int(tree.parent[i]), limited[i].user) in users)
+        ]
 
     def _is_node(self, inverse: _InverseRule, node: int, query: AccountKey) -> bool:
         """Whether a share tree maps the user in the query to this node, in its project if the query names none."""
@@ -259,7 +306,13 @@ class NamedEntries:
             fields["user_name"] = user
         at = entry
         for part in reversed(inverse.rule.parts[:n_steps]):
-            if at <= inverse.target or not _fill_from_name(fields, part, self._tree.name[at]):
+            name = self._tree.name[at]
+            if at == entry and part == "{user}" and inverse.rule.kind == "association":
+                name, partition = split_association(text_of(name))
+                if partition and fields.setdefault("project", partition).lower() != partition:
+                    return None
+                name = entry_name(name)
+            if at <= inverse.target or not _fill_from_name(fields, part, name):
                 return None
             at = int(self._tree.parent[at])
         if at != inverse.target:

@@ -1,4 +1,5 @@
-"""The priority of a user who isn't in the tree yet, and would join it by an *each* rule.
+"""The priority of a user who isn't in the tree: of one who would join it by an *each* rule, or whom only the scheduler
+knows and whose account leads to a group.
 
 Under `aequus` and `gridwide` it is a documented approximation: the user is compared with the entries of the snapshot,
 although their arrival would lower the targets of their siblings a little. Under any other algorithm the user is added
@@ -67,18 +68,18 @@ class EntryNumbers(NamedTuple):
 
 
 class NewUsers:
-    """Priorities of users who would join one snapshot, by parent entry and *each* rule; computed once."""
+    """Priorities of users who would join one snapshot, by parent entry and shares; computed once."""
 
     def __init__(self, snapshot: ComputedTree) -> None:
         self._snapshot = snapshot
-        self._known: dict[tuple[int, int], EntryNumbers | None] = {}
-        self._waiting: dict[tuple[int, int], None] = {}
+        self._known: dict[tuple[int, float], EntryNumbers | None] = {}
+        self._waiting: dict[tuple[int, float], None] = {}
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def at(self, entry: int, rule: int) -> EntryNumbers | None:
+    def at(self, entry: int, shares: float) -> EntryNumbers | None:
         """The priority as a child of `entry`; None while it is being computed, and if it can't be."""
-        key = entry, rule
+        key = entry, shares
         if key not in self._known:
             if not self._is_quick and len(self._snapshot.tree) > MOST_AT_ONCE:
                 with self._lock:
@@ -95,9 +96,9 @@ class NewUsers:
     def _is_quick(self) -> bool:
         return self._snapshot.algorithm["name"] in _BY_COMPONENTS
 
-    def is_known(self, entry: int, rule: int) -> bool:
+    def is_known(self, entry: int, shares: float) -> bool:
         """Whether the priority has been computed."""
-        return (entry, rule) in self._known
+        return (entry, shares) in self._known
 
     def wait(self) -> None:
         """Wait until all requested priorities are computed; for measurements and tests."""
@@ -117,9 +118,8 @@ class NewUsers:
                 self._known[key] = answer
                 del self._waiting[key]
 
-    def _compute(self, key: tuple[int, int]) -> EntryNumbers | None:
-        snapshot, (entry, rule) = self._snapshot, key
-        shares = snapshot.index.places.rules[rule].member_shares
+    def _compute(self, key: tuple[int, float]) -> EntryNumbers | None:
+        snapshot, (entry, shares) = self._snapshot, key
         if self._is_quick:
             return rank_beside_entries(snapshot, entry, shares)
         try:

@@ -17,6 +17,7 @@ import orjson
 from apps.engine import codecs, sweep
 from apps.engine.algorithms.gridwide import class_deviations
 from apps.engine.algorithms.inputs import prepare
+from apps.mapping.rules.rule import entry_name
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
@@ -44,6 +45,8 @@ Short = tuple[str, float, int | None]
 _MOST_ENTRIES_CACHED = 1_000
 _MOST_ANSWERS_CACHED = 65_536  # 20 MB
 _CHUNK = 10_000
+NO_OWN_ENTRY = "no_own_entry"
+OUTSIDER_SHARES = 1.0  # of a member whom the tree lacks: what Slurm gives a new user
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +200,7 @@ class ServedSnapshot:
             missing = [query for query in dict.fromkeys(queries) if query not in rows_by_query]
             for query, (result, answers) in zip(missing, self._answer(missing, None), strict=True):
                 rows = rows_by_query[query] = tuple(map(_short, answers))
-                if self._is_constant(result):
+                if self._is_constant(query, result):
                     _keep(known, query, rows)
             return [row for query in queries for row in rows_by_query[query]]
 
@@ -221,7 +224,11 @@ class ServedSnapshot:
                 ]
                 more = {**piece, "identities": [names_of(key) for key in identities]}
                 for key in accounts:
-                    yield {"account": key.user_name or key.dn or key.group_name, **group_names(key[2], key[0]), **more}
+                    about = {"account": key.user_name or key.dn or key.group_name, **group_names(key[2], key[0])}
+                    query = AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
+                    is_outsider = self._is_outsider(query, entry)
+                    own = self._of_outsider(entry, is_restricted=mask is not None) if is_outsider else {}
+                    yield {**about, **more, **own}
                 if not accounts:
                     yield {"account": None, **more}
 
@@ -255,13 +262,19 @@ class ServedSnapshot:
         answered = list(self._answer(distinct, None))
         made = dict(zip(distinct, _dump_each([answers for _result, answers in answered]), strict=True))
         for query, (result, _answers) in zip(distinct, answered, strict=True):
-            if self._is_constant(result):
+            if self._is_constant(query, result):
                 _keep(self._answers, query, made[query])
         return made
 
-    def _is_constant(self, result: LookupResult) -> bool:
+    def _is_constant(self, query: Query, result: LookupResult) -> bool:
         """Whether the answer can't change while this snapshot is served."""
-        return result.joins is None or not result.entries or self.new_users.is_known(result.entries[0], result.joins)
+        if result.joins is not None:
+            return not result.entries or self.new_users.is_known(result.entries[0], self._member_shares(result.joins))
+        outsiders = (entry for entry in result.entries if self._is_outsider(query, entry))
+        return all(self.new_users.is_known(entry, OUTSIDER_SHARES) for entry in outsiders)
+
+    def _member_shares(self, rule: int) -> float:
+        return self.index.places.rules[rule].member_shares
 
     def _answer(
         self, queries: Sequence[Query], mask: Mask | None, names: AccountNames | None = None
@@ -293,7 +306,17 @@ class ServedSnapshot:
             return [{**about, **self._without_entry("unmapped"), **hint}]
         if result.joins is not None:
             return [{**about, **self._new_user_json(result.entries[0], result.joins)}]
-        results = [{**about, **described[entry]} for entry in result.entries]
+        results = [
+            {
+                **about,
+                **(
+                    self._of_outsider(entry, is_restricted=mask is not None)
+                    if self._is_outsider(query, entry)
+                    else described[entry]
+                ),
+            }
+            for entry in result.entries
+        ]
         return sorted(results, key=_best_first) if len(results) > 1 else results
 
     def _without_entry(self, error: str) -> Json:
@@ -440,8 +463,35 @@ class ServedSnapshot:
         """Priorities of users who would join by an *each* rule, computed on demand."""
         return NewUsers(self)
 
+    @cached_property
+    def _unranked_groups(self) -> bytes:
+        """For each entry whether it is a group whose members are ranked, and not itself."""
+        return (self.tree.takes_members & ~self.values.is_ranked).tobytes()
+
+    def _is_outsider(self, query: Query, entry: int) -> bool:
+        """Whether an account leads to a group in which it has no entry of its own.
+
+        A group that is itself named like the account is what was asked for, unless it is Slurm's account of a user.
+        """
+        if entry <= 0 or not self._unranked_groups[entry]:
+            return False
+        user = query if isinstance(query, str) else query.user or query.dn
+        if not user:
+            return False
+        is_of_group = not isinstance(query, str) and bool(query.group) and self.index.named.has_associations
+        return is_of_group or self.tree.name[entry] not in (user, entry_name(user))
+
+    def _of_outsider(self, entry: int, *, is_restricted: bool) -> Json:
+        """The numbers of a member of the group without usage, with the reason that they aren't the account's own."""
+        answer = self._new_member_json(entry, OUTSIDER_SHARES)
+        hint = self.hints.without_own_entry("" if is_restricted else self.index.path(entry))
+        return {**answer, "key": None, "error": NO_OWN_ENTRY, "hint": hint}
+
     def _new_user_json(self, entry: int, rule: int) -> Json:
-        new = self.new_users.at(entry, rule)
+        return self._new_member_json(entry, self._member_shares(rule))
+
+    def _new_member_json(self, entry: int, shares: float) -> Json:
+        new = self.new_users.at(entry, shares)
         if new is None:
             unknown = self._entry_json(entry, EntryNumbers([], None, None, self.n_ranked, None))
             return {**unknown, "key": None, "provisional": True}

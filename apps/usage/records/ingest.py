@@ -14,6 +14,7 @@ import numpy as np
 from django.db import connection
 
 from apps.accounts.account_ids import AccountKey, account_ids, known_account_ids
+from apps.accounts.partition_accounts import load_partition_accounts
 from apps.core.postgresql import join_transaction
 from apps.runs.fault_points import fault_point
 from apps.runs.models import Run
@@ -408,13 +409,20 @@ def _account_ids(batch: RecordBatch, known: I8, namespace: str, at: datetime) ->
     """Ids of the records' accounts, which are created where `known` has none."""
     is_new = known == 0
     ids = known.copy()
-    ids[is_new] = _ids_of_names(batch, batch.who[is_new], namespace, at)
+    ids[is_new] = _ids_of_names(batch, np.flatnonzero(is_new), namespace, at)
     return ids
 
 
-def _ids_of_names(batch: RecordBatch, who: I8, namespace: str, at: datetime) -> I8:
-    used, index = np.unique(who, return_inverse=True)
-    keys = [AccountKey(namespace, *batch.people[code]) for code in used.tolist()]
+def _ids_of_names(batch: RecordBatch, rows: I8, namespace: str, at: datetime) -> I8:
+    """Ids of the accounts of these rows: by name, and by partition where Slurm has associations of one."""
+    has_partitions = any(each.partition for each in batch.job_classes) and any(each.group for each in batch.people)
+    limited = load_partition_accounts(namespace) if has_partitions else None
+    n_classes = len(batch.job_classes) if limited else 1
+    used, index = np.unique(batch.who[rows] * n_classes + batch.job_class[rows] % n_classes, return_inverse=True)
+    keys = [AccountKey(namespace, *batch.people[code // n_classes]) for code in used.tolist()]
+    if limited:
+        partitions = [batch.job_classes[code % n_classes].partition for code in used.tolist()]
+        keys = [limited.key_of(key, partition) for key, partition in zip(keys, partitions, strict=True)]
     ids = account_ids(keys, at=at)
     return np.array([ids[key] for key in keys], np.int64)[index]
 

@@ -22,7 +22,7 @@ from apps.web.rest.inputs import field_refusal
 from apps.web.rest.parsing import loads, read_json
 from apps.web.rest.rendering import dumps
 
-_FIELDS = frozenset({"user", "group", "namespace", "dn", "fqan", "project"})
+_FIELDS = frozenset(AccountQuery._fields)
 _IDENTITY = ("account", "group", "namespace", "entry")
 _LONGEST_TEXT = 1024
 _NAMES = frozenset({"user", "group", "dn"})
@@ -38,10 +38,10 @@ def queries_of_address(request: HttpRequest) -> list[Query]:
     if not names:
         raise Refusal("Name at least one account: ?account=alice.", fields=[FieldProblem("account", "is missing")])
     _refuse_too_many(len(names))
-    namespace, group = request.GET.get("namespace", ""), request.GET.get("group", "")
-    if not namespace and not group:
+    fields = {name: request.GET.get(name, "") for name in ("group", "namespace", "partition")}
+    if not any(fields.values()):
         return list(names)
-    return [AccountQuery(user=name, group=group, namespace=namespace) for name in names]
+    return [AccountQuery(user=name, **fields) for name in names]
 
 
 def queries_of_body(request: HttpRequest) -> list[Query]:

@@ -7,6 +7,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.priorities.serving.served_snapshot import NO_OWN_ENTRY
+
 
 @extend_schema_field(
     {
@@ -59,7 +61,11 @@ class PrioritySerializer(serializers.Serializer[Any]):
         "position counted from the last",
     )
     provisional = serializers.BooleanField(required=False)
-    error = serializers.ChoiceField(["unmapped", "ambiguous"], required=False)
+    error = serializers.ChoiceField(
+        ["unmapped", "ambiguous", NO_OWN_ENTRY],
+        required=False,
+        help_text="no_own_entry: the account leads to a group; the numbers are those of a new member without usage",
+    )
     tried = serializers.ListField(
         child=IdentitySerializer(), required=False, help_text="For an unmapped account: names for which no rule matches"
     )

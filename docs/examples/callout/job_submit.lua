@@ -9,10 +9,17 @@ local function is_plain(name)
    return type(name) == "string" and name:match("^[%w_][%w_.-]*$") ~= nil
 end
 
-function fairshare_value(user, account)
+local function default_partition(part_list)
+   for name, part in pairs(part_list or {}) do
+      if part.flag_default == 1 then return name end
+   end
+end
+
+function fairshare_value(user, account, partition)
    if not is_plain(user) then return nil end
    local command = CALLOUT
    if is_plain(account) then command = command .. " --group=" .. account end
+   if is_plain(partition) then command = command .. " --partition=" .. partition end
    local pipe = io.popen(command .. " -- " .. user, "r")
    if pipe == nil then return nil end
    local value = tonumber(pipe:read("l"))
@@ -21,7 +28,10 @@ function fairshare_value(user, account)
 end
 
 function slurm_job_submit(job_desc, part_list, submit_uid)
-   local value = fairshare_value(job_desc.user_name, job_desc.account or job_desc.default_account)
+   local partition = job_desc.partition or default_partition(part_list)
+   -- Slurm accepts several partitions only if the user has the same association in all of them.
+   local first = partition and partition:match("^[^,]+")
+   local value = fairshare_value(job_desc.user_name, job_desc.account or job_desc.default_account, first)
    if value ~= nil then job_desc.site_factor = value end
    return slurm.SUCCESS
 end

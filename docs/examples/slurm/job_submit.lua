@@ -4,7 +4,16 @@ local FILE = "/run/fairshare-agent/first-values"
 local LONGEST_S = 900 -- an older file is left alone
 local FALLBACK = nil -- a number for accounts that the file doesn't have; nil: leave 0
 
-local function first_value(user, account)
+local function default_partition(part_list)
+    for name, part in pairs(part_list) do
+        if part.flag_default == 1 then
+            return name
+        end
+    end
+    return ""
+end
+
+local function first_value(user, account, partition)
     local file = io.open(FILE, "r")
     if file == nil then
         return nil
@@ -18,8 +27,14 @@ local function first_value(user, account)
     local wanted = user .. "|" .. account .. "|"
     for line in file:lines() do
         if string.sub(line, 1, #wanted) == wanted then
-            found = tonumber(string.sub(line, #wanted + 1))
-            break
+            local rest = string.sub(line, #wanted + 1)
+            local of_partition, value = string.match(rest, "^(.*)|(%-?%d+)$")
+            if of_partition == partition then -- one that has an association of its own
+                found = tonumber(value)
+                break
+            elseif of_partition == nil then
+                found = tonumber(rest)
+            end
         end
     end
     file:close()
@@ -29,7 +44,8 @@ end
 function slurm_job_submit(job_desc, part_list, submit_uid)
     local account = job_desc.account or job_desc.default_account
     if job_desc.user_name ~= nil and account ~= nil then
-        local value = first_value(job_desc.user_name, account)
+        local named = job_desc.partition or default_partition(part_list)
+        local value = first_value(job_desc.user_name, account, string.match(named, "^[^,]*"))
         if value ~= nil then
             job_desc.site_factor = value
         end

@@ -154,7 +154,7 @@ def test_the_policy_is_published_and_its_scheduler_is_in_shadow_mode(folder: Pat
 
 
 def test_text_that_is_not_sshare_output_is_refused(folder: Path) -> None:
-    with pytest.raises(Invalid, match="sshare -a -P -l") as refused:
+    with pytest.raises(Invalid, match="sshare -a -P -l -m") as refused:
         begin(folder, sshare=b"sacct, perhaps\n")
     assert refused.value.code == "no_sshare"
     assert not FirstPolicyDraft.objects.exists()

@@ -153,7 +153,7 @@ def _config_lines(config: SlurmConfig | None) -> list[ConfigLine]:
     if phase_s:
         meaning = (
             "Slurm's periods start some seconds after BOOT_TIME, which no configuration shows. "
-            f"`{command_name('scheduler setup')}`, given these outputs and that of sshare -a -P -l, "
+            f"`{command_name('scheduler setup')}`, given these outputs and that of sshare -a -P -l -m, "
             "fits them to sshare."
         )
         lines.append(ConfigLine("phase_s", str(phase_s), meaning, is_carried=False))
