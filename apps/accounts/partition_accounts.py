@@ -1,4 +1,4 @@
-"""Accounts of Slurm's associations of one partition: jobs of the user in that partition run under an account of its own.
+"""Accounts of Slurm's associations of one partition: jobs of the user in that partition have an account of their own.
 
 As in Slurm, a job that lists several partitions has the association of the first: others are refused beside it.
 """

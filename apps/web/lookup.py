@@ -53,7 +53,11 @@ _METHODS = {"": ("GET", "HEAD"), "/lookup": ("POST",), "/all": ("GET", "HEAD")}
 
 
 #: Query parameters of look-ups; `format` of `/all` leads to a view.
-PARAMETERS = {"": ("account", "namespace", "group", "partition", "columns"), "/lookup": ("columns",), "/all": ("since", "format")}
+PARAMETERS = {
+    "": ("account", "namespace", "group", "partition", "columns"),
+    "/lookup": ("columns",),
+    "/all": ("since", "format"),
+}
 
 
 def is_lookup(path: str, method: str) -> bool:

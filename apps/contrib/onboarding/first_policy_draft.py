@@ -106,8 +106,8 @@ def read_tree(
 ) -> FirstPolicyDraft:
     """Create the draft, or replace its tree. The log stays; decisions about accounts are removed with their entries.
 
-    slurm_config: output of `scontrol show config`. sshare: current output of `sshare -a -P -l -m`, for comparison with our
-    numbers. Empty ones leave the stored output. content may contain the outputs of all three.
+    slurm_config: output of `scontrol show config`. sshare: current output of `sshare -a -P -l -m`, for comparison with
+    our numbers. Empty ones leave the stored output. content may contain the outputs of all three.
     """
     require_setup(actor)
     outputs = split_outputs(text_of(content)) if format in (AUTO, "sacctmgr") else SiteOutputs()

@@ -1,8 +1,9 @@
 """Compare a policy with a current `sacctmgr dump`; write the dump with the policy's shares, or commands for
 differences.
 
-Everything except shares stays as in Slurm: organisation, limits, QOS, coordinators and default accounts. Associations that the policy lacks are listed as comments with the command that removes them,
-because `sacctmgr load` and these commands remove nothing.
+Everything except shares stays as in Slurm: organisation, limits, QOS, coordinators and default accounts. Associations
+that the policy lacks are listed as comments with the command that removes them, because `sacctmgr load` and these
+commands remove nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from apps.policies.tree.slurm_associations import association_name, split_associ
 
 
 class Association(NamedTuple):
-    """One entry as an association. name: original spelling, of an account or user. shares: a number or "parent". row: index in the tree."""
+    """One entry as an association. name: original spelling, of an account or user. shares: a number or "parent".
+
+    row: index in the tree.
+    """
 
     key: Key
     name: str

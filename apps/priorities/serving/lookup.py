@@ -427,9 +427,7 @@ class LookupIndex:
 def _spelled(query: AccountQuery) -> AccountQuery:
     """The query in canonical spelling: DNs are written in different ways."""
     key = canonical(_key_of(query))
-    return AccountQuery(
-        key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project, query.partition
-    )
+    return AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project, query.partition)
 
 
 def _key_of(query: AccountQuery) -> AccountKey:

@@ -466,7 +466,8 @@ class ServedSnapshot:
     @cached_property
     def _unranked_groups(self) -> bytes:
         """For each entry whether it is a group whose members are ranked, and not itself."""
-        return (self.tree.takes_members & ~self.values.is_ranked).tobytes()
+        is_group = self.tree.is_group | (self.tree.n_children > 0)
+        return (is_group & ~self.values.is_ranked).tobytes()
 
     def _is_outsider(self, query: Query, entry: int) -> bool:
         """Whether an account leads to a group in which it has no entry of its own.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -81,7 +82,7 @@ def _move_usage(source_id: int, accounts: Sequence[Account]) -> None:
     if not moves:
         return
     before, after, partitions = map(list, zip(*moves, strict=True))
-    values = {"source": source_id, "before": before, "after": after, "partitions": partitions}
+    values: dict[str, Any] = {"source": source_id, "before": before, "after": after, "partitions": partitions}
     with connection.cursor() as cursor:
         since = []
         for statement in (_MOVE_RECORDS, _MOVE_BUCKETS):

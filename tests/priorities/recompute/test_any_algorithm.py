@@ -123,6 +123,51 @@ def test_a_new_user_has_the_rank_and_factor_of_a_member_who_joins(
         assert (new["key"] >= eve["key"]) == (new["rank"] <= eve["rank"])
 
 
+ASSOCIATION = {"kind": "association", "suffix": ""}
+LEADS_TO_GROUPS: dict[str, list[dict[str, Any]]] = {
+    "default": [{}, {"path": "/physics", "kind": "default", "suffix": ""}],
+    "glob": [{"user_pattern": "*"}],
+    "exact": [{"path": "/physics", "kind": "exact", "user_pattern": "zoe", "suffix": ""}, ASSOCIATION],
+    "association": [ASSOCIATION],
+}
+
+
+@pytest.mark.parametrize("algorithm", EACH)
+def test_an_account_without_an_entry_in_its_group_has_the_place_of_a_member_without_usage(
+    make_site: Callable[..., Site], algorithm: dict[str, Any]
+) -> None:
+    site = make_site()
+    children = tree()
+    children.append({"name": "closed", "shares": 0, "children": [{"name": "fay", "kind": "user", "shares": 1}]})
+    settings = {**NO_AGING, "algorithm": algorithm}
+    site.publish(children, settings)
+    for user, group, hours in USED:
+        site.job(user, group, hours)
+
+    def zoe(group: str) -> dict[str, Any]:
+        return served_now().lookup([AccountQuery("zoe", group)])[0]
+
+    def numbers(row: dict[str, Any]) -> tuple[Any, ...]:
+        return row["rank"], row["of"], pytest.approx(row["factor"], rel=1e-3)
+
+    answers = {}
+    for kind, rules in LEADS_TO_GROUPS.items():
+        site.map(*(site.rule(**rule) for rule in rules))
+        site.recompute()
+        answers[kind] = zoe("nowhere" if kind == "default" else "physics")
+        assert (answers[kind]["entry"], answers[kind].get("error")) == ("/physics", "no_own_entry"), kind
+        assert numbers(answers[kind]) == numbers(answers["default"]), kind
+    answers["closed"] = zoe("closed")
+    for group, kind in (("physics", "association"), ("closed", "closed")):
+        more = json.loads(json.dumps(children))
+        (there,) = [each for each in more if each["name"] == group]
+        there["children"].append({"name": "zoe", "kind": "user", "shares": 1})
+        site.publish(more, settings)
+        site.recompute()
+        assert (zoe(group)["entry"], zoe(group).get("error")) == (f"/{group}/zoe", None)
+        assert numbers(answers[kind]) == numbers(zoe(group))
+
+
 def test_in_a_large_tree_a_new_user_is_computed_in_the_background(
     make: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
