@@ -7,6 +7,7 @@ from agent.plan import Plan
 from agent.records import Finding, Queue
 
 MOST_CLOCK_OFFSET_S = 60.0
+MOST_NAMED_USERS = 10
 
 
 def check_names(orders: Orders, plan: Plan) -> Finding:
@@ -15,9 +16,16 @@ def check_names(orders: Orders, plan: Plan) -> Finding:
     text = f"{plan.n_unmapped} of {n_jobs} pending jobs belong to unmapped accounts."
     if not plan.n_unmapped:
         return Finding("names_unmapped", "ok", text, "")
+    severity = "error" if percent > orders.limits.unmapped_percent else "warning"
+    named = [account for account, _ in plan.unmapped if account in plan.without_entry]
+    if named:
+        users = ", ".join(f"{user} in {group or '-'}" for user, group in named[:MOST_NAMED_USERS])
+        more = ", …" if len(named) > MOST_NAMED_USERS else ""
+        text += f" Only the scheduler knows these users, who wait as new members without usage: {users}{more}."
+        remedy = "Import the scheduler's accounts and shares again, or add these users to the policy."
+        return Finding("names_unmapped", severity, text, remedy)
     user, group = plan.unmapped[0][0]
     remedy = f"Add a mapping rule, above all for user {user}, group {group or '-'}."
-    severity = "error" if percent > orders.limits.unmapped_percent else "warning"
     return Finding("names_unmapped", severity, text, remedy)
 
 

@@ -1,7 +1,7 @@
 """Decide each job's value, or why a pass sends nothing: pure, from jobs, factors, orders and the table."""
 
 from collections import Counter
-from typing import Any, Dict, Hashable, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Hashable, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from agent.names import shown
 from agent.orders import Orders, value_of
@@ -13,6 +13,8 @@ FEWEST_FOR_CHANGES = 20
 # With fewer accounts than this, ties say nothing about the order.
 FEWEST_FOR_ORDER = 5
 MOST_NAMED = 100
+# The server's code for an account that leads to a group: the value is that of a new member without usage.
+NO_OWN_ENTRY = "no_own_entry"
 # A listing with more than one damaged row in a hundred is rejected.
 MOST_DAMAGED = 0.01
 
@@ -25,6 +27,7 @@ class Plan(NamedTuple):
     unmapped: List[Tuple[Account, int]]  # sorted by number of jobs, descending
     refused: List[str]  # values outside the scheduler's range
     frozen: Optional[Frozen]
+    without_entry: "frozenset[Account]" = frozenset()  # of the unmapped: users whom their group lacks
 
 
 def make_plan(orders: Orders, queue: Queue, looked_up: LookUp, table: Table, accepts_changes: bool) -> Plan:
@@ -32,6 +35,7 @@ def make_plan(orders: Orders, queue: Queue, looked_up: LookUp, table: Table, acc
     values: Dict[str, int] = {}
     due: List[Tuple[str, int]] = []
     unmapped: Dict[Account, int] = {}
+    without_entry: Set[Account] = set()
     refused: List[str] = []
     n_mapped = n_established = n_changed = 0
     before: Dict[Account, int] = {}  # the value that an account's first job has
@@ -41,6 +45,8 @@ def make_plan(orders: Orders, queue: Queue, looked_up: LookUp, table: Table, acc
         answer = looked_up.answers.get(job.asked)
         if answer is None or answer.error is not None:
             unmapped[job.account] = unmapped.get(job.account, 0) + 1
+            if answer is not None and answer.error == NO_OWN_ENTRY:
+                without_entry.add(job.account)
         else:
             n_mapped += 1
         if answer is None or (answer.entry is not None and not _is_below(answer.entry, orders.subtree)):
@@ -73,7 +79,7 @@ def make_plan(orders: Orders, queue: Queue, looked_up: LookUp, table: Table, acc
     if frozen is None and not accepts_changes and not _is_explained(orders, looked_up, table):
         frozen = _too_many_changes(orders, looked_up, table, n_changed, n_established)
     named = sorted(unmapped.items(), key=lambda each: (-each[1], each[0]))[:MOST_NAMED]
-    return Plan(values, due, n_mapped, n_unmapped, named, refused, frozen)
+    return Plan(values, due, n_mapped, n_unmapped, named, refused, frozen, frozenset(without_entry))
 
 
 def in_scope(orders: Orders, jobs: Iterable[Job]) -> List[Job]:

@@ -108,5 +108,5 @@ def test_qalter_messages_are_classified(found: str, code: str) -> None:
 def test_a_look_up_uses_the_group_known_to_this_host() -> None:
     gridengine.primary_group.cache_clear()
     names_of = gridengine.GridEngine(Commands()).names_of
-    assert names_of(("root", "px")) == {"user": "root", "group": "root", "project": "px"}
-    assert names_of(("nobody-here", "")) == {"user": "nobody-here"}
+    assert names_of(("root", "px", "all.q")) == {"user": "root", "group": "root", "project": "px"}
+    assert names_of(("nobody-here", "", "")) == {"user": "nobody-here"}

@@ -68,7 +68,7 @@ def test_every_setting_has_bounds_and_other_values_are_rejected() -> None:
         value_of(heaviest._replace(weight=2147483646), 1.0)
 
 
-ANN, BOB = ("ann", "physics"), ("bob", "")
+ANN, BOB = ("ann", "physics", "batch"), ("bob", "", "")
 GOOD = {"account": "ann", "entry": "/physics/ann", "factor": 0.5}
 
 
@@ -101,8 +101,8 @@ def test_the_best_of_several_entries_is_used() -> None:
 
 
 def test_a_user_is_looked_up_once() -> None:
-    accounts = [(f"u{n}", group) for n in range(10_001) for group in ("a", "b", "c")[: 1 + n % 2]]
+    accounts = [(f"u{n}", group, "batch") for n in range(10_001) for group in ("a", "b", "c")[: 1 + n % 2]]
     parts = parts_of(accounts)
     assert sorted(account for part in parts for account in part) == sorted(accounts)
     assert [len(part) for part in parts] == [10_000, 1, 5_000]
-    assert all(len({user for user, _ in part}) == len(part) for part in parts)
+    assert all(len({asked[0] for asked in part}) == len(part) for part in parts)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.checks import check_names
+from agent.first_values import FirstValues
 from agent.orders import Orders, read_orders
 from agent.plan import Plan, in_scope, make_plan, unknown_partitions
 from agent.records import Answer, Job, LookUp, Problem, Queue
@@ -29,12 +33,13 @@ def job(number: int = 1, user: str = "ann", **changes: Any) -> Job:
 
 def plan(jobs: list[Job], table: Table, accepts: bool = False, age_s: float = 1.0, **changes: Any) -> Plan:
     queue = Queue(jobs, frozenset(each.id for each in jobs), {}, [], 0)
-    factors = {"ann": 0.25, "bob": 0.5}
     answers = {
-        ("ann", "physics"): Answer("/physics/ann", 0.25, None),
-        ("bob", "physics"): Answer("/physics/bob", 0.5, None),
+        ("ann", "physics", "batch"): Answer("/physics/ann", 0.25, None),
+        ("ann", "physics", "gpu"): Answer("/physics/ann:gpu", 0.75, None),
+        ("bob", "physics", "batch"): Answer("/physics/bob", 0.5, None),
+        ("paul", "physics", "batch"): Answer("/physics", 0.125, "no_own_entry"),
     }
-    answers |= {each.account: Answer(None, 0.5, "unmapped") for each in jobs if each.user not in factors}
+    answers |= {each.asked: Answer(None, 0.5, "unmapped") for each in jobs if each.asked not in answers}
     return make_plan(orders(**changes), queue, LookUp(812, age_s, answers), table, accepts)
 
 
@@ -74,6 +79,52 @@ def test_a_held_job_gets_a_site_factor_and_no_priority(table: Table) -> None:
 def test_jobs_are_sent_by_value_then_number(table: Table) -> None:
     jobs = [job(10, "bob"), job(9, "bob"), job(100), job(20)]
     assert plan(jobs, table).due == [("20", 25000), ("100", 25000), ("9", 50000), ("10", 50000)]
+
+
+def test_a_job_has_the_value_of_its_partitions_association(table: Table) -> None:
+    jobs = [job(1), job(2, partitions=("gpu",)), job(3, partitions=("batch", "long"))]
+    assert plan(jobs, table).values == {"1": 25000, "2": 75000, "3": 25000}
+
+
+def test_a_user_without_an_entry_counts_as_unmapped_and_is_named_with_the_remedy(table: Table) -> None:
+    found = plan([job(1), job(2, "paul")], table)
+    assert (found.values, found.n_mapped, found.n_unmapped) == ({"1": 25000, "2": 12500}, 1, 1)
+    assert found.frozen is not None
+    assert found.frozen.code == "too_many_unmapped"
+    check = check_names(orders(), found)
+    assert (check.code, check.severity) == ("names_unmapped", "error")
+    assert "paul in physics" in check.found
+    assert "Import the scheduler's accounts" in check.remedy
+
+
+def test_a_submit_script_finds_the_value_of_a_partition_beside_that_of_the_account(tmp_path: Path) -> None:
+    file = tmp_path / "first-values"
+    values = {("ann", "physics", "batch"): 25, ("ann", "physics", "gpu"): 75, ("ann", "physics", "long"): 25}
+    FirstValues(str(file)).update({**values, ("bob", "physics", "batch"): 50}, 7.0)
+    assert file.read_text().splitlines() == ["# 7", "ann|physics|25", "ann|physics|gpu|75", "bob|physics|50"]
+    lua = shutil.which("lua5.3") or shutil.which("lua")
+    if lua is None:
+        pytest.skip("lua5.3 is not installed")
+    script = (
+        Path("docs/examples/slurm/job_submit.lua").read_text().replace("/run/fairshare-agent/first-values", str(file))
+    )
+    jobs = [("ann", None), ("ann", "gpu"), ("ann", "gpu,long"), ("ann", "long"), ("bob", "gpu"), ("eve", "gpu")]
+    parts = "{gpu = {flag_default = 0}, batch = {flag_default = 1}}"
+    calls = "".join(
+        f'job = {{user_name = "{user}", account = "physics", partition = {json.dumps(partition)}}}'.replace(
+            "null", "nil"
+        )
+        + f' slurm_job_submit(job, {parts}, 0) print(job.site_factor or "-")\n'
+        for user, partition in jobs
+    )
+    driven = tmp_path / "driven.lua"
+    driven.write_text(
+        "os.time = function() return 8 end\nslurm = {SUCCESS = 0}\n"
+        + script.removesuffix("return slurm.SUCCESS\n")
+        + calls
+    )
+    out = subprocess.run([lua, str(driven)], capture_output=True, check=True, text=True).stdout.split()
+    assert out == ["25", "75", "75", "25", "50", "-"]
 
 
 def test_scope_matches_any_partition_of_a_job(table: Table) -> None:
