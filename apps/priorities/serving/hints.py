@@ -53,8 +53,8 @@ class Hints:
         """group: its path; "" for a reader who sees a part."""
         where = f" in {group}" if group else ""
         return (
-            f"This account has no entry of its own{where}: the numbers are those of a new member without usage. Import "
-            f"the scheduler's users and shares again, or add the user to the group; else {self._places}."
+            f"This account has no entry of its own{where}, so the numbers are not its own. Import the users and shares "
+            f"of the scheduler again, or add the user to the group; else {self._places}."
         )
 
     def ambiguous(self, choices: list[Json]) -> Json:

@@ -227,8 +227,8 @@ class ServedSnapshot:
                     about = {"account": key.user_name or key.dn or key.group_name, **group_names(key[2], key[0])}
                     query = AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
                     is_outsider = self._is_outsider(query, entry)
-                    own = self._of_outsider(entry, is_restricted=mask is not None) if is_outsider else {}
-                    yield {**about, **more, **own}
+                    own = self._of_outsider(entry, more, is_restricted=mask is not None) if is_outsider else more
+                    yield {**about, **own}
                 if not accounts:
                     yield {"account": None, **more}
 
@@ -270,6 +270,8 @@ class ServedSnapshot:
         """Whether the answer can't change while this snapshot is served."""
         if result.joins is not None:
             return not result.entries or self.new_users.is_known(result.entries[0], self._member_shares(result.joins))
+        if not self._ranks_outsiders_as_members:
+            return True
         outsiders = (entry for entry in result.entries if self._is_outsider(query, entry))
         return all(self.new_users.is_known(entry, OUTSIDER_SHARES) for entry in outsiders)
 
@@ -310,7 +312,7 @@ class ServedSnapshot:
             {
                 **about,
                 **(
-                    self._of_outsider(entry, is_restricted=mask is not None)
+                    self._of_outsider(entry, described[entry], is_restricted=mask is not None)
                     if self._is_outsider(query, entry)
                     else described[entry]
                 ),
@@ -482,11 +484,20 @@ class ServedSnapshot:
         is_of_group = not isinstance(query, str) and bool(query.group) and self.index.named.has_associations
         return is_of_group or self.tree.name[entry] not in (user, entry_name(user))
 
-    def _of_outsider(self, entry: int, *, is_restricted: bool) -> Json:
-        """The numbers of a member of the group without usage, with the reason that they aren't the account's own."""
-        answer = self._new_member_json(entry, OUTSIDER_SHARES)
+    def _of_outsider(self, entry: int, described: Json, *, is_restricted: bool) -> Json:
+        """The answer for an account that leads to a group without an entry of its own, with the reason.
+
+        In Slurm's trees, and under an algorithm that ranks users alone, it has the place of a member of the group
+        without usage; elsewhere that of the group's own vector.
+        """
         hint = self.hints.without_own_entry("" if is_restricted else self.index.path(entry))
-        return {**answer, "key": None, "error": NO_OWN_ENTRY, "hint": hint}
+        if self._ranks_outsiders_as_members:
+            described = {**self._new_member_json(entry, OUTSIDER_SHARES), "key": None}
+        return {**described, "error": NO_OWN_ENTRY, "hint": hint}
+
+    @property
+    def _ranks_outsiders_as_members(self) -> bool:
+        return self.order.has_own_order or self.index.named.has_associations
 
     def _new_user_json(self, entry: int, rule: int) -> Json:
         return self._new_member_json(entry, self._member_shares(rule))

@@ -64,7 +64,7 @@ class PrioritySerializer(serializers.Serializer[Any]):
     error = serializers.ChoiceField(
         ["unmapped", "ambiguous", NO_OWN_ENTRY],
         required=False,
-        help_text="no_own_entry: the account leads to a group; the numbers are those of a new member without usage",
+        help_text="no_own_entry: the account leads to a group, so that the numbers are not its own",
     )
     tried = serializers.ListField(
         child=IdentitySerializer(), required=False, help_text="For an unmapped account: names for which no rule matches"

@@ -125,8 +125,8 @@ def test_a_new_user_has_the_rank_and_factor_of_a_member_who_joins(
 
 ASSOCIATION = {"kind": "association", "suffix": ""}
 LEADS_TO_GROUPS: dict[str, list[dict[str, Any]]] = {
-    "default": [{}, {"path": "/physics", "kind": "default", "suffix": ""}],
-    "glob": [{"user_pattern": "*"}],
+    "default": [ASSOCIATION, {"path": "/physics", "kind": "default", "suffix": ""}],
+    "glob": [{"user_pattern": "z*"}, ASSOCIATION],
     "exact": [{"path": "/physics", "kind": "exact", "user_pattern": "zoe", "suffix": ""}, ASSOCIATION],
     "association": [ASSOCIATION],
 }
