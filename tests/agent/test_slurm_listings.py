@@ -108,6 +108,9 @@ def test_shares_are_read_by_column_name_with_and_without_fair_tree(samples: Path
     assert [row["level_fs"] for row in rows if row["group"] == "biology"] == ["Infinity", "Infinity"]
     classic = slurm.parse_shares((samples / "sshare-l-P-classic.txt").read_text(), "demo")
     assert {row["level_fs"] for row in classic} == {None}
+    header = "Account|User|Partition|RawShares|RawUsage|FairShare\n"
+    limited = slurm.parse_shares(header + " phys|ann||2|40|0.5\n phys|ann|GPU|3|10|0.75\n", "demo")
+    assert [(row["user"], row["raw_shares"]) for row in limited] == [("ann", 2), ("ann:gpu", 3)]
     with pytest.raises(Unreadable):
         slurm.parse_shares("nothing of the kind\n", "demo")
 

@@ -332,7 +332,7 @@ def test_nothing_outside_the_subtree_is_sent(carrying: Site, agent: Caller, mana
     lists(agent, rows(biology="8", alice="8"))
     found = manager.get("schedulers/c1/shares").json()
     assert [one["user"] for one in found["by_hand"]] == ["alice"]
-    assert (found["to_send"], found["only_in_scheduler"]) == ([], [])
+    assert (found["to_send"], found["only_in_scheduler"]) == ([], [{"group": "physics", "user": "alice:gpu"}])
 
 
 @pytest.mark.parametrize(
