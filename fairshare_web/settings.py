@@ -454,7 +454,7 @@ SPECTACULAR_SETTINGS = {
         "MappingRuleKind": "apps.mapping.rules.rule.KINDS",
         "SourceKind": "apps.usage.models.Source.Kind",
         "RemoteState": "apps.federation.models.Remote.State",
-        "PriorityError": ["unmapped", "ambiguous"],
+        "PriorityError": ["unmapped", "ambiguous", "no_own_entry"],
         "OwnPriorityError": ["unmapped", "no_snapshot"],
         "RecoveryOutcome": [
             "on_target",

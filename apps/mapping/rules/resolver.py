@@ -201,21 +201,13 @@ class Resolver:
         if step.start is None:
             return NOWHERE
         names = step.rule.names_below(key, person)
-        limited = self._names_in_partition(step.rule, names, key)
-        match = self.match_below(step.number, step.start, limited) if limited else NOWHERE
-        if limited and match != NOWHERE and split_association(self.tree.name[match.entry]).partition:
-            return match
+        if key.project and step.rule.kind == "association" and step.rule.parts[-1:] == ("{user}",):
+            # As in Slurm, the user's association of the partition decides where there is one.
+            limited = [*names[:-1], association_name(names[-1], key.project)]
+            match = self.match_below(step.number, step.start, limited)
+            if match != NOWHERE and split_association(self.tree.name[match.entry]).partition:
+                return match
         return self.match_below(step.number, step.start, names)
-
-    @staticmethod
-    def _names_in_partition(rule: Rule, names: Sequence[str], key: AccountKey) -> list[str]:
-        """The names that lead to the user's association of one partition; empty if the account is of none.
-
-        As in Slurm it decides where there is one, and else the user's association in all partitions.
-        """
-        if rule.kind != "association" or not key.project or rule.parts[-1:] != ("{user}",):
-            return []
-        return [*names[:-1], association_name(names[-1], key.project)]
 
     def share_tree(self, top: int) -> ShareTree:
         share_tree = self._share_trees.get(top)

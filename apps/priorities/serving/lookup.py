@@ -321,7 +321,9 @@ class LookupIndex:
         return entry in result.entries and result.joins is None and not result.choices
 
     def _resolve(self, asked: AccountQuery) -> LookupResult:
-        query = self._of_partition(_spelled(asked))
+        query = _spelled(asked)
+        if query.partition:
+            query = self._of_partition(query)
         if is_reserved(query.namespace):  # reserved for internal use
             return NOTHING
         known = self._known(query)
@@ -338,7 +340,7 @@ class LookupIndex:
     def _of_partition(self, query: AccountQuery) -> AccountQuery:
         """The query with the partition as the account's, where the user has an entry for it."""
         partition = first_partition(query.partition)
-        if not partition or partition not in self.named.partitions_of(query.user):
+        if partition not in self.named.partitions_of(query.user):
             return query
         return query._replace(partition="", project=query.project or partition)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 
 import numpy as np
 from django.db import connection
@@ -53,6 +54,7 @@ from apps.usage.records.versions import (
     lock_source,
 )
 
+_PARTITION, _GROUP = attrgetter("partition"), attrgetter("group")
 GROWING = ("usage_record", "usage_bucket", "accounts_account")  # tables to which ingested records add rows
 
 
@@ -415,7 +417,7 @@ def _account_ids(batch: RecordBatch, known: I8, namespace: str, at: datetime) ->
 
 def _ids_of_names(batch: RecordBatch, rows: I8, namespace: str, at: datetime) -> I8:
     """Ids of the accounts of these rows: by name, and by partition where Slurm has associations of one."""
-    has_partitions = any(each.partition for each in batch.job_classes) and any(each.group for each in batch.people)
+    has_partitions = any(map(_PARTITION, batch.job_classes)) and any(map(_GROUP, batch.people))
     limited = load_partition_accounts(namespace) if has_partitions else None
     n_classes = len(batch.job_classes) if limited else 1
     used, index = np.unique(batch.who[rows] * n_classes + batch.job_class[rows] % n_classes, return_inverse=True)
