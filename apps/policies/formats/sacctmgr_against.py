@@ -276,7 +276,8 @@ def _dump_pieces(compared: Compared) -> Iterator[str]:
 
 def new_line(new: Association) -> str:
     limited = f":Partition={in_dump(new.key.partition)}" if new.key.partition else ""
-    return f"{'User' if new.key.user else 'Account'} - {in_dump(new.name)}{limited}:Fairshare={dump_shares(new.shares)}\n"
+    word = "User" if new.key.user else "Account"
+    return f"{word} - {in_dump(new.name)}{limited}:Fairshare={dump_shares(new.shares)}\n"
 
 
 def _script_pieces(compared: Compared) -> Iterator[str]:

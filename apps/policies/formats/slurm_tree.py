@@ -199,7 +199,6 @@ class Associations:
         return [f"{what} a /, which a path can't hold: {_first_of(written)}; mapping and exports use Slurm's name"]
 
 
-
 def _first_of(texts: list[str]) -> str:
     more = len(texts) - _MOST_NAMED
     first = ", ".join(texts[:_MOST_NAMED])
@@ -297,4 +296,5 @@ def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Ite
             else:
                 user, partition = split_association(name_of_entry(tree.name[i]))
                 limited = f" Partition={in_command(partition)}" if partition else ""
-                yield f"add user Name={in_command(user)} Account={above}{limited} Cluster={name} Fairshare={fairshare}\n"
+                where = f"Account={above}{limited} Cluster={name}"
+                yield f"add user Name={in_command(user)} {where} Fairshare={fairshare}\n"
