@@ -380,7 +380,8 @@ class LookupIndex:
         partition: of the query, unless the user has an entry for it.
         """
         if not known:
-            return LookupResult(self._in_partition(self.named.of_user(key), key, partition))
+            named = self.named.of_user(key)
+            return LookupResult(self._in_partition(named, key, partition) if self._has_associations else tuple(named))
         here = [place for place, each in known.items() if not key.namespace or each.namespace == key.namespace]
         matches = list(dict.fromkeys(map(self._placed, here)))
         if len(matches) == 1 and matches[0].joins is not None:
@@ -389,7 +390,13 @@ class LookupIndex:
         named = [entry for entry in self.named.of_user(key) if entry not in entries]
         left = self._entries_by_rules_only(here) if named and here else set()
         entries.update(dict.fromkeys(entry for entry in named if entry not in left))
+        if not self._has_associations:
+            return LookupResult(tuple(entries))
         return LookupResult(self._in_partition(list(entries), key, partition))
+
+    @cached_property
+    def _has_associations(self) -> bool:
+        return self.named.has_associations
 
     def _in_partition(self, entries: Sequence[int], key: AccountKey, partition: str) -> tuple[int, ...]:
         if key.project:

@@ -270,10 +270,11 @@ class ServedSnapshot:
         """Whether the answer can't change while this snapshot is served."""
         if result.joins is not None:
             return not result.entries or self.new_users.is_known(result.entries[0], self._member_shares(result.joins))
-        if not self._ranks_outsiders_as_members:
-            return True
-        outsiders = (entry for entry in result.entries if self._is_outsider(query, entry))
-        return all(self.new_users.is_known(entry, OUTSIDER_SHARES) for entry in outsiders)
+        for entry in result.entries:
+            if self._unranked_groups[entry] and self._is_outsider(query, entry) and self._ranks_outsiders_as_members:
+                if not self.new_users.is_known(entry, OUTSIDER_SHARES):
+                    return False
+        return True
 
     def _member_shares(self, rule: int) -> float:
         return self.index.places.rules[rule].member_shares
@@ -313,7 +314,7 @@ class ServedSnapshot:
                 **about,
                 **(
                     self._of_outsider(entry, described[entry], is_restricted=mask is not None)
-                    if self._is_outsider(query, entry)
+                    if self._unranked_groups[entry] and self._is_outsider(query, entry)
                     else described[entry]
                 ),
             }
