@@ -271,9 +271,10 @@ class ServedSnapshot:
         if result.joins is not None:
             return not result.entries or self.new_users.is_known(result.entries[0], self._member_shares(result.joins))
         for entry in result.entries:
-            if self._unranked_groups[entry] and self._is_outsider(query, entry) and self._ranks_outsiders_as_members:
-                if not self.new_users.is_known(entry, OUTSIDER_SHARES):
-                    return False
+            is_outsider = self._unranked_groups[entry] and self._is_outsider(query, entry)
+            is_member = is_outsider and self._ranks_outsiders_as_members
+            if is_member and not self.new_users.is_known(entry, OUTSIDER_SHARES):
+                return False
         return True
 
     def _member_shares(self, rule: int) -> float:

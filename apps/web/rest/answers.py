@@ -38,9 +38,10 @@ def queries_of_address(request: HttpRequest) -> list[Query]:
     if not names:
         raise Refusal("Name at least one account: ?account=alice.", fields=[FieldProblem("account", "is missing")])
     _refuse_too_many(len(names))
-    fields = {name: request.GET.get(name, "") for name in ("group", "namespace", "partition")}
-    if not any(fields.values()):
+    given = request.GET.keys() & {"group", "namespace", "partition"}
+    if not given:
         return list(names)
+    fields = {name: request.GET.get(name, "") for name in given}
     return [AccountQuery(user=name, **fields) for name in names]
 
 
