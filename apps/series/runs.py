@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 from django.db import transaction
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from apps.accounts import audit_log as audit
@@ -242,7 +243,8 @@ REBUILD_INTERVAL = timedelta(hours=1)
 
 def build_series_stale(*, at: datetime) -> list[int]:
     """Enqueue a run for each policy whose series lacks a finished day or hour, or is out of date."""
-    for series in Series.objects.filter(through_on__gt=last_complete_day(at, site_zone())).defer("carry"):
+    is_ahead = Q(through_on__gt=last_complete_day(at, site_zone())) | Q(hours_through_at__gt=_this_hour(at))
+    for series in Series.objects.filter(is_ahead).defer("carry"):
         drop_days_ahead(series, at=at)
     return [
         enqueue_series_build(policy, at=at).pk
@@ -253,17 +255,29 @@ def build_series_stale(*, at: datetime) -> list[int]:
 
 @transaction.atomic
 def drop_days_ahead(series: Series, *, at: datetime) -> None:
-    """Delete days and hours that have not ended yet, built while the clock was ahead; they are built again in time."""
-    last_on, this_hour_at = last_complete_day(at, site_zone()), at.replace(minute=0, second=0, microsecond=0)
+    """Delete days and hours that have not ended yet, built while the clock was ahead; they are built again in time.
+
+    Of the hours, all are built again: those before the range that was ahead are missing.
+    """
+    last_on = last_complete_day(at, site_zone())
     SeriesDay.objects.filter(policy_id=series.policy_id, on__gt=last_on).delete()
-    SeriesHour.objects.filter(policy_id=series.policy_id, begins_at__gte=this_hour_at).delete()
+    if series.hours_through_at is not None and series.hours_through_at > _this_hour(at):
+        for table in (SeriesHour, SeriesHourTile):
+            table._default_manager.filter(policy_id=series.policy_id).delete()
+        series.hours_from_at, series.hours_through_at, series.hours_inputs = None, None, {}
+    changed = ["hours_from_at", "hours_through_at", "hours_inputs"]
+    if series.through_on is None or series.through_on <= last_on:
+        series.save(update_fields=changed)
+        return
     has_days = series.first_on is not None and series.first_on <= last_on
     series.through_on = last_on if has_days else None
     series.first_on = series.first_on if has_days else None
-    if series.hours_through_at is not None:
-        series.hours_through_at = min(series.hours_through_at, this_hour_at)
     series.carry, series.carry_digest = None, ""  # it is of the day that was the last
-    series.save(update_fields=["first_on", "through_on", "hours_through_at", "carry", "carry_digest"])
+    series.save(update_fields=[*changed, "first_on", "through_on", "carry", "carry_digest"])
+
+
+def _this_hour(at: datetime) -> datetime:
+    return at.replace(minute=0, second=0, microsecond=0)
 
 
 def enqueue_series_build(policy: Policy, *, at: datetime) -> Run:

@@ -19,7 +19,7 @@ from tests.priority_site import AS_OF, Site, build_series, make_month_of_days
 
 pytestmark = pytest.mark.django_db
 
-JUMP, DAY = timedelta(days=40), timedelta(days=1)
+JUMP, DAY, HOUR = timedelta(days=40), timedelta(days=1), timedelta(hours=1)
 
 
 @pytest.fixture
@@ -29,6 +29,12 @@ def month(db: None) -> Site:
 
 def last_day(site: Site) -> object:
     return SeriesDay.objects.filter(policy=site.policy).order_by("-on").values_list("on", flat=True).first()
+
+
+def hours(site: Site) -> tuple[object, object]:
+    """The first and the last stored hour."""
+    begins = SeriesHour.objects.filter(policy=site.policy).order_by("begins_at").values_list("begins_at", flat=True)
+    return begins[0], list(begins)[-1]
 
 
 @pytest.mark.fault("F10")
@@ -59,9 +65,9 @@ def test_days_ahead_are_dropped_and_built_again_when_they_come(month: Site, monk
     build_series_stale(at=AS_OF)
     series = Series.objects.get(policy=month.policy)
     assert series.through_on == last_day(month) == last_complete_day(AS_OF, site_zone())
-    assert series.hours_through_at is not None
-    assert series.hours_through_at <= AS_OF
-    assert not SeriesHour.objects.filter(policy=month.policy, begins_at__gte=AS_OF).exists()
+    assert series.hours_through_at is None
+    work_due_runs(clock=lambda: AS_OF)
+    assert hours(month) == (AS_OF - 7 * DAY, AS_OF - HOUR)
     month.publish([{"name": "physics", "shares": 1}], at=AS_OF + timedelta(hours=1))
     later = AS_OF + 5 * DAY
     monkeypatch.setenv(clock.VARIABLE, later.isoformat())
@@ -70,3 +76,15 @@ def test_days_ahead_are_dropped_and_built_again_when_they_come(month: Site, monk
     days = SeriesDay.objects.filter(policy=month.policy, on__gt=AS_OF.date()).order_by("on")
     assert [day.on for day in days] == [AS_OF.date() + n * DAY for n in range(1, 5)]
     assert {day.revision_number for day in days} == {month.policy.head_number}
+
+
+def test_hours_ahead_on_the_same_day_are_dropped_and_those_before_them_built_again(
+    month: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = AS_OF + 3 * HOUR
+    monkeypatch.setenv(clock.VARIABLE, ahead.isoformat())
+    build_series(month, ahead)
+    assert hours(month) == (ahead - 7 * DAY, ahead - HOUR)
+    build_series_stale(at=AS_OF)
+    work_due_runs(clock=lambda: AS_OF)
+    assert hours(month) == (AS_OF - 7 * DAY, AS_OF - HOUR)
