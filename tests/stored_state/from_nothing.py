@@ -1,0 +1,218 @@
+"""What is stored, compared with the same made from nothing; each function returns differences as texts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+import numpy as np
+from django.db import transaction
+
+from apps.accounts.account_index import AccountKeys
+from apps.federation.models import FeedHour, FeedMark, FeedRunning, UsageFeed
+from apps.federation.usage_feeds.feed_build import build_feed
+from apps.mapping.rules import placement
+from apps.mapping.rules.resolver import Resolver
+from apps.mapping.rules.rule import Rule
+from apps.policies.models import ChangeSet, Entry, Policy
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
+from apps.priorities import delivered_usage
+from apps.priorities.models import Snapshot
+from apps.priorities.recompute import pipeline
+from apps.priorities.recompute.fingerprint import tick_of
+from apps.priorities.serving import store
+from apps.priorities.snapshot_values import unpack_snapshot
+from apps.runs.models import Run
+from apps.runs.services import claim_run, work_lease
+from apps.series.back_test import BackTest, back_test
+from apps.series.back_test_runs import current_state, draft_state, get_back_test
+from apps.series.daily_series import AMOUNTS, DailySeries, days_of, site_zone
+from apps.series.models import Series, SeriesDay, SeriesHour, SeriesHourTile, SeriesTile
+from apps.series.runs import KIND, enqueue_series_build
+from apps.series.stored_series import load_hours, load_series
+from tests.priority_site import AS_OF, Site
+
+Made = TypeVar("Made")
+_CLOSE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-6, "equal_nan": True}
+_RANKS = ("rank", "has_rank", "factor", "has_factor")
+_AMOUNTS = ("usage", "group_usage", "actual", "target", "priority")
+
+
+def snapshot_differences(site: Site, snapshot: Snapshot, at: datetime) -> list[str]:
+    """Of the newest snapshot, and of what is served, with a computation by one process without a past."""
+    as_of = tick_of(at)
+    with transaction.atomic(), _placed_one_by_one(pipeline):
+        inputs = pipeline.load_inputs(site.policy, as_of=as_of)
+        computed = pipeline.compute(inputs)
+        data, digest = pipeline.pack_result(inputs, computed)
+        places = pipeline.places_in(inputs, computed)
+    values, meta = unpack_snapshot(data, digest, inputs.tree)
+    store.poll()
+    served = store.newest(site.slug)
+    found = [] if served.as_of == as_of else [f"served as of {served.as_of}, not {as_of}"]
+    if snapshot.valid_at == snapshot.as_of and snapshot.digest != digest:
+        found.append("the bytes of the snapshot differ")
+    if snapshot.places_id != places.digest:
+        found.append("places of accounts differ")
+    found += [name for name in _RANKS if not np.array_equal(getattr(served.values, name), getattr(values, name))]
+    found += [
+        name for name in _AMOUNTS if not np.allclose(getattr(served.values, name), getattr(values, name), **_CLOSE)
+    ]
+    if served.meta["n_unmapped"] != meta["n_unmapped"]:
+        found.append("unmapped accounts differ")
+    if not np.isclose(served.meta["unmapped_usage"], meta["unmapped_usage"], rtol=1e-9, atol=1e-6):
+        found.append("unmapped usage differs")
+    return [f"{site.slug}: {each}" for each in found]
+
+
+def delivered_differences(site: Site, at: datetime) -> list[str]:
+    """Of usage by site and period, which is read through caches."""
+    tree = load_tree(site.policy)
+    edges = sorted({*(AS_OF - timedelta(days=days) for days in (20, 3, 0)), at})
+    entries = list(range(len(tree)))
+
+    def load() -> tuple[Any, Any]:
+        delivered = delivered_usage.load_delivered_by_site(
+            policy=site.policy, tree=tree, entries=entries, whole=[0], edges=edges
+        )
+        return delivered, delivered_usage.load_by_site(policy=site.policy, tree=tree, from_at=None, to_at=at)
+
+    kept, kept_by_site = load()
+    with transaction.atomic(), _placed_one_by_one(delivered_usage):  # nothing is cached within a transaction
+        new, new_by_site = load()
+    is_same = (
+        all(np.array_equal(getattr(kept, name), getattr(new, name)) for name in ("below", "by_site", "unmapped"))
+        and kept_by_site.origins == new_by_site.origins
+        and kept_by_site.first_at == new_by_site.first_at
+        and np.array_equal(kept_by_site.own, new_by_site.own)
+    )
+    return [] if is_same else [f"{site.slug}: delivered usage differs"]
+
+
+def series_differences(site: Site, at: datetime) -> list[str]:
+    """Of the stored days and hours with those of a build that finds nothing stored."""
+    uids = sorted(set(Entry.objects.filter(policy=site.policy).values_list("uid", flat=True)))
+
+    def load() -> tuple[DailySeries, DailySeries]:
+        first_on, last_on = (AS_OF - timedelta(days=200)).date(), at.date() + timedelta(days=500)
+        days = load_series(site.policy, uids, from_on=first_on, to_on=last_on)
+        return days, load_hours(site.policy, uids)
+
+    def build() -> tuple[DailySeries, DailySeries]:
+        for table in (Series, SeriesDay, SeriesTile, SeriesHour, SeriesHourTile):
+            table._default_manager.filter(policy=site.policy).delete()
+        Run.objects.filter(kind=KIND).delete()
+        build_series(site.policy, at)
+        return load()
+
+    stored, made = load(), _and_undone(build)
+    return [
+        f"{site.slug}: {kind} {each}"
+        for kind, one, other in zip(("days", "hours"), stored, made, strict=True)
+        for each in _series_differences(one, other)
+    ]
+
+
+def _series_differences(stored: DailySeries, made: DailySeries) -> Iterator[str]:
+    if stored.days.on != made.days.on:
+        yield f"stored {stored.days.on[:1]} to {stored.days.on[-1:]}, made {made.days.on[:1]} to {made.days.on[-1:]}"
+        return
+    for name in ("revision", "is_before_first"):
+        if not np.array_equal(getattr(stored.days, name), getattr(made.days, name)):
+            yield name
+    for name in ("root_used", "root_decayed"):
+        if not np.allclose(getattr(stored.days, name), getattr(made.days, name), **_CLOSE):
+            yield name
+    for name in ("exists", "competes", *(() if os.environ.get("NOWAIT") else ("knows_waiting",)), "n_active", *AMOUNTS):
+        one, other = getattr(stored, name), getattr(made, name)
+        unlike = np.argwhere(~np.isclose(one, other, **_CLOSE))
+        if len(unlike):
+            first = tuple(unlike[0])
+            on = stored.days.on[first[1]]
+            yield f"{name} of {len(unlike)} from {on} on: {one[first]} stored, {other[first]} made"
+
+
+def feed_differences(feed: UsageFeed, at: datetime) -> list[str]:
+    """Of the stored hours and running jobs of a feed with those of a feed that was never built."""
+
+    def load() -> tuple[dict[datetime, str], str]:
+        feed.refresh_from_db()
+        # a feed that never had an hour needs no row without usage
+        hours = FeedHour.objects.filter(feed=feed, n_rows__gt=0)
+        return dict(hours.values_list("hour_at", "digest")), feed.running_digest
+
+    def build() -> tuple[dict[datetime, str], str]:
+        for table in (FeedHour, FeedMark, FeedRunning):
+            table._default_manager.filter(feed=feed).delete()
+        empty: dict[str, Any] = {"number": 0, "running_digest": "", "running_number": 0, "basis": {}, "built_at": None}
+        UsageFeed.objects.filter(pk=feed.pk).update(**empty)
+        build_feed(feed.pk, at=at)
+        return load()
+
+    (stored, running), (made, made_running) = load(), _and_undone(build)
+    unlike = sorted(hour for hour in stored.keys() | made.keys() if stored.get(hour) != made.get(hour))
+    found = [f"{feed.name}: {len(unlike)} hours from {unlike[0]} on differ"] if unlike else []
+    return found + ([] if running == made_running else [f"{feed.name}: running jobs differ"])
+
+
+def back_test_differences(change_set: ChangeSet, at: datetime) -> list[str]:
+    """Of a back-test that is called current with one that starts from no stored sums."""
+    stored = get_back_test(change_set, at=at)
+    if stored.state != "ready" or stored.result is None:
+        return []
+    policy = Policy.objects.get(pk=change_set.policy_id)
+    days = days_of(stored.result.days[0], stored.result.days[-1], site_zone())
+
+    def test() -> BackTest:
+        Series.objects.filter(policy=policy).update(carry=None, carry_digest="")
+        return back_test(policy, current_state(policy), draft_state(change_set, policy), days)
+
+    made = _and_undone(test)
+    names = ("uid", "n_days", "days_on", "days_on_was", "off", "off_was", "rank", "rank_was")
+    found = [name for name in names if not _is_alike(getattr(stored.result, name), getattr(made, name))]
+    return [f"{policy.slug}: {name} of the back-test differs" for name in found]
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    return bool(one.shape == other.shape and np.allclose(one, other, **_CLOSE))
+
+
+def build_series(policy: Policy, at: datetime) -> None:
+    """Work all runs that are due, the build of this policy's series among them."""
+    enqueue_series_build(policy, at=at)
+    while (lease := claim_run(at=at, clock=lambda: at)) is not None:
+        work_lease(lease)
+        run = Run.objects.get(pk=lease.run_id)
+        assert run.state == Run.State.SUCCEEDED, (run.kind, run.error)
+
+
+class _Undone(Exception):
+    """Rolls back what was made to be compared."""
+
+
+def _and_undone(make: Callable[[], Made]) -> Made:
+    made: list[Made] = []
+    try:
+        with transaction.atomic():
+            made.append(make())
+            raise _Undone
+    except _Undone:
+        return made[0]
+
+
+def _place_one_by_one(
+    tree: TreeColumns, rules: tuple[Rule, ...], known: Any, keys: Any, *, is_shared: bool = False
+) -> placement.Placement:
+    return placement.place_columns(Resolver(rules, tree, known), AccountKeys.of(keys))
+
+
+@contextmanager
+def _placed_one_by_one(module: Any) -> Iterator[None]:
+    """Accounts are placed without files and caches."""
+    with patch.object(module, "place_accounts", _place_one_by_one):
+        yield
