@@ -41,6 +41,7 @@ from apps.usage.parsers.runs import NOTHING, Run, less, rates_of
 
 MOST_WAITING = 2_000  # queued jobs remembered because deletions name only the id
 MOST_OPEN = 1_000  # runs remembered because other lines name only the id; stored records know the others
+_WHILE_RUNNING = frozenset({"S", "u", "c", "e", "s"})  # events of a run that goes on behind them
 _MOST_ENDED = 200
 _MOST_LOOSE, _MOST_LINES = 200, 100  # runs that began in an earlier file, and lines about one
 _TOLERANCE_S = 300  # by which a walltime may differ from the times of lines
@@ -374,7 +375,7 @@ class _Reader(SingleLines):
         end_at = None
         if event in "ERDAC" and start_at is not None:
             end_at = self._instant(fields, ("end",), at, not_before=start_at)
-        state = "running" if event in "Suces" else "finished"
+        state = "running" if event in _WHILE_RUNNING else "finished"
         if event == "Q" or start_at is None:
             state = "pending" if event == "Q" else "withdrawn"
         self._learn_offset(at, end_at or (start_at if event == "S" else submit_at if event == "Q" else None), fields)
