@@ -552,6 +552,8 @@ def print_waiting(page: Page, document: Json) -> None:
     job, reason = document["job"], document["reason"]
     page.heading("Job {} waits".format(clean(str(job["job"]))), clean(str(document["scheduler"])))
     page.paragraph(clean(str(reason["text"])))
+    if document.get("rank_use_text"):
+        page.paragraph(clean(str(document["rank_use_text"])))
     if document["terms"]:
         rows = [
             [_TERMS.get(term["name"], clean(str(term["name"]))), whole(term["value"]), percent(term["share"])]
@@ -586,7 +588,7 @@ def print_comparison(page: Page, document: Json) -> None:
     steps = [step for step in (document.get("ahead_step"), document.get("behind_step")) if step]
     if steps:
         page.line()
-        page.line(page.styled("Decisive level", "1"))
+        page.line(page.styled("Main reason", "1"))
         _sides(page, steps)
     page.line()
     _freshness(page, document)

@@ -51,11 +51,15 @@ class Road:
 # scans are switched on and off around the search for its earlier versions. Three calls note the first job that waited.
 BUDGETS = {
     "frame": Road(27, 147, 21, 3),  # words of the glossary are explained where a page first uses them
-    "my priority": Road(86, 1316, 30, 9),  # whom to ask about the share of a group over its target
+    # Whom to ask about the share of a group over its target. Seven calls say where a scheduler doesn't use the rank and
+    # what counts as on target at a level that is on it by its tolerance alone.
+    "my priority": Road(86, 1323, 30, 9),
     "tree": Road(71, 1313, 24, 13),
     # Files of schedulers and of the mapping say whether one is connected and anything maps accounts: a query each.
-    "overview": Road(92, 1211, 27, 23),
-    "convergence": Road(65, 711, 26, 11),  # 80 calls draw what scripts drew before, in places that fit every width
+    # Four files and eleven calls give both pages one count of entries on target and one day since which an entry is off
+    # it, and say that the usage of unmapped accounts is decayed.
+    "overview": Road(96, 1222, 27, 23),
+    "convergence": Road(67, 715, 26, 11),  # 80 calls draw what scripts drew before, in places that fit every width
     "set_shares": Road(60, 803, 27, 13),
     # The rules of a group are found once for all of its users. The writer makes numbers of the key, and checks values
     # and references, which each row would pay for as constraints. Two calls read two more columns of the source: with

@@ -8,7 +8,14 @@ from typing import Any
 
 from apps.explain.levels import effect_messages
 from apps.explain.my_priority import MyPriority
-from apps.explain.path import WalkStep, ahead_message, equal_messages, level_messages, local_only_message
+from apps.explain.path import (
+    WalkStep,
+    ahead_message,
+    equal_messages,
+    level_messages,
+    local_only_message,
+    tolerance_messages,
+)
 from apps.explain.verdict import AccountFacts, Verdict, decide
 from apps.priorities.sentences import Message, build_message
 
@@ -23,13 +30,21 @@ class LevelMessages:
     decides: bool
     is_you: bool
     local_only: Message | None = None  # usage of other sites doesn't count here
+    tolerance: Sequence[Message] = ()  # what counts as on target
     effects: Sequence[Message] = ()  # on the factor
     equal: Sequence[Message] = ()  # siblings with an equal component
 
     @property
     def messages(self) -> list[Message]:
         """All messages, in reading order."""
-        return [self.standing, *self.effects, self.ahead, *self.equal, *([self.local_only] if self.local_only else [])]
+        return [
+            self.standing,
+            *self.tolerance,
+            *self.effects,
+            self.ahead,
+            *self.equal,
+            *([self.local_only] if self.local_only else []),
+        ]
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,15 @@ def _level(priority: MyPriority, step: WalkStep, at: int) -> LevelMessages:
     ahead = ahead_message(step, is_you=is_you, is_yours=not is_you)
     local_only = local_only_message(step.local_only) if step.local_only else None
     return LevelMessages(
-        step, standing, ahead, decides, is_you, local_only, effect_messages(step.effect), equal_messages(step)
+        step,
+        standing,
+        ahead,
+        decides,
+        is_you,
+        local_only,
+        tolerance_messages(step),
+        effect_messages(step.effect),
+        equal_messages(step),
     )
 
 

@@ -26,7 +26,7 @@ from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
 from apps.priorities.entry_order import State, json_number, own_numbers, slack_of, state_of
 from apps.priorities.local_only import LocalOnlyEntry
-from apps.priorities.sentences import Message, adjustment_sentence, build_message, text_of
+from apps.priorities.sentences import Message, adjustment_sentence, band_messages, build_message, text_of
 from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
 
 _COMPARES: dict[Kind, Literal["level", "factor", "priority"]] = {
@@ -171,11 +171,19 @@ def level_messages(step: WalkStep, *, is_you: bool = False, decides: bool = Fals
     """Messages about one level: its deviation, and how many siblings are ahead. is_you: addressed to its owner."""
     messages = [
         _standing(step, is_you=is_you, decides=decides),
+        *tolerance_messages(step),
         *effect_messages(step.effect),
         ahead_message(step, is_you=is_you),
         *equal_messages(step),
     ]
     return messages if step.local_only is None else [*messages, local_only_message(step.local_only)]
+
+
+def tolerance_messages(step: WalkStep) -> list[Message]:
+    """What counts as on target, at a level that is on it by its tolerance alone."""
+    if step.state != "on" or step.is_suppressed or step.actual is None or step.target is None:
+        return []
+    return band_messages(step.actual, step.target, step.slack)
 
 
 def local_only_message(local_only: LocalOnlyEntry) -> Message:

@@ -14,7 +14,8 @@ from uuid import UUID
 
 from apps.engine.explain import Outcome
 from apps.explain.my_priority import MyPriority
-from apps.explain.path import WalkStep
+from apps.explain.path import WalkStep, tolerance_messages
+from apps.priorities.projections import PaceDays
 from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import date
 
@@ -25,6 +26,7 @@ class Outlook:
 
     usual, quiet: its fraction of the group's usage in the last days, and in the quietest seven consecutive days (for
     the user's own entry: no usage); None without usage. quiet_at: when it is on target at `quiet`; None if never.
+    pace_days: from which the usual pace is; without usage on any of them the outcome is `never_if_nobody_runs`.
     """
 
     outcome: Outcome
@@ -35,6 +37,7 @@ class Outlook:
     usual: float | None = None
     quiet: float | None = None
     quiet_at: datetime | None = None
+    pace_days: PaceDays | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,9 @@ class QueueFacts:
     """What a scheduler's listing says of the user's waiting jobs and of those of others.
 
     schedulers: of the account's cluster, which list their queues. unread: the last listing of those that don't, by
-    name; None if there was none. position, of: of the first job in the order of
-    `scheduler`; None for a job without one, such as a held one. n_by_fairshare: jobs ahead of it only because of fair
+    name; None if there was none. position, of: of the first job, among those that compete in its partition of
+    `scheduler`; None for a job without one, such as a held one. group: of that job, if it isn't the account's.
+    rank_use: where the rank doesn't decide, or only in part. n_by_fairshare: jobs ahead of it only because of fair
     share; None if unknown. new_position, new_of: of a job that is submitted now to this scheduler and partition; None
     if unknown.
     """
@@ -54,6 +58,9 @@ class QueueFacts:
     n_own: int = 0
     position: int | None = None
     of: int = 0
+    partition: str = ""
+    group: str = ""
+    rank_use: Sequence[Message] = ()
     n_by_fairshare: int | None = None
     new_scheduler: str = ""
     new_partition: str = ""
@@ -89,7 +96,7 @@ def decide(priority: MyPriority, others: Sequence[MyPriority] = (), facts: Accou
     facts = facts or AccountFacts()
     return Verdict(
         heading=_heading(priority),
-        reason=tuple(_reason(priority)),
+        reason=(*_reason(priority), *_rank_use(priority, facts.queue)),
         when=tuple(_when(priority, facts.outlook)),
         changes=tuple(_changes(priority, others, facts.leads)),
         queue=() if priority.moment or priority.error else tuple(queue_messages(facts.queue)),
@@ -127,6 +134,12 @@ def _reason(priority: MyPriority) -> list[Message]:
     if priority.decided_by == "component":
         return _of_level(priority, priority.decisive)
     return [_by_rule(priority, priority.decisive)]
+
+
+def _rank_use(priority: MyPriority, queue: QueueFacts | None) -> Sequence[Message]:
+    """Where a scheduler doesn't order by the rank that is explained."""
+    is_rank = queue is not None and priority.standing is not None and priority.moment is None and not priority.error
+    return queue.rank_use if queue is not None and is_rank else ()
 
 
 def _without_level(priority: MyPriority) -> Message:
@@ -169,12 +182,13 @@ def _of_level(priority: MyPriority, step: WalkStep) -> list[Message]:
         "n": n,
     }
     if siblings is None or step.n_siblings == 1 or not _has_name(step, whom):
-        return [build_message(f"reason.{whom}_{side}_{state}", **facts)]
+        return [build_message(f"reason.{whom}_{side}_{state}", **facts), *tolerance_messages(step)]
     facts |= {"siblings": siblings.n, "n_siblings": step.n_siblings, "kinds": step.siblings_kind}
     reason = build_message(f"reason.{whom}_{side}_of_{state}", **facts)
     if state == ("under" if is_good else "over") or siblings.used != ("more" if is_good else "less"):
-        return [reason]
-    return [reason, build_message("reason.used_more" if is_good else "reason.used_less")]
+        return [reason, *tolerance_messages(step)]
+    used = build_message("reason.used_more" if is_good else "reason.used_less")
+    return [reason, *tolerance_messages(step), used]
 
 
 def _has_name(step: WalkStep, whom: Literal["you", "group"]) -> bool:
@@ -268,8 +282,9 @@ def _date(priority: MyPriority, step: WalkStep, outlook: Outlook | None) -> Mess
     """The date for a level over its target: at the usual pace, or if that is too late at the quietest pace."""
     if outlook is None or outlook.outcome == "on_target":
         return build_message("when.unknown")
-    if outlook.outcome == "never_if_nobody_runs":
-        return build_message("when.nobody_runs", parent=step.parent_name)
+    if outlook.outcome == "never_if_nobody_runs" and outlook.pace_days is not None:
+        days = outlook.pace_days
+        return build_message("when.nobody_runs", parent=step.parent_name, n=days.n, at=days.until)
     if outlook.at is None:
         return _quiet_date(priority, step, outlook)
     earliest, latest = outlook.earliest, outlook.latest
@@ -309,7 +324,12 @@ def queue_messages(queue: QueueFacts | None) -> list[Message]:
     if queue.position is None:
         return [build_message("queue.no_place", n=queue.n_own, scheduler=queue.scheduler), *after]
     place = {"n": queue.n_own, "position": queue.position, "of": queue.of, "scheduler": queue.scheduler}
-    messages = [build_message("queue.first", **place)]
+    in_partition = {"partition": queue.partition} if queue.partition else {}
+    messages = [
+        build_message("queue.first_in_partition" if queue.partition else "queue.first", **place, **in_partition)
+    ]
+    if queue.group:
+        messages.append(build_message("queue.of_group", group=queue.group))
     if queue.n_by_fairshare is not None:
         messages.append(build_message("queue.ahead", n=queue.position - 1, by_fairshare=queue.n_by_fairshare))
     return [*messages, *after]

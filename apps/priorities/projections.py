@@ -28,6 +28,14 @@ class CurvePoint:
     most: float
 
 
+@dataclass(frozen=True, slots=True)
+class PaceDays:
+    """The days from which a pace is measured: their number, at least one, and when the last one ends."""
+
+    n: int
+    until: datetime
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Projection:
     """One entry's way to its target if usage continues as in the last days, from the snapshot's instant `as_of` on.
@@ -35,6 +43,7 @@ class Projection:
     on_target_at: when it is within its tolerance at the usual pace; None unless the outcome is `recovers`. earliest_at,
     latest_at: the same at the quartiles of the pace; None where that pace doesn't lead there within HORIZON_DAYS.
     usual_share: its fraction, 0..1, of the group's usage in the last days, which is the assumed one.
+    pace_days: from which the pace is; None where it is on target without one.
     curve: takes whole days, 1..HORIZON_DAYS; its points are one day apart, the first at `as_of`.
     """
 
@@ -44,6 +53,7 @@ class Projection:
     earliest_at: datetime | None
     latest_at: datetime | None
     usual_share: float
+    pace_days: PaceDays | None
     curve: Callable[[int], Sequence[CurvePoint]]
 
     @property

@@ -31,4 +31,4 @@ def when_text(outcome: Outcome, at: datetime | None) -> str:
         return _("now")
     if at is not None:
         return formats.date_format(timezone.localtime(at), pgettext("a day in a chart", "j M"))
-    return _("no usage") if outcome == "never_if_nobody_runs" else _("> 90 days")
+    return _("no date") if outcome == "never_if_nobody_runs" else _("> 90 days")

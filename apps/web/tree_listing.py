@@ -167,7 +167,9 @@ TREE = Listing(
             write=presentation.signed,
         ),
         Column("priority", NumberField(allow_null=True, help_text=_PRIORITY)),
-        Column("rank", int | None, "entry.rank", on="answer file"),
+        Column(
+            "rank", int | None, "entry.rank", "Of a user; of a group that of its best ranked user", on="answer file"
+        ),
         Column(
             "rank",
             int | None,
@@ -177,7 +179,7 @@ TREE = Listing(
             write=presentation.count,
             sort="rank",
         ),
-        Column("factor", float | None, "entry.factor", on="answer file"),
+        Column("factor", float | None, "entry.factor", "Of the entry that `rank` is of", on="answer file"),
         Column(
             "factor",
             float | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -59,7 +59,7 @@ class DrawnDays:
     def past(self, level: int) -> LevelPast:
         part = self.part[level % len(self.part)]
         days = np.array(self.group)
-        return LevelPast(days * part, days, tuple)
+        return LevelPast(days * part, days, AS_OF, tuple)
 
 
 @st.composite
@@ -103,8 +103,22 @@ def queues(draw: st.DrawFn, names: Sequence[str]) -> list[Json] | None:
     return rows
 
 
-def queue_of(world: SentenceWorld, rows: Sequence[Json]) -> VisibleQueue:
-    scheduler = Scheduler(name="umea", namespace="c1", policy=Policy(slug="grid"), kind="slurm", knob="sitefactor")
+ORDERS: Sequence[Json] = (
+    {"mode": "on"},
+    {"mode": "shadow"},
+    {"mode": "off"},
+    {"mode": "on", "partitions": ["batch"]},
+    {"mode": "canary", "canary_partition": "gpu"},
+    {"mode": "on", "carries": "shares"},
+    {"mode": "on", "is_paused": True},
+    {"mode": "on", "is_reset_requested": True},
+)  # of a scheduler
+
+
+def queue_of(world: SentenceWorld, rows: Sequence[Json], orders: Json) -> VisibleQueue:
+    scheduler = Scheduler(
+        name="umea", namespace="c1", policy=Policy(slug="grid"), kind="slurm", knob="sitefactor", **orders
+    )
     table = read_queue(list(rows))
     table = QueueTable(**{**table.__dict__, "taken_at": AS_OF})
     entry = _entries(table, world.snapshot, scheduler.namespace)
@@ -126,6 +140,7 @@ class Surfaces:
     days: DrawnDays | None
     rows: Sequence[Json] | None
     is_silent: bool = False  # the agent that listed the rows
+    orders: Json = field(default_factory=lambda: {"mode": "on"})
 
     @property
     def mine(self) -> MyPriority:
@@ -136,7 +151,7 @@ class Surfaces:
         """One that is listed, or was until its agent fell silent."""
         if self.rows is None:
             return OwnQueues()
-        queue = queue_of(self.world, self.rows)
+        queue = queue_of(self.world, self.rows, self.orders)
         return OwnQueues(unread=[(queue.scheduler, queue)]) if self.is_silent else OwnQueues([queue])
 
     @cached_property

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from apps.explain.my_priority import MyPriority
 from apps.policies.settings import PolicySettings
 from apps.priorities.sentences.numbers import MINUS
-from tests.contrib.my_priority_surfaces import DrawnDays, Surfaces, days, queues
+from tests.contrib.my_priority_surfaces import ORDERS, DrawnDays, Surfaces, days, queues
 from tests.examples import examples
 from tests.explain.sentence_world import SentenceWorld, snapshot_of, worlds
 from tests.explain.test_true_sentences import ALGORITHMS, IDS
@@ -39,10 +39,10 @@ DATES = r"when\.(recovers.*|under_until.*|lead.*)"
 NO_DATES = r"when\.(not_over|unknown|nobody_runs|quiet|you_stop|not_soon|later|you_later|equal|stays_under.*)"
 FORECAST_DATES = r"forecast\.(recovers|recovers_about|recovers_or_not|gives_way|gives_way_about)"
 STATES = {
-    "over": r"forecast\.(recovers.*|never_.*|quiet_days|not_at_this_pace|not_within_horizon)",
-    "under": r"forecast\.(gives_way.*|never_.*|quiet_days|stays_under)",
+    "over": r"forecast\.(recovers.*|never_.*|not_at_this_pace|not_within_horizon)",
+    "under": r"forecast\.(gives_way.*|never_.*|stays_under)",
     "on": r"forecast\.(on_target|nothing_used)",
-    "idle": r"forecast\.(idle|nothing_used|gives_way.*|never_.*|quiet_days|stays_under)",
+    "idle": r"forecast\.(idle|nothing_used|gives_way.*|never_.*|stays_under)",
 }
 UNKNOWN = r"forecast\.(no_days|no_whole_day)"
 
@@ -103,7 +103,7 @@ def surfaces_agree(answers: Answers) -> Found:
     if answers.forecast and answers.shown.figure_sentence != _plain(answers.forecast["sentence"]):
         yield "the figure and the forecast of REST differ"
     lines = page.texts("#forecast-levels li p")
-    if lines and [line.removesuffix(" explains your rank") for line in lines] != [
+    if lines and [line.removesuffix(" main reason") for line in lines] != [
         _plain(one["sentence"]) for one in answers.levels
     ]:
         yield "levels of the forecast differ"
@@ -196,10 +196,17 @@ def dates_agree(answers: Answers) -> Found:
         yield f"{keys(answers.when)} beside {keys(dated)}"
     if matching(r"when\.unknown", answers.when) and not matching(UNKNOWN, level["sentences"]):
         yield "recent usage unknown, but a forecast"
-    if matching(r"when\.nobody_runs", answers.when) and not matching(
-        r"forecast\.(never_.*|quiet_days)", level["sentences"]
-    ):
+    if bool(matching(r"when\.nobody_runs", answers.when)) > bool(matching(r"forecast\.never_.*", level["sentences"])):
         yield "nobody runs, but the forecast has usage"
+
+
+def days_without_usage_are_measured(answers: Answers) -> Found:
+    """A sentence of days without usage is beside days that have none, and names their number."""
+    days = answers.shown.days
+    named_here = [one for level in answers.levels for one in matching(r"forecast\.never_.*", level["sentences"])]
+    for one in (*matching(r"when\.nobody_runs", answers.when), *named_here):
+        if days is None or any(days.group) or one["values"]["n"] != len(days.group):
+            yield f"{one['key']} of other days than {days}"
 
 
 def forecast_fits_state(answers: Answers) -> Found:
@@ -277,7 +284,7 @@ def queue_fits_rows(answers: Answers) -> Found:
         if answers.queue:
             yield "a place in a queue that isn't known"
         return
-    firsts = matching(r"queue\.(first|no_place)", answers.queue)
+    firsts = matching(r"queue\.(first.*|no_place)", answers.queue)
     if bool(firsts) != bool(listed["jobs"]):
         yield f"{keys(answers.queue)} with {len(listed['jobs'])} jobs"
     if matching(r"queue\.none", answers.queue) and (own or shown.is_silent):
@@ -286,7 +293,7 @@ def queue_fits_rows(answers: Answers) -> Found:
         yield "a sentence about a queue that isn't read, or none"
     places = [job["position"] for job in listed["jobs"] if job["position"] is not None]
     for one in firsts:
-        if one["key"] == "queue.first" and (one["values"]["position"], one["values"]["of"]) != (
+        if one["key"].startswith("queue.first") and (one["values"]["position"], one["values"]["of"]) != (
             min(places),
             listed["jobs"][0]["of"],
         ):
@@ -308,6 +315,44 @@ def queue_fits_rows(answers: Answers) -> Found:
         yield "a place outside the queue"
     if any(not job["held_by"] for job in listed["jobs"]):
         yield "a job that waits without a reason"
+
+
+def places_are_of_one_set(answers: Answers) -> Found:
+    """A place and its "of" count the jobs of one partition that may start, and the partition is named beside them."""
+    able = [row for row in answers.shown.rows or [] if row["state"] == "pending" and row["priority"] != 0]
+    sizes = {name: sum(row["partition"] == name for row in able) for name in ("batch", "gpu")}
+    listed = answers.rest["me/waiting-jobs"]
+    placed = [job for job in listed["jobs"] if job["position"] is not None]
+    if [job["of"] for job in placed] != [sizes[job["partition"]] for job in placed]:
+        yield "a place of another set than its partition"
+    cells = [text_of(node) for node in answers.shown.page.all("#waiting-jobs tbody td.num")]
+    wanted = [f"{job['position']} of {job['of']} in {job['partition']}" for job in placed]
+    if [cell for cell in cells if cell != "–"] != wanted:
+        yield f"the page's places {cells} and REST's {wanted}"
+    new = listed["new_job"]
+    if new is not None and new["of"] != sizes[new["partition"]] + 1:
+        yield "a new job of another set than its partition"
+    for one in matching(r"queue\.(first.*|new.*)", answers.queue):
+        if one["values"]["partition"] not in one["text"]:
+            yield f"{one['text']} without its set"
+
+
+def use_of_the_rank_fits_orders(answers: Answers) -> Found:
+    """Where a scheduler that lists jobs orders them by something else than the rank, each face says so."""
+    shown, orders = answers.shown, answers.shown.orders
+    named_here = matching(r"use\..*", answers.reasons)
+    is_ranked = shown.rows is not None and answers.line["rank"] is not None and not answers.line["error"]
+    if bool(named_here) != (is_ranked and orders != {"mode": "on"}):
+        yield f"{keys(named_here)} of a scheduler with {orders}"
+    if "use.shadow" in keys(named_here) and orders["mode"] != "shadow":
+        yield "shadow mode of another mode"
+    for job in answers.rest["me/waiting-jobs"]["jobs"]:
+        chosen = [orders["canary_partition"]] if orders["mode"] == "canary" else orders.get("partitions")
+        is_by_rank = orders["mode"] in ("on", "canary") and (chosen is None or job["partition"] in chosen)
+        if (job["rank_use"] == "used") != (
+            is_by_rank and not {*orders} & {"carries", "is_paused", "is_reset_requested"}
+        ):
+            yield f"{job['rank_use']} in {job['partition']} with {orders}"
 
 
 def numbers_are_consistent(answers: Answers) -> Found:
@@ -342,7 +387,10 @@ RULES: dict[str, Callable[[Answers], Found]] = {
     "states": states_have_one_word,
     "siblings and reason": siblings_fit_reason,
     "advice": advice_fits,
+    "days without usage": days_without_usage_are_measured,
     "queue": queue_fits_rows,
+    "places": places_are_of_one_set,
+    "use of the rank": use_of_the_rank_fits_orders,
     "rounded numbers": numbers_are_consistent,
 }
 
@@ -383,7 +431,8 @@ def test_no_two_sentences_contradict_each_other(algorithm: Json, data: st.DataOb
         accounts = [world.mine(leaf), *(world.mine(other) for other in others if other != leaf)]
         if data.draw(st.integers(0, 9)) == 0:
             accounts.insert(0, unmapped("ghost"))
-        shown = Surfaces(world, accounts, past, rows, is_silent=rows is not None and data.draw(st.booleans()))
+        is_silent = rows is not None and data.draw(st.booleans())
+        shown = Surfaces(world, accounts, past, rows, is_silent=is_silent, orders=data.draw(st.sampled_from(ORDERS)))
         assert contradictions(shown) == [], leaf
 
 

@@ -17,6 +17,7 @@ from apps.explain.rank_position import RankPosition
 from apps.explain.verdict import AccountFacts, Outlook, QueueFacts, better_account, decide
 from apps.priorities.entry_order import State
 from apps.priorities.moments import Moment
+from apps.priorities.projections import PaceDays
 from apps.priorities.sentences import Message
 from tests.instants import AT
 
@@ -176,6 +177,7 @@ def test_the_queue_is_part_of_the_answer(rank: int, n_behind: int) -> None:
         return [found.key for found in decide(mine(rank=rank, n_behind=n_behind), (), AccountFacts(queue=queue)).queue]
 
     assert keys(n_by_fairshare=17) == ["queue.first", "queue.ahead"]
+    assert keys(partition="batch", group="climate") == ["queue.first_in_partition", "queue.of_group"]
     assert keys(new_position=40, new_of=49) == ["queue.first", "queue.new"]
     assert keys(new_position=40, new_partition="batch") == ["queue.first", "queue.new_in_partition"]
     assert keys() == ["queue.first"]
@@ -186,9 +188,9 @@ def test_the_queue_is_part_of_the_answer(rank: int, n_behind: int) -> None:
 
 
 def test_jobs_ahead_are_one_number() -> None:
-    queue = QueueFacts(["umea"], {}, "umea", 3, position=20, of=48, n_by_fairshare=17)
+    queue = QueueFacts(["umea"], {}, "umea", 3, position=20, of=31, partition="batch", n_by_fairshare=17)
     first, ahead = decide(mine(), (), AccountFacts(queue=queue)).queue
-    assert first.text == "3 jobs wait. The first is number 20 of 48 in umea."
+    assert first.text == "3 jobs wait. The first is number 20 of 31 in batch of umea."
     assert ahead.text == "19 jobs ahead (17 because of fair share)."
 
 
@@ -238,7 +240,11 @@ def test_the_date_of_return_has_its_range() -> None:
         ({"outcome": "not_within_horizon", "quiet": 0.1}, "when.later", "when.you_later"),
         ({"outcome": "not_at_this_pace", "quiet": 0.6}, "when.later", "when.you_later"),
         ({"outcome": "not_at_this_pace"}, "when.not_soon", "when.you_later"),
-        ({"outcome": "never_if_nobody_runs", "quiet": 0.0, "quiet_at": 8}, "when.nobody_runs", "when.nobody_runs"),
+        (
+            {"outcome": "never_if_nobody_runs", "quiet": 0.0, "pace_days": PaceDays(28, AT)},
+            "when.nobody_runs",
+            "when.nobody_runs",
+        ),
         ({"outcome": "on_target"}, "when.unknown", "when.unknown"),
     ],
     ids=str,

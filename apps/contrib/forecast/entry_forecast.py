@@ -39,14 +39,14 @@ from apps.engine.explain import (
     fading_course,
     half_life_s_of,
     has_closed_form,
-    quartile_rates,
     recovery_range,
     steady_rate,
+    usual_rates,
 )
 from apps.explain.levels import Numbers, effects_of
 from apps.policies.models import Policy
 from apps.priorities.entry_order import is_on_target
-from apps.priorities.projections import HORIZON_DAYS, CurvePoint
+from apps.priorities.projections import HORIZON_DAYS, CurvePoint, PaceDays
 from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.sentences import Message, build_message, text_of
 from apps.priorities.sentences.numbers import factor as written
@@ -98,15 +98,16 @@ class Outlook:
     """Forecast of one level. share: its assumed fraction of new usage in its group; share_seen: its fraction in recent
     days.
 
-    daily_group: usage of the group on each recent day. to_target: when it is on target, which is at the nearer edge of
-    the band around it. course: usage from now on, hour by hour. find: returns when the entry has a given fraction of
-    its group. with_share: `find` for another share of new usage.
+    daily_group: usage of the group on each recent day; days: which these are. to_target: when it is on target, which is
+    at the nearer edge of the band around it. course: usage from now on, hour by hour. find: returns when the entry has
+    a given fraction of its group. with_share: `find` for another share of new usage.
     """
 
     state: LevelState
     share: float
     share_seen: float | None
     daily_group: F8
+    days: PaceDays | None
     method: Method
     to_target: RecoveryRange
     course: Course
@@ -128,9 +129,15 @@ class Outlook:
 
     @property
     def paces(self) -> tuple[UsageRate, ...]:
-        """Rates at the minimum, the quartiles and the maximum of the recent days: five, slowest first."""
-        days = self.daily_group if len(self.daily_group) else np.zeros(1)
-        return tuple(self.pace(float(rate)) for rate in np.percentile(days, [0, 25, 50, 75, 100]))
+        """Rates of the recent days: the least, the slow, the usual, the fast and the most; five, slowest first."""
+        days = _known_days(self.daily_group)
+        daily = (float(days.min()), *(rate * DAY_S for rate in usual_rates(days)), float(days.max()))
+        return tuple(self.pace(rate) for rate in daily)
+
+    @property
+    def usual_pace(self) -> UsageRate:
+        """The pace to which dates refer."""
+        return self.paces[2]
 
 
 def forecast_level(
@@ -156,6 +163,7 @@ def forecast_level(
         assumed,
         measured,
         past.group_daily,
+        past.days,
         method,
         _to_target(state, find),
         course,
@@ -208,7 +216,7 @@ class _ClosedForm:
 
     def __init__(self, state: LevelState, days: F8, window: Window, share: float) -> None:
         self.state, self.share = state, share
-        self.rates = quartile_rates((days if len(days) else np.zeros(1)) * steady_rate(window))
+        self.rates = usual_rates(_known_days(days) * steady_rate(window))
         self.half_life_s = half_life_s_of(window)
 
     def __call__(self, target: float) -> RecoveryRange:
@@ -224,13 +232,18 @@ class _OnCourse:
     """Time of return to any target on a course computed hour by hour."""
 
     def __init__(self, course: Course, days: F8, share: float) -> None:
-        rates = quartile_rates(days if len(days) else np.zeros(1))
+        rates = usual_rates(_known_days(days))
         self.course, self.paces = course, [UsageRate(share * rate, rate) for rate in rates]
 
     def __call__(self, target: float) -> RecoveryRange:
         slow, middle, fast = (catch_up(self.course, target, pace) for pace in self.paces)
         first, last = sorted((slow, fast), key=lambda recovery: math.inf if recovery.in_s is None else recovery.in_s)
         return RecoveryRange(first, middle, last)
+
+
+def _known_days(daily: F8) -> F8:
+    """Usage by day, with one day of none where no day is known."""
+    return daily if len(daily) else np.zeros(1)
 
 
 def _bounded(recovery: Recovery) -> Recovery:
@@ -293,13 +306,20 @@ class DatedRecoveryRange:
 
 @dataclass(frozen=True)
 class DailyUsage:
-    """Usage of a group a day on recent days, in the policy's metric: extremes and quartiles."""
+    """Usage of a group a day on recent days, in the policy's metric: extremes, quartiles and the usual pace."""
 
     least: float
     p25: float
     p50: float
+    usual: Annotated[float, "To which dates refer: p50, or the mean if a quarter of the days is without usage"]
     p75: float
     most: float
+
+    @classmethod
+    def of(cls, daily: F8) -> DailyUsage:
+        days = _known_days(daily)
+        least, p25, p50, p75, most = np.percentile(days, [0, 25, 50, 75, 100]).tolist()
+        return cls(least, p25, p50, usual_rates(days)[1] * DAY_S, p75, most)
 
 
 def curve_of(outlook: Outlook, as_of: datetime, *, days: float, n_points: int = 41) -> Sequence[CurvePoint]:

@@ -157,7 +157,7 @@ def forecast_figure(forecast: Forecast, options: ForecastOptions) -> Figure:
         sentence=shown.sentence,
         traces=_traces(forecast, shown, past, ahead),
         layout={
-            "margin": axes.margin(34, 158, 8, 24),
+            "margin": axes.margin(44, 158, 8, 24),
             "xaxis": axes.day_axis(first, ahead[-1].at),
             "yaxis": axes.share_axis(
                 [target, *(point.most * 100 for point in ahead), *(part * 100 for _at, part in past)]

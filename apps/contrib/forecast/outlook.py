@@ -47,6 +47,7 @@ def outlook_in(forecast: Forecast, priority: MyPriority) -> Outlook | None:
         earliest=instant_of(as_of, recoveries.soonest),
         latest=instant_of(as_of, recoveries.latest),
         usual=expected.share_seen,
+        pace_days=expected.days,
         quiet=quiet,
         quiet_at=None if quiet is None else instant_of(as_of, expected.at_share(quiet).middle),
     )

@@ -29,6 +29,7 @@ from apps.policies.models import Entry, Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.metering import HOUR_S, weighted_amounts, window_of
+from apps.priorities.projections import PaceDays
 from apps.priorities.recompute.pipeline import Inputs, load_inputs
 from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
 from apps.series.daily_series import DailySeries, site_zone
@@ -67,13 +68,18 @@ class LevelPast:
     most 28.
 
     history: by hour, if requested. load_shares: returns instants, and the entry's fraction of its group then; only
-    curves show them.
+    curves show them. until: the end of the last day.
     """
 
     own_daily: F8
     group_daily: F8
+    until: datetime
     load_shares: Callable[[], Sequence[PastShare]]
     history: History | None = None
+
+    @property
+    def days(self) -> PaceDays | None:
+        return PaceDays(len(self.group_daily), self.until) if len(self.group_daily) else None
 
     @cached_property
     def past_shares(self) -> Sequence[PastShare]:
@@ -108,13 +114,13 @@ def from_series(
     """
     rows = {uid: row for row, uid in enumerate(series.uids)}
     is_past = series.days.ends_s <= as_of.timestamp()
-    had_usage = np.cumsum(series.days.root_used > 0) > 0  # from the first recorded usage on
+    had_usage = np.cumsum((series.days.root_used > 0) | (series.days.root_decayed > 0)) > 0  # since the first usage
     recent = np.flatnonzero(is_past & had_usage)[-PACE_DAYS:]
     level_pasts = []
     for place in places:
         row = rows.get(place.uid)
         if row is None:
-            level_pasts.append(LevelPast(np.zeros(0), np.zeros(0), tuple))
+            level_pasts.append(LevelPast(np.zeros(0), np.zeros(0), as_of, tuple))
             continue
         competed = series.competes[row] & place.was_there(series.days.revision)
         own, group = series.used[row], series.peers_used[row]
@@ -133,7 +139,8 @@ def from_series(
             history = _to_hours(
                 series.days.ends_s[is_past], np.where(competed, own, 0.0)[is_past], whole_group[is_past]
             )
-        level_pasts.append(LevelPast(own[last], group[last], past_shares.copy, history))
+        until = datetime.fromtimestamp(float(series.days.ends_s[last[-1]]), UTC) if len(last) else as_of
+        level_pasts.append(LevelPast(own[last], group[last], until, past_shares.copy, history))
     return level_pasts
 
 
@@ -152,7 +159,7 @@ def from_buckets(
     entry = place_accounts(tree, inputs.rules, inputs.known, inputs.account_keys).of_usage
     rows = _usage_rows(inputs, settings)
     if not len(rows.hour_s):
-        return [LevelPast(np.zeros(0), np.zeros(0), tuple) for _ in chain]
+        return [LevelPast(np.zeros(0), np.zeros(0), inputs.as_of, tuple) for _ in chain]
     prepared = prepare(tree.engine_tree())
     code, scopes = tree.effective_scopes(local=inputs.local_only)
     as_of_s = inputs.as_of.timestamp()
@@ -243,7 +250,8 @@ def _subtrees(tree: TreeColumns, entries: Sequence[int]) -> Mask:
 
 def _level_of(hours: History, window: decay.Window, as_of_s: float, *, hourly: bool) -> LevelPast:
     own, group = _daily(hours, as_of_s)
-    return LevelPast(own, group, partial(_shares_of, hours, window, as_of_s), hours if hourly else None)
+    until = datetime.fromtimestamp(as_of_s, UTC)
+    return LevelPast(own, group, until, partial(_shares_of, hours, window, as_of_s), hours if hourly else None)
 
 
 def _shares_of(hours: History, window: decay.Window, as_of_s: float) -> list[PastShare]:

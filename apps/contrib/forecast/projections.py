@@ -69,5 +69,6 @@ def _projection(outlook: Outlook, as_of: datetime) -> Projection:
         earliest_at=instant_of(as_of, recoveries.soonest),
         latest_at=instant_of(as_of, recoveries.latest),
         usual_share=outlook.share,
+        pace_days=outlook.days,
         curve=curve,
     )

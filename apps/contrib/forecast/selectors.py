@@ -39,9 +39,9 @@ from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
 from apps.priorities.entry_order import slack_of
 from apps.priorities.metering import has_known_decay, window_of
-from apps.priorities.projections import HORIZON_DAYS, CurvePoint
+from apps.priorities.projections import HORIZON_DAYS, CurvePoint, PaceDays
 from apps.priorities.selectors.rows import newest_or_none
-from apps.priorities.sentences import SCENARIO, TEXTS, Message, build_message, text_of
+from apps.priorities.sentences import SCENARIO, TEXTS, Message, band_messages, build_message, text_of
 from apps.priorities.sentences.numbers import date
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountNames, AccountQuery
@@ -82,38 +82,38 @@ def _sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | No
     if state.group_usage <= 0:
         return [build_message("forecast.nothing_used", **facts)]
     if state.edge is None:
-        return [build_message("forecast.idle" if state.is_idle else "forecast.on_target", **facts)]
+        if state.is_idle:
+            return [build_message("forecast.idle", **facts)]
+        return [build_message("forecast.on_target", **facts), *band_messages(state.actual, state.target, state.slack)]
     if not outlook.is_known:
         return [build_message("forecast.no_whole_day", **facts)]
-    return (_over if state.actual > state.target else _under)(recoveries, facts, window_s)
+    if recoveries.middle.outcome == "never_if_nobody_runs" and outlook.days is not None:
+        return [_without_jobs(outlook.days, facts, window_s)]
+    return (_over if state.actual > state.target else _under)(recoveries, facts)
 
 
-def _over(recoveries: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
+def _over(recoveries: RecoveryRange, facts: dict[str, Any]) -> list[Message]:
     outcome = recoveries.middle.outcome
     if outcome == "recovers":
         if recoveries.latest.in_s is None:
             return [build_message("forecast.recovers_or_not", **facts)]
         return [build_message("forecast.recovers_about" if "latest" not in facts else "forecast.recovers", **facts)]
-    if outcome == "never_if_nobody_runs":
-        return _without_jobs(recoveries, facts, window_s)
     return [build_message(f"forecast.{outcome}", **facts)]
 
 
-def _under(recoveries: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
+def _under(recoveries: RecoveryRange, facts: dict[str, Any]) -> list[Message]:
     outcome = recoveries.middle.outcome
     if outcome == "recovers":
         return [build_message("forecast.gives_way" if "latest" in facts else "forecast.gives_way_about", **facts)]
-    if outcome == "never_if_nobody_runs":
-        return _without_jobs(recoveries, facts, window_s)
     return [build_message("forecast.stays_under", **facts)]
 
 
-def _without_jobs(recoveries: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
-    """Messages for levels where no job runs on most days, or on any day."""
-    if recoveries.soonest.in_s:
-        return [build_message("forecast.quiet_days", **facts)]
-    key = "forecast.never_if_nobody_runs" if window_s is None else "forecast.never_within_window"
-    return [build_message(key, **facts, **({} if window_s is None else {"window_s": window_s}))]
+def _without_jobs(days: PaceDays, facts: dict[str, Any], window_s: float | None) -> Message:
+    """The message for a level without usage on any of the days from which its pace is measured."""
+    measured = {"n": days.n, "at": days.until}
+    if window_s is None:
+        return build_message("forecast.never_if_nobody_runs", **facts, **measured)
+    return build_message("forecast.never_within_window", **facts, **measured, window_s=window_s)
 
 
 def _times(recoveries: RecoveryRange, as_of: datetime) -> dict[str, float | datetime | None]:
@@ -201,7 +201,7 @@ class ForecastLevel:
     def daily_usage(self) -> DailyUsage | None:
         if self.outlook is None:
             return None
-        return DailyUsage(*(pace.group_rate * 86_400 for pace in self.outlook.paces))
+        return DailyUsage.of(self.outlook.daily_group)
 
     @property
     def to_target(self) -> DatedRecoveryRange | None:

@@ -114,10 +114,26 @@ def verdict(line: StatementLine, *, is_root: bool = False) -> str:
     figures = line.figures
     if line.is_pending and not is_root:
         return _("No statement for %(name)s in %(month)s.") % values
-    if figures is None or figures.entitled <= 0:
-        return _("%(name)s had no entitlement in %(month)s.") % values
+    if figures is None or not figures.n_days or not figures.target_last:
+        return _("%(name)s had no target in %(month)s.") % values
+    if figures.entitled <= 0:
+        return _("Nothing to divide: neither %(name)s nor its siblings used anything in %(month)s.") % values
     values["part"] = presentation.percent(figures.used / figures.entitled, 0)
     return _("%(name)s used %(part)s of its entitlement in %(month)s.") % values
+
+
+def target_change(line: StatementLine) -> str:
+    """How its target moved within the month, which changes of other entries' shares do as well."""
+    figures = line.figures
+    if line.is_suppressed or figures is None or figures.target_first is None or figures.target_last is None:
+        return ""
+    shares = presentation.change_shares(figures.target_first, figures.target_last)
+    if shares.before == shares.after:
+        return ""
+    words = {"before": shares.before, "after": shares.after}
+    if line.share_changes:
+        return _("Its target went from %(before)s to %(after)s.") % words
+    return _("Its target went from %(before)s to %(after)s, because shares of others changed.") % words
 
 
 def corrections(line: StatementLine) -> list[tuple[str, str]]:
@@ -175,6 +191,7 @@ def statements(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpR
         "months": [draw(page, line) for line in page.months if _is_worth_a_row(line, chosen)],
         "parts": [draw(page, line, is_part=True) for line in page.children],
         "corrections": corrections(chosen),
+        "target_change": target_change(chosen),
         "here": page_url(policy, chosen),
         "crumbs": [
             {"label": page.policy_name, "url": tree},

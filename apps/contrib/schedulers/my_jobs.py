@@ -9,7 +9,6 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from django.utils.translation import gettext as _
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
@@ -18,6 +17,7 @@ from apps.accounts.request_cache import once_per_request
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.new_job import NewJobPlace, place_new_job
 from apps.contrib.schedulers.own_waiting_jobs import UnreadQueue, WaitingJob, WaitingJobs, list_pending_records
+from apps.contrib.schedulers.rank_use import rank_use_messages
 from apps.contrib.schedulers.selectors import VisibleQueue, open_queue, views_of
 from apps.contrib.schedulers.waiting import explain_waiting, starting_order
 from apps.core.errors import DomainError, NotFound
@@ -171,10 +171,12 @@ def place_job(queue: VisibleQueue, i: int) -> WaitingJob:
         requested_s=None,
         submit_at=job.submit_at,
         position=None if is_held or waiting.ahead is None else waiting.ahead + 1,
-        of=len(queue.table),
+        of=waiting.competing or 0,
+        partition=job.partition,
         by_fairshare=None if is_held else waiting.by_fairshare,
         is_held=is_held,
-        held_by=_("fair share") if waiting.fairshare_decides and waiting.by_fairshare else waiting.reason.label,
+        held_by=waiting.reason.label,
+        rank_use=waiting.rank_use,
     )
 
 
@@ -188,6 +190,7 @@ def listed_queue(waiting_jobs: WaitingJobs) -> QueueFacts:
         n_own=waiting_jobs.n_mine,
         position=first.position if first else None,
         of=first.of if first else 0,
+        partition=first.partition if first else "",
         n_by_fairshare=first.by_fairshare if first and is_placed else None,
         **_new_facts(waiting_jobs.new_job),
     )
@@ -219,6 +222,9 @@ def queue_facts(priority: MyPriority, queues: OwnQueues, keys: Sequence[AccountK
         n_own=sum(len(jobs) for _queue, jobs in own),
         position=first.position if first else None,
         of=first.of if first else 0,
+        partition=first.partition if first else "",
+        group=first.group if first and first.group != priority.group else "",
         n_by_fairshare=first.by_fairshare if first else None,
+        rank_use=tuple(rank_use_messages(here.known, priority)),
         **_new_facts(_best_new_place(own, here, keys)),
     )

@@ -27,7 +27,7 @@ class NewJobPlace:
     scheduler: str
     partition: Annotated[str, "Of the newest own job, else the one with most waiting jobs"]
     position: Annotated[int, "1 goes first"]
-    of: Annotated[int, "All that would wait in the scheduler, with the new job"]
+    of: Annotated[int, "Jobs that would compete in the partition, with the new one"]
 
 
 def place_new_job(queue: VisibleQueue, own_rows: Sequence[int], keys: Sequence[AccountKey]) -> NewJobPlace | None:
@@ -47,8 +47,9 @@ def place_new_job(queue: VisibleQueue, own_rows: Sequence[int], keys: Sequence[A
         priority = _usual_priority(queue, partition, keys)
     if np.isnan(priority):
         return None
-    ahead = competing_jobs(queue, partition, _BY_ORDER) & (table.priority >= priority)
-    return NewJobPlace(queue.scheduler.name, partition, int(ahead.sum()) + 1, len(table) + 1)
+    rivals = competing_jobs(queue, partition, _BY_ORDER)
+    n_ahead = int((rivals & (table.priority >= priority)).sum())
+    return NewJobPlace(queue.scheduler.name, partition, n_ahead + 1, int(rivals.sum()) + 1)
 
 
 def _age_part(queue: VisibleQueue) -> F8:

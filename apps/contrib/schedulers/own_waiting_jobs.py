@@ -15,6 +15,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Account, Token
 from apps.accounts.selectors import list_accounts_of
 from apps.contrib.schedulers.new_job import NewJobPlace
+from apps.contrib.schedulers.rank_use import RankUse
 from apps.policies.selectors import get_policy
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
@@ -40,10 +41,12 @@ class WaitingJob:
     requested_s: Annotated[float | None, "Time limit"]
     submit_at: Annotated[datetime | None, "When it was submitted"]
     position: Annotated[int | None, "1 goes first; null for a held job, and for an account without a rank"]
-    of: Annotated[int, "All that wait in the scheduler or source"]
+    of: Annotated[int, "Jobs of which `position` is one: those that compete in its partition, or all of the source"]
+    partition: Annotated[str, "Whose jobs `of` counts; empty: not known"] = ""
     by_fairshare: Annotated[int | None, "Jobs ahead only because of fair share; null: not known"] = None
     is_held: Annotated[bool, "Held by its user, an administrator or a dependency"] = False
     held_by: Annotated[str, "Why it waits, in a word or two; empty: not known"] = ""
+    rank_use: Annotated[RankUse | None, "Whether its scheduler orders it by the policy's rank; null: not known"] = None
 
     @property
     def is_listed(self) -> bool:

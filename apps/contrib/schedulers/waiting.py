@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.accounts.actor import Actor
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.queue_table import STATES, TERMS, Term
+from apps.contrib.schedulers.rank_use import RankUse, is_in_subtree, rank_use_message, use_of_rank
 from apps.contrib.schedulers.selectors import QueuedJob, VisibleQueue, open_queue, views_of
 from apps.contrib.schedulers.wait_reasons import Reason, competes, reason_of
 from apps.core.errors import Conflict, FieldProblem, NotFound
@@ -72,6 +73,7 @@ class Waiting:
     reason: Reason
     terms: tuple[TermPart, ...]
     ahead: Annotated[int | None, "Jobs that start before it by priority; null: it is held, or has no priority"]
+    competing: Annotated[int | None, "Jobs that compete with it in its partition, itself included; null as `ahead`"]
     by_fairshare: Annotated[int | None, "Of these, ahead only because of fair share"]
     kept_behind: Annotated[int | None, "Jobs behind it only because of fair share"]
     ahead_text: Annotated[str, "The numbers of jobs ahead as a sentence; empty without them"]
@@ -82,6 +84,8 @@ class Waiting:
     of: int | None
     snapshot: int | None
     is_carried: Annotated[bool | None, "Whether the scheduler has the agent's value; null: not known"]
+    rank_use: Annotated[RankUse, "Whether the scheduler orders this job by the policy's rank"]
+    rank_use_text: Annotated[str, "The same as a sentence; empty: it does"]
 
 
 def find_waiting(*, job: str, at: datetime, actor: Actor, policy_slug: str = "", scheduler: str = "") -> Waiting:
@@ -197,12 +201,15 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
     ahead = _jobs_ahead(queue, i)
     fair = fair_share_part(queue, i)
     by_fairshare = kept_behind = None
+    rivals = _competing_jobs(queue, i)
     if ahead is not None and fair is not None:
-        rivals, without = _competing_jobs(queue, i), _starts_before(queue, table.priority - fair, i)
+        without = _starts_before(queue, table.priority - fair, i)
         by_fairshare = int((ahead & ~without).sum())
         kept_behind = int((rivals & ~ahead & without).sum())
     n_ahead = None if ahead is None else int(ahead.sum())
     shown = priority_of(queue, int(table.account[i]))
+    is_inside = is_in_subtree(queue, int(queue.entry[table.account[i]]))
+    use_message = rank_use_message(scheduler, job.partition, is_inside=is_inside)
     assert table.taken_at is not None  # noqa: S101 - it is stored
     return Waiting(
         scheduler=scheduler.name,
@@ -215,6 +222,7 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
         reason=reason,
         terms=_terms(job, scheduler.knob),
         ahead=n_ahead,
+        competing=None if ahead is None else int(rivals.sum()) + 1,
         by_fairshare=by_fairshare,
         kept_behind=kept_behind,
         ahead_text=_ahead_text(n_ahead, by_fairshare if reason.is_order else None, job.partition),
@@ -222,6 +230,8 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
         fairshare_decides=reason.is_order and bool(by_fairshare or kept_behind),
         **shown,
         is_carried=_is_carried(job, scheduler),
+        rank_use=use_of_rank(scheduler, job.partition, is_inside=is_inside),
+        rank_use_text="" if use_message is None else use_message.text,
     )
 
 

@@ -17,11 +17,11 @@ from apps.engine.explain.recovery import (
     fading_course,
     half_life_s_of,
     has_closed_form,
-    quartile_rates,
     recovery,
     recovery_in_window,
     recovery_range,
     steady_rate,
+    usual_rates,
 )
 
 __all__ = [
@@ -43,9 +43,9 @@ __all__ = [
     "fading_course",
     "half_life_s_of",
     "has_closed_form",
-    "quartile_rates",
     "recovery",
     "recovery_in_window",
     "recovery_range",
     "steady_rate",
+    "usual_rates",
 ]

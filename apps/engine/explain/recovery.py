@@ -57,7 +57,7 @@ class Balance:
 class Recovery:
     """The outcome for an entry. in_s: seconds from now, 0 on target; set for `on_target` and `recovers` only.
 
-    never_if_nobody_runs: without new usage all usage decays alike, so the shares don't change. not_at_this_pace: the
+    never_if_nobody_runs: without new usage the proportions stay, so the shares don't change. not_at_this_pace: the
     entry's part of new usage keeps it on its side of the target for ever. not_within_horizon: neither shown nor
     excluded within the requested horizon.
     """
@@ -138,21 +138,26 @@ class RecoveryRange:
     latest: Recovery
 
 
-def quartile_rates(daily_usage: Sequence[float] | FloatArray) -> tuple[float, float, float]:
-    """Usage a second on a quiet, a middle and a busy day: the 25th, 50th and 75th percentile of recent days.
+def usual_rates(daily_usage: Sequence[float] | FloatArray) -> tuple[float, float, float]:
+    """Usage a second, slow, usual and fast: the usual one is 0 only if none of the recent days has usage.
 
-    In the unit of daily_usage a second; BadParameter without days.
+    It is that of the median day, which one exceptional day doesn't change. If a quarter of the days or more is without
+    usage it is the mean: decayed usage is linear in the pace, and the median of days with and without jobs is neither.
+    slow, fast: the 25th and the 75th percentile, and the usual one where it is beyond them. In the unit of daily_usage
+    a second; BadParameter without days.
     """
     if not len(daily_usage):
         raise BadParameter("at least one day is needed", place="daily_usage")
-    slow, middle, fast = (np.percentile(np.asarray(daily_usage, dtype=np.float64), [25, 50, 75]) / 86_400.0).tolist()
-    return slow, middle, fast
+    days = np.asarray(daily_usage, dtype=np.float64)
+    quiet, middle, busy = np.percentile(days, [25, 50, 75]).tolist()
+    usual = middle if quiet > 0 else float(days.mean())
+    return min(quiet, usual) / 86_400.0, usual / 86_400.0, max(busy, usual) / 86_400.0
 
 
 def recovery_range(
     balance: Balance, *, rates: Sequence[float], share: float, half_life_s: float | None
 ) -> RecoveryRange:
-    """Recovery at three paces of the group, slowest first, as returned by `quartile_rates`.
+    """Recovery at three paces of the group, slowest first, as returned by `usual_rates`.
 
     No recovery counts as later than any recovery.
     """

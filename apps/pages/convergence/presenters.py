@@ -18,15 +18,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.pages.convergence.figures.course import GroupNumbers
-from apps.pages.convergence.figures.sections import OFF_STATES, ON_STATES, Section, off_target
+from apps.pages.convergence.figures.sections import Section, off_target
 from apps.pages.convergence.figures.tiles import balance_text, heading_of, pictures_of, scale_text
 from apps.priorities.projections import Projection
+from apps.priorities.sentences.numbers import day_and_time
+from apps.series.convergence.off_target import off_target_since
 from apps.series.convergence.query import Member
 from apps.series.convergence.records import Convergence
 from apps.web.day_on_target import when_text
 from apps.web.figures.figure import with_changes
 from apps.web.figures.scales import day_text
 from apps.web.links import shares_url
+from apps.web.on_target_count import OFF_STATES, OnTargetCount, idle_text
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import Balance
 from apps.web.svg.bars import State
@@ -52,7 +55,8 @@ def balance_of(convergence: Convergence, row: int, decimals: int | None = None) 
     if not len(convergence.on):
         return None
     actual, target = float(convergence.actual[row, -1]), float(convergence.target[row, -1])
-    shape, amount, word = balance_text(str(convergence.states[row, -1]), actual, target, decimals=decimals)
+    state, slack = str(convergence.states[row, -1]), float(convergence.slack[row, -1])
+    shape, amount, word = balance_text(state, actual, target, slack=slack, decimals=decimals)
     return Balance(State(shape), amount, word)
 
 
@@ -73,18 +77,17 @@ def heading(numbers: GroupNumbers) -> Heading:
     """All from the last point, which the tiles show."""
     convergence = numbers.convergence
     name = convergence.entry.name
-    states = [state for state in (convergence.states[:, -1].tolist() if convergence.on else []) if state]
-    known = [state for state in states if state in (*OFF_STATES, *ON_STATES)]
-    if not known:
+    found = OnTargetCount.of(convergence.states[:, -1].tolist() if convergence.on else [])
+    if not found.n_all:
         return Heading(_("Convergence: %(name)s") % {"name": name}, [])
-    n_on = sum(state in ON_STATES for state in known)
     title = ngettext(
-        "%(n)s of %(of)s entries in %(name)s is on target or has no demand",
-        "%(n)s of %(of)s entries in %(name)s are on target or have no demand",
-        n_on,
+        "%(n)s of %(of)s entries in %(name)s is on target",
+        "%(n)s of %(of)s entries in %(name)s are on target",
+        found.n_on,
     )
-    values = {"n": presentation.count(n_on), "of": presentation.count(len(known)), "name": name}
-    return Heading(title % values, [each for each in (_farthest_off(numbers), _next_on_target(numbers)) if each])
+    values = {"n": presentation.count(found.n_on), "of": presentation.count(found.n_all), "name": name}
+    sentences = (_farthest_off(numbers), _next_on_target(numbers), idle_text(found))
+    return Heading(title % values, [each for each in sentences if each])
 
 
 def _farthest_off(numbers: GroupNumbers) -> str:
@@ -143,14 +146,19 @@ def points_of(convergence: Convergence, row: int) -> str:
 
 
 def days_off(convergence: Convergence, row: int) -> tuple[int, bool]:
-    """Since how many days the entry has been off target on its side, and whether that is the whole period."""
-    states, off = convergence.states[row], convergence.deviation[row]
+    """For how many complete days the entry has been on its side of the target, and whether all of them are."""
+    states, n = convergence.states[row], convergence.n_finished
     if convergence.is_by_hour or not len(states) or states[-1] not in OFF_STATES:
         return 0, False
-    is_same = np.isin(states, OFF_STATES) & (np.sign(off) == np.sign(off[-1]))
-    other = np.flatnonzero(~is_same)
-    first = int(other[-1]) + 1 if other.size else 0
-    return (convergence.on[-1] - convergence.on[first]).days, not other.size
+    is_idle = (states == "no_demand") & (convergence.actual[row] == 0)
+    off = off_target_since(
+        convergence.on[:n],
+        convergence.deviation[row, :n],
+        convergence.slack[row, :n],
+        is_idle[:n],
+        "over" if states[-1] == "over" else "under",
+    )
+    return (0, False) if off is None else (off.n_days, off.is_whole)
 
 
 def _day(at: datetime) -> str:
@@ -244,11 +252,21 @@ def way_to_target(numbers: GroupNumbers, row: int) -> str:
     if projection.on_target_at is not None:
         words["day"] = _day(projection.on_target_at)
         return _("At its usual pace %(name)s is on target around %(day)s.") % words
-    if projection.outcome == "never_if_nobody_runs":
+    if projection.outcome == "never_if_nobody_runs" and projection.pace_days is not None:
+        days = projection.pace_days
+        words |= {"n": presentation.count(days.n), "at": day_and_time(days.until)}
         text = (
-            _("%(name)s stays over its target while nothing runs in %(parent)s.")
+            ngettext(
+                "%(name)s is over its target, and %(parent)s had no usage on the day before %(at)s.",
+                "%(name)s is over its target, and %(parent)s had no usage on the %(n)s days before %(at)s.",
+                days.n,
+            )
             if is_over
-            else _("%(name)s stays under its target while nothing runs in %(parent)s.")
+            else ngettext(
+                "%(name)s is under its target, and %(parent)s had no usage on the day before %(at)s.",
+                "%(name)s is under its target, and %(parent)s had no usage on the %(n)s days before %(at)s.",
+                days.n,
+            )
         )
         return text % words
     text = (

@@ -203,11 +203,12 @@ def head_text(page: MappingPage) -> tuple[str, str]:
         verdict = _("All accounts are mapped") if page.is_whole else _("No unmapped accounts visible to you")
         return verdict, _("Jobs run under account names; rules map accounts to entries.")
     verdict = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": presentation.count(n)}
-    hours = presentation.core_hours(page.unmapped_core_s)
-    if page.total_core_s is not None:
-        part = presentation.percent(page.unmapped_core_s / page.total_core_s if page.total_core_s else 0.0)
-        hours = f"{hours} ({part})"
-    return verdict, _("%(hours)s core-hours of the last 30 days are not charged to any entry.") % {"hours": hours}
+    words = {"hours": presentation.core_hours(page.unmapped_core_s)}
+    if page.total_core_s is None:
+        return verdict, _("%(hours)s raw core-hours of the last 30 days are not charged to any entry.") % words
+    words["part"] = presentation.percent(page.unmapped_core_s / page.total_core_s if page.total_core_s else 0.0)
+    text = _("%(hours)s raw core-hours (%(part)s) of the last 30 days are not charged to any entry.")
+    return verdict, text % words
 
 
 def attached_context(page: MappingPage) -> dict[str, Any]:

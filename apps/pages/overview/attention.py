@@ -21,6 +21,7 @@ from apps.mapping.attachments import key_of
 from apps.mapping.claims import list_claims
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rule_set
+from apps.pages.overview.unmapped import unmapped_text
 from apps.policies.access.role_holders import GrantState, name_of
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations.dated_shares import is_boost
@@ -300,8 +301,7 @@ def _unmapped(overview: Overview, actor: Actor) -> Iterator[AttentionItem]:
     n = overview.n_unmapped
     title = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n)
     url = reverse("dashboard:mappings", kwargs={"policy": overview.policy_slug})
-    hours = presentation.core_hours(overview.unmapped_core_s)
-    title, text = title % {"n": presentation.count(n)}, _("%(hours)s core-h") % {"hours": hours}
+    title, text = title % {"n": presentation.count(n)}, unmapped_text(overview)
     yield AttentionItem("data", "unmapped", "user-question", title, text, url, _("Decide"), "warn")
 
 

@@ -79,9 +79,9 @@ class ChildFacts:
     def _why(self, entry: EntryRow, state: State) -> KeyedText:
         days = self.days.by_uid.get(entry.uid)
         if state is State.OVER:
-            return self._why_over(entry) or _since(days)
+            return self._why_over(entry) or _since(days, state)
         if state is State.UNDER:
-            return self._why_under(entry, days) or _since(days)
+            return self._why_under(entry, days) or _since(days, state)
         return _why_idle(days) if state is State.IDLE else NOTHING
 
     def _why_over(self, entry: EntryRow) -> KeyedText:
@@ -147,7 +147,7 @@ class ChildFacts:
         if dates is not None and is_boost(dates) and dates.ends_on is not None:
             further.append(KeyedText("boosted", _("Boosted until %(day)s.") % {"day": short_day(dates.ends_on)}))
         if state in (State.OVER, State.UNDER):
-            further.append(_since(self.days.by_uid.get(entry.uid)))
+            further.append(_since(self.days.by_uid.get(entry.uid), state))
         return further
 
 
@@ -156,14 +156,20 @@ def by_distance(drawn: Sequence[Line]) -> list[Line]:
     return sorted(drawn, key=lambda line: -distance(line))
 
 
-def _since(days: EntryDays | None) -> KeyedText:
-    n = 0 if days is None else days.n_off
-    if days is None or not n:
+def _since(days: EntryDays | None, state: State) -> KeyedText:
+    off = None if days is None else days.off_since("over" if state is State.OVER else "under")
+    if off is None:
         return NOTHING
-    if n == len(days.on):
-        text = ngettext("Off target for at least %(n)s day.", "Off target for at least %(n)s days.", n)
+    if off.is_whole:
+        n = off.n_days
+        text = (
+            ngettext("Over target for at least %(n)s day.", "Over target for at least %(n)s days.", n)
+            if state is State.OVER
+            else ngettext("Under target for at least %(n)s day.", "Under target for at least %(n)s days.", n)
+        )
         return KeyedText("off_since", text % {"n": presentation.count(n)})
-    return KeyedText("off_since", _("Off target since %(day)s.") % {"day": short_day(days.on[-n])})
+    text = _("Over target since %(day)s.") if state is State.OVER else _("Under target since %(day)s.")
+    return KeyedText("off_since", text % {"day": short_day(off.since)})
 
 
 def _why_idle(days: EntryDays | None) -> KeyedText:

@@ -21,6 +21,7 @@ from apps.mapping.selectors import maps_accounts
 from apps.pages.overview import children, verdict
 from apps.pages.overview.attention import AttentionItem, list_attention_items, list_ends, list_kinds, list_setup_steps
 from apps.pages.overview.cards import Card
+from apps.pages.overview.unmapped import unmapped_text
 from apps.policies.access.scope import list_own_levels
 from apps.policies.requests.inbox import Inbox, get_inbox
 from apps.priorities.pins import list_pinned
@@ -36,6 +37,7 @@ from apps.web.account_explanation import AccountExplanation, build_account_expla
 from apps.web.figures import Figure
 from apps.web.figures.deviation import DeviationDay, deviation_figure
 from apps.web.links import group_url
+from apps.web.on_target_count import idle_text
 from apps.web.shell import lines, presentation
 from apps.web.shell.figure_frames import framed
 from apps.web.shell.lines import Line
@@ -241,10 +243,11 @@ def _verdict(data: HomeData) -> Mapping[str, Any]:
         "overview": overview,
         "choices": data.choices,
         "verdict": verdict.verdict(drawn, overview),
-        "within_band": verdict.within_band(drawn),
+        "on_target": verdict.on_target(drawn),
         "whole": verdict.whole_text(overview),
         "furthest": verdict.furthest(drawn, overview),
-        "idle": verdict.idle_text(drawn),
+        "unmapped": unmapped_text(overview),
+        "idle": idle_text(verdict.on_target(drawn)),
         "next": verdict.on_target_next(data.shown, data.projections),
         "longest": verdict.off_longest(drawn, data.days),
         "deviation": verdict.deviation_now(drawn),

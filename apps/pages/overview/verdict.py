@@ -17,6 +17,7 @@ from apps.priorities.selectors import Overview
 from apps.priorities.selectors.rows import PolicyView
 from apps.series.convergence.recent_days import RecentDays
 from apps.web.day_on_target import day_on_target
+from apps.web.on_target_count import OnTargetCount
 from apps.web.shell import lines, presentation
 from apps.web.shell.lines import Line
 from apps.web.svg.bars import State
@@ -62,10 +63,9 @@ def off_target(drawn: Sequence[Line]) -> list[Line]:
     return [line for line in compared(drawn) if line.balance and line.balance.is_off_target]
 
 
-def within_band(drawn: Sequence[Line]) -> tuple[int, int]:
-    """(number of compared entries within tolerance or idle, number of compared entries)."""
-    n = len(compared(drawn))
-    return n - len(off_target(drawn)), n
+def on_target(drawn: Sequence[Line]) -> OnTargetCount:
+    """How many of the compared entries are on target, and how many have no demand."""
+    return OnTargetCount.of([line.balance.state.value for line in drawn if line.balance])
 
 
 def verdict(drawn: Sequence[Line], overview: Overview) -> str:
@@ -75,13 +75,13 @@ def verdict(drawn: Sequence[Line], overview: Overview) -> str:
         if overview.n_children:
             return _("No usage yet: nothing to compare")
         return _("%(name)s has no entries yet") % {"name": overview.entry.name}
-    good, n = within_band(drawn)
-    if overview.entry.parent_uid is not None:
-        return _verdict_of_group(n - good, rows, overview)
-    words = {"good": presentation.count(good), "all": presentation.count(n)}
+    found = on_target(drawn)
+    good, n = found.n_on, found.n_all
     if n == 1:
-        words["name"] = rows[0].entry.name
-        return (_("%(name)s is on target") if good else _("%(name)s is off target")) % words
+        return _verdict_of_one(rows[0], overview)
+    if overview.entry.parent_uid is not None:
+        return _verdict_of_group(found, rows, overview)
+    words = {"good": presentation.count(good), "all": presentation.count(n)}
     if overview.n_hidden:
         text = ngettext(
             "%(good)s of the %(all)s top-level entries you see is on target",
@@ -97,21 +97,36 @@ def verdict(drawn: Sequence[Line], overview: Overview) -> str:
     return text % words
 
 
-def _verdict_of_group(n_off: int, rows: Sequence[Line], overview: Overview) -> str:
+def _verdict_of_one(line: Line, overview: Overview) -> str:
+    """The only compared entry of a level, with the group's name below the root."""
+    state = State.NO_DATA if line.balance is None else line.balance.state
+    words = {"only": line.entry.name, "name": overview.entry.name}
+    if overview.entry.parent_uid is None:
+        texts = {State.ON: _("%(only)s is on target"), State.IDLE: _("%(only)s has no demand")}
+        return texts.get(state, _("%(only)s is off target")) % words
+    texts = {State.ON: _("%(only)s in %(name)s is on target"), State.IDLE: _("%(only)s in %(name)s has no demand")}
+    return texts.get(state, _("%(only)s in %(name)s is off target")) % words
+
+
+def _verdict_of_group(found: OnTargetCount, rows: Sequence[Line], overview: Overview) -> str:
+    n_off = found.n_off
     users = sum(line.entry.kind == "user" for line in rows)
     words = {
         "n": presentation.count(n_off),
         "all": presentation.count(len(rows)),
         "what": _("users") if users == len(rows) else _("entries") if users else _("groups"),
         "name": overview.entry.name,
-        "only": rows[0].entry.name,
     }
-    if len(rows) == 1:
-        text = _("%(only)s in %(name)s is off target") if n_off else _("%(only)s in %(name)s is on target")
-    elif n_off == len(rows):
+    if n_off == len(rows):
         text = _("All %(all)s %(what)s in %(name)s are off target")
     elif not n_off:
-        text = _("All %(all)s %(what)s in %(name)s are on target")
+        text = (
+            _("No %(what)s in %(name)s have demand")
+            if not found.n_on
+            else _("All %(what)s in %(name)s with demand are on target")
+            if found.n_idle
+            else _("All %(all)s %(what)s in %(name)s are on target")
+        )
     else:
         text = ngettext(
             "%(n)s of %(all)s %(what)s in %(name)s is off target",
@@ -165,13 +180,19 @@ def furthest(drawn: Sequence[Line], overview: Overview) -> dict[str, Furthest | 
 
 
 def off_longest(drawn: Sequence[Line], days: RecentDays) -> Named | None:
-    """The entry that has been off target for most days without a break; the furthest of several."""
-    known = [(days.by_uid[line.entry.uid], line) for line in off_target(drawn) if line.entry.uid in days.by_uid]
-    counted = [(entry_days.n_off, distance(line), line) for entry_days, line in known if entry_days.n_off]
+    """The entry that has been off target for most days on one side; the furthest of several."""
+    counted = []
+    for line in off_target(drawn):
+        entry_days = days.by_uid.get(line.entry.uid)
+        is_over = line.balance is not None and line.balance.state is State.OVER
+        off = None if entry_days is None else entry_days.off_since("over" if is_over else "under")
+        if off is not None:
+            counted.append((off, line))
     if not counted:
         return None
-    n, _distance, line = max(counted, key=lambda each: each[:2])
-    if n == len(days.by_uid[line.entry.uid].on):
+    off, line = max(counted, key=lambda each: (each[0].n_days, distance(each[1])))
+    n = off.n_days
+    if off.is_whole:
         text = ngettext("at least %(n)s day", "at least %(n)s days", n)
     else:
         text = ngettext("%(n)s day", "%(n)s days", n)
@@ -189,17 +210,6 @@ def on_target_next(drawn: Sequence[Line], projections: Mapping[UUID, Projection]
         return None
     _at, line, projection = min(due, key=lambda each: each[0])
     return Named(line, _("around %(day)s") % {"day": day_on_target(line.entry, projection)})
-
-
-def idle_text(drawn: Sequence[Line]) -> str:
-    """Sentence about idle entries, whose share goes to the others."""
-    n = sum(line.balance is not None and line.balance.state is State.IDLE for line in drawn)
-    if not n:
-        return ""
-    text = ngettext(
-        "%(n)s has no demand; its share goes to others.", "%(n)s have no demand; their shares go to others.", n
-    )
-    return text % {"n": presentation.count(n)}
 
 
 def distance(line: Line) -> float:

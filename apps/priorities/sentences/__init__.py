@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from apps.priorities.sentences.catalogue import SCENARIO, TEXTS, Message, build_message, json_value, text_of
+from apps.priorities.sentences.catalogue import (
+    SCENARIO,
+    TEXTS,
+    Message,
+    band_messages,
+    build_message,
+    json_value,
+    text_of,
+)
 from apps.priorities.sentences.numbers import adjustment_sentence, unit_of, unit_of_metric
 
 __all__ = [
@@ -10,6 +18,7 @@ __all__ = [
     "TEXTS",
     "Message",
     "adjustment_sentence",
+    "band_messages",
     "build_message",
     "json_value",
     "text_of",

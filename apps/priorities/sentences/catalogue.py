@@ -30,7 +30,7 @@ ANSWERS = {
     "when.new_user": _("You are new here, and your rank is being computed. Check again in a moment."),
     "when.unmapped": _("With the next recompute after the account is mapped."),
     "when.no_snapshot": _("After the next recompute, usually within a minute."),
-    "when.above": _("The decisive level is above those visible to you."),
+    "when.above": _("The main reason is at a level above those visible to you."),
     "when.no_shares": _("Only shares of %(parent)s improve your rank."),
     "when.equal": _("No date: your place changes with every job."),
     "when.inherited": _(
@@ -55,13 +55,23 @@ ANSWERS = {
     "when.later": _("No date within 90 days, even if %(name)s runs as little as in its quietest week."),
     "when.not_soon": _("No date within 90 days: at the usual pace %(name)s is over target until then."),
     "when.you_later": _("No date within 90 days, even if you run nothing."),
-    "when.nobody_runs": _("No date while nothing runs in %(parent)s: all usage decays alike."),
+    "when.nobody_runs": ngettext_lazy(
+        "No date: %(parent)s had no usage on the day before %(at)s. Without new usage no share changes.",
+        "No date: %(parent)s had no usage on the %(n)s days before %(at)s. Without new usage no share changes.",
+        "count",
+    ),
     "queue.none": _("No jobs of yours are waiting in %(schedulers)s."),
     "queue.first": ngettext_lazy(
         "%(n)s job waits. It is number %(position)s of %(of)s in %(scheduler)s.",
         "%(n)s jobs wait. The first is number %(position)s of %(of)s in %(scheduler)s.",
         "count",
     ),
+    "queue.first_in_partition": ngettext_lazy(
+        "%(n)s job waits. It is number %(position)s of %(of)s in %(partition)s of %(scheduler)s.",
+        "%(n)s jobs wait. The first is number %(position)s of %(of)s in %(partition)s of %(scheduler)s.",
+        "count",
+    ),
+    "queue.of_group": _("That job is of %(group)s."),
     "queue.ahead": ngettext_lazy(
         "%(n)s job ahead (%(by_fairshare)s because of fair share).",
         "%(n)s jobs ahead (%(by_fairshare)s because of fair share).",
@@ -73,9 +83,18 @@ ANSWERS = {
         "count",
     ),
     "queue.new": _("A new job would be number %(position)s of %(of)s in %(scheduler)s."),
-    "queue.new_in_partition": _("A new job in %(partition)s would be number %(position)s of %(of)s in %(scheduler)s."),
+    "queue.new_in_partition": _("A new job would be number %(position)s of %(of)s in %(partition)s of %(scheduler)s."),
     "queue.unread": _("The queue of %(scheduler)s could not be read since %(at)s."),
     "queue.never_read": _("The queue of %(scheduler)s has not been read yet."),
+    "on.tolerance": _("%(low)s to %(high)s counts as on target."),
+    "use.off": _("%(scheduler)s does not use this rank: it is off, and orders jobs by its own rule."),
+    "use.shadow": _("%(scheduler)s does not use this rank: it is in shadow mode, and orders jobs by its own rule."),
+    "use.paused": _("%(scheduler)s gets no new ranks: it is paused."),
+    "use.reset": _("%(scheduler)s does not use this rank: its values are reset, and it orders jobs by its own rule."),
+    "use.outside": _("%(scheduler)s does not use the rank of this entry: it gets those of another part of the policy."),
+    "use.shares": _("%(scheduler)s gets this policy’s shares, not this rank: it orders jobs by its own fair share."),
+    "use.elsewhere": _("%(scheduler)s does not use this rank in this partition, but in %(partitions)s."),
+    "use.partitions": _("%(scheduler)s uses this rank in %(partitions)s alone."),
     "change.unmapped": _("Ask your site’s support to map %(account)s."),
     "change.nothing_kept": _("%(policy)s had no usage then. Choose a later time."),
     "change.unranked": _(
@@ -162,15 +181,20 @@ FORECASTS = {
     "forecast.recovers_or_not": _("%(name)s is on target around %(on)s, or much later if %(parent)s runs little."),
     "forecast.gives_way": _BETWEEN,
     "forecast.gives_way_about": _AROUND,
-    "forecast.never_if_nobody_runs": _(
-        "Without usage in %(parent)s nothing changes: all usage decays alike, and %(name)s stays at "
-        "%(actual)s; target %(target)s."
+    "forecast.never_if_nobody_runs": ngettext_lazy(
+        "%(parent)s had no usage on the day before %(at)s. Without new usage %(name)s stays at %(actual)s; "
+        "target %(target)s.",
+        "%(parent)s had no usage on the %(n)s days before %(at)s. Without new usage %(name)s stays at %(actual)s; "
+        "target %(target)s.",
+        "count",
     ),
-    "forecast.never_within_window": _(
-        "Without usage in %(parent)s nothing changes: all usage decays alike, and %(name)s stays at "
-        "%(actual)s; target %(target)s, until its usage leaves the window of %(window_s)s."
+    "forecast.never_within_window": ngettext_lazy(
+        "%(parent)s had no usage on the day before %(at)s. Without new usage %(name)s stays at %(actual)s; "
+        "target %(target)s, until its usage leaves the window of %(window_s)s.",
+        "%(parent)s had no usage on the %(n)s days before %(at)s. Without new usage %(name)s stays at %(actual)s; "
+        "target %(target)s, until its usage leaves the window of %(window_s)s.",
+        "count",
     ),
-    "forecast.quiet_days": _("On most days %(parent)s has no usage, and then nothing changes: all usage decays alike."),
     "forecast.not_at_this_pace": _STAYS_OVER,
     "forecast.not_within_horizon": _STAYS_OVER,
     "forecast.stays_under": _("%(name)s stays under target for more than %(horizon_s)s at the usual pace."),
@@ -247,7 +271,7 @@ TEXTS: Mapping[str, Any] = {
 
 
 # The name of a value decides its format, so that a name has one meaning in all sentences.
-_PERCENT = ("target", "actual", "other_target", "other_actual", "limit", "share", "other_share")
+_PERCENT = ("target", "actual", "other_target", "other_actual", "limit", "share", "other_share", "low", "high")
 _FORMATS: Mapping[str, Callable[[Any], str]] = {
     **dict.fromkeys(_PERCENT, numbers.percent),
     "points": lambda points: numbers.points_phrase(points / 100),
@@ -278,6 +302,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "since_at": numbers.day_and_time,
     "on": numbers.date,
     "schedulers": numbers.either,
+    "partitions": numbers.either,
     "leads": numbers.either,
     "half_life_s": numbers.span,
     "siblings": numbers.count,
@@ -336,6 +361,14 @@ class Message:
 def build_message(key: str, **values: Any) -> Message:
     """A message of the catalogue."""
     return Message(key, values)
+
+
+def band_messages(actual: float, target: float, slack: float) -> list[Message]:
+    """What counts as on target, for a fraction that is within the band but isn't shown as its target; else nothing."""
+    if numbers.percent(actual, 1) == numbers.percent(target, 1):
+        return []
+    low, high = max(target - slack, 0.0), min(target + slack, 1.0)
+    return [build_message("on.tolerance", actual=actual, low=low, high=high)]
 
 
 def text_of(sentences: Sequence[Message]) -> str:

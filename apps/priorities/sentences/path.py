@@ -195,7 +195,7 @@ VERDICTS = {
     "unranked.fallback": _FALLBACK,
     "rank.none": _("It has no rank yet."),
     "rank.place": _("Rank %(rank)s of %(of)s."),
-    "rank.decided": _("Rank %(rank)s of %(of)s. Decisive level: %(name)s."),
+    "rank.decided": _("Rank %(rank)s of %(of)s. Main reason: %(name)s."),
     "rank.unmapped": _("No rule maps this account to an entry. Its jobs get the neutral factor %(factor)s."),
     "rank.no_snapshot": _("%(policy)s has no priorities yet."),
     "verdict.only": _("You are the only one: rank 1 of 1"),

@@ -53,12 +53,16 @@ def _shown(value: Any) -> str:
 
 _TEXTS: Mapping[str, Callable[[int], str]] = {
     "all_at_target_or_idle": lambda n: ngettext(
-        "It is on target or has no demand.", "All %(n)s entries are on target or have no demand.", n
+        "On %(on)s it was on target or had no demand.",
+        "On %(on)s all %(n)s entries were on target or had no demand.",
+        n,
     ),
     "at_target_or_idle": lambda n: ngettext(
-        "%(n)s of %(of)s is on target or has no demand.", "%(n)s of %(of)s are on target or have no demand.", n
+        "On %(on)s %(n)s of %(of)s was on target or had no demand.",
+        "On %(on)s %(n)s of %(of)s were on target or had no demand.",
+        n,
     ),
-    "none_at_target": lambda _n: _("None of %(of)s is on target or without demand."),
+    "none_at_target": lambda _n: _("On %(on)s none of %(of)s was on target or without demand."),
     "moves_away": lambda _n: _(
         "%(name)s has been diverging from its target since %(since)s, now %(points)s points %(side)s."
     ),

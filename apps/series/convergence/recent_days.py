@@ -13,6 +13,7 @@ import numpy as np
 from apps.engine.convergence import actual_share, tolerance_of
 from apps.policies.settings import tolerances_of
 from apps.priorities.selectors.rows import PolicyView
+from apps.series.convergence.off_target import OffTarget, Side, is_off_target, off_target_since
 from apps.series.daily_series import F8, DailySeries, Mask
 
 
@@ -44,16 +45,11 @@ class EntryDays:
 
     @property
     def is_off(self) -> Mask:
-        """Days outside the tolerance, as states of entries: an idle entry is not off its target."""
-        with np.errstate(invalid="ignore"):
-            is_outside: Mask = np.abs(self.actual - self.target) > self.slack * (1 + 1e-9)
-        return is_outside & ~self.is_idle
+        return is_off_target(self.actual - self.target, self.slack, self.is_idle)
 
-    @property
-    def n_off(self) -> int:
-        """Number of days off target without a break, up to the last one."""
-        back = np.flatnonzero(~self.is_off[::-1])
-        return int(back[0]) if back.size else len(self.on)
+    def off_since(self, side: Side) -> OffTarget | None:
+        """Since when it is over or under its target."""
+        return off_target_since(self.on, self.actual - self.target, self.slack, self.is_idle, side)
 
     @property
     def last_used_on(self) -> date | None:

@@ -131,7 +131,8 @@ def verdict(shares: Shares, *, n_hidden: int = 0) -> list[Sentence]:
     before = (shares.states == BEFORE_ENTRY).any(axis=0)
     sentences = [] if known else [build_sentence("before_entries" if before.any() else "nobody_used")]
     if known:
-        sentences.append(_on_target_sentence(sum(entry.course in ("on", "idle") for entry in known), len(known)))
+        n_good = sum(entry.course in ("on", "idle") for entry in known)
+        sentences.append(_on_target_sentence(n_good, len(known), shares.on[-1]))
         sentences += _diverging(shares, judged) + _waiting(shares, judged)
         sentences += [
             build_sentence(course, n=n)
@@ -165,10 +166,12 @@ def verdict_of_one(shares: Shares) -> list[Sentence]:
     return [build_sentence(f"one_{judged.course}", name=name)]
 
 
-def _on_target_sentence(n: int, of: int) -> Sentence:
+def _on_target_sentence(n: int, of: int, on: date) -> Sentence:
     if n == of:
-        return build_sentence("all_at_target_or_idle", n=n)
-    return build_sentence("at_target_or_idle", n=n, of=of) if n else build_sentence("none_at_target", of=of)
+        return build_sentence("all_at_target_or_idle", n=n, on=on)
+    if n:
+        return build_sentence("at_target_or_idle", n=n, of=of, on=on)
+    return build_sentence("none_at_target", of=of, on=on)
 
 
 def _ranked(judged: Sequence[EntryVerdict], course: Course) -> list[int]:

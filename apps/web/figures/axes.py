@@ -21,7 +21,7 @@ _NEAR_TIE = 1e-6  # distance from a rounding tie below which a value is rounded 
 _MOST_SCALED = 1e9  # up to here the rounding error of value × 10^digits is far below _NEAR_TIE
 
 
-def margin(left: int = 34, right: int = 12, top: int = 8, bottom: int = 24) -> dict[str, int]:
+def margin(left: int = 44, right: int = 12, top: int = 8, bottom: int = 24) -> dict[str, int]:
     """Return the margins around the picture in pixels."""
     return {"l": left, "r": right, "t": top, "b": bottom}
 

@@ -58,7 +58,7 @@ def deviation_figure(
             traces.end_dot(axes.moment(last.on), end, color="$accent"),
         ],
         layout={
-            "margin": axes.margin(34, 96, 26),
+            "margin": axes.margin(44, 96, 26),
             "xaxis": axes.day_axis(days[0].on, days[-1].on),
             "yaxis": axes.number_axis(0.0, max(1.0, *(value for value in y if value is not None)) * 1.06, most=4),
         },

@@ -14,7 +14,7 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
-LEFT, RIGHT, TOP, BOTTOM = 34, 12, 10, 22  # margins in pixels
+LEFT, RIGHT, TOP, BOTTOM = 44, 12, 10, 22  # margins in pixels
 LEFT_OF_WORDS = 58  # margin beside ticks such as "10 over"
 TOPS = (0.4, 0.8, 1.2, 2, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 60, 80, 100)  # a quarter of each is short
 _LEAST_APART = 62  # pixels between two days with a label

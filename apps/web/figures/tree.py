@@ -116,8 +116,8 @@ def _farthest(page: IciclePage) -> str:
     rows = [row for row in entries_of(page.top) if row.state in {"over", "under"} and row.kind != RESERVE]
     if rows:
         worst = max(rows, key=lambda row: abs(row.deviation_points or 0.0))
-        words = {"name": worst.name, "words": words_of(worst)}
-        return _("%(name)s is furthest off target: %(words)s.") % words
+        words = {"name": worst.name, "words": words_of(worst), "of": top_name(page)}
+        return _("Of all entries drawn below %(of)s, %(name)s is furthest off its group’s target: %(words)s.") % words
     if page.as_of is None:
         return _("No usage data.")
     return _("All entries shown are within tolerance.")

@@ -224,6 +224,16 @@ class Balance:
         return "idle" if self.state is State.NO_DATA else self.state.value
 
 
+def on_target_text(actual: float, target: float, slack: float) -> str:
+    """With the tolerance, in points, where it is what makes a large difference count as on target.
+
+    slack: half the width of the band around the target, as a fraction.
+    """
+    if abs(actual - target) <= USUAL_TOLERANCE.around(target):
+        return _("on target")
+    return _("on target, ±%(n)s") % {"n": points(slack)}
+
+
 def balance(
     actual: float | None,
     target: float | None,
@@ -242,7 +252,7 @@ def balance(
     if state is State.IDLE:
         return Balance(state, "", _("no demand"))
     if state is State.ON:
-        return Balance(state, "", _("on target"))
+        return Balance(state, "", on_target_text(actual, target, tolerance.around(target)))
     return off_target("over" if state is State.OVER else "under", actual, target, decimals=decimals)
 
 

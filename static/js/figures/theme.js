@@ -5,7 +5,7 @@ const TEMPLATE = {
     font: { family: "Inter, system-ui, -apple-system, Segoe UI, Roboto, Noto Sans, sans-serif", size: 11, color: "$ink-3" },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
-    margin: { l: 34, r: 12, t: 8, b: 24, pad: 0 },
+    margin: { l: 44, r: 12, t: 8, b: 24, pad: 0 },
     colorway: ["$series-1", "$series-2", "$series-3", "$series-4", "$series-5", "$series-6", "$series-7", "$series-8"],
     showlegend: false,
     separators: ".,",

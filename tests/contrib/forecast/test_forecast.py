@@ -37,7 +37,7 @@ USUAL = Window.of(length_s=90 * DAY_S, aging="exponential", half_life_s=7 * DAY_
 
 
 def _past(own: list[float], group: list[float], hours: History | None = None) -> LevelPast:
-    return LevelPast(np.array(own, dtype=np.float64), np.array(group, dtype=np.float64), tuple, hours)
+    return LevelPast(np.array(own, dtype=np.float64), np.array(group, dtype=np.float64), AT, tuple, hours)
 
 
 def _standing(own: float, group: float, target: float) -> LevelState:
@@ -58,6 +58,8 @@ def _keys(outlook: Outlook, window_s: float | None = None) -> list[str]:
 
 OVER = _standing(55.0, 100.0, 0.4)
 STEADY = [8.0, 10.0, 12.0] * 9
+PAST_WEEK = history(8, hours=168)
+PAST_WEEK_END_S = float(PAST_WEEK.hour_start_s[-1] + 3600)
 
 
 def test_an_entry_over_target_has_the_range_of_days_until_it_returns() -> None:
@@ -76,8 +78,10 @@ def test_an_entry_over_target_has_the_range_of_days_until_it_returns() -> None:
 
 def test_without_usage_in_the_group_nothing_changes() -> None:
     found = forecast_level(OVER, _past([0.0] * 28, [0.0] * 28), WEEK, as_of_s=0.0)
-    assert _keys(found) == ["forecast.never_if_nobody_runs"]
-    assert "90" not in _texts(found)
+    assert _texts(found) == (
+        "grid had no usage on the 28 days before Fri 20 Nov 2026, 12:00\u00a0UTC. Without new usage physics stays at "
+        "55.0\u00a0%; target 40.0\u00a0%."
+    )
     unknown = forecast_level(OVER, _past([], []), WEEK, as_of_s=0.0)
     assert (unknown.is_known, _keys(unknown)) == (False, ["forecast.no_whole_day"])
     windowed = forecast_level(OVER, _past([0.0], [0.0]), USUAL, as_of_s=0.0)
@@ -85,10 +89,17 @@ def test_without_usage_in_the_group_nothing_changes() -> None:
     assert "90" in _texts(windowed, 90 * DAY_S), "days of the window"
 
 
-def test_a_group_with_few_active_days_is_reported() -> None:
-    days = [0.0] * 20 + [30.0] * 8
-    found = forecast_level(OVER, _past([0.0] * 28, days), WEEK, as_of_s=0.0)
-    assert _keys(found) == ["forecast.quiet_days"]
+@pytest.mark.parametrize("window", [WEEK, USUAL, Window(), Window.of(aging="step", granularity_s=DAY_S, factor=0.5)])
+@pytest.mark.parametrize("n_active", [1, 2, 8, 13, 14, 15, 20, 28])
+def test_the_date_follows_from_the_mean_however_few_days_have_usage(n_active: int, window: Window) -> None:
+    """The same usage in 28 days, on few days or on all: one date, and its range holds it."""
+    active = [280.0 / n_active] * n_active + [0.0] * (28 - n_active)
+    every = forecast_level(OVER, _past([0.0] * 28, [10.0] * 28, PAST_WEEK), window, as_of_s=PAST_WEEK_END_S)
+    found = forecast_level(OVER, _past([0.0] * 28, active, PAST_WEEK), window, as_of_s=PAST_WEEK_END_S)
+    assert found.to_target.middle.in_s == pytest.approx(every.to_target.middle.in_s)
+    in_s, soonest_s, latest_s = (getattr(found.to_target, name).in_s for name in ("middle", "soonest", "latest"))
+    assert soonest_s <= in_s <= (latest_s or np.inf)
+    assert {"n", "at"}.isdisjoint(_messages(found)[0].values), "no sentence of days without usage"
 
 
 def test_at_or_above_its_target_pace_an_entry_does_not_return() -> None:

@@ -27,19 +27,20 @@ def test_jobs_that_the_agent_lists_wait(reported: dict[str, Any], connected: Sit
     found = alice.get("me/waiting-jobs?policy=grid").json()
     (row,) = found["jobs"]
     assert (row["job"], row["source"], row["ordered_by"], row["record_id"]) == ("101", "c1", "scheduler", None)
-    assert (row["position"], row["of"], row["by_fairshare"], found["n_mine"]) == (4, 6, 3, 1)
+    assert (row["position"], row["of"], row["by_fairshare"], found["n_mine"]) == (4, 4, 3, 1)
     why = alice.get("schedulers/c1/why", {"job": "101"}).json()
     assert (why["ahead"] + 1, why["by_fairshare"]) == (row["position"], row["by_fairshare"])
     (mine,) = alice.get("me").json()["accounts"]
     queue = {one["key"]: one["values"] for one in mine["when"] if one["key"].startswith("queue.")}
-    assert queue["queue.first"] | {"n": 1} == {"n": 1, "position": 4, "of": 6, "scheduler": "c1"}
+    place = {"position": 4, "of": 4, "partition": "batch", "scheduler": "c1"}
+    assert queue["queue.first_in_partition"] == {"n": 1, **place}
     assert queue["queue.ahead"] == {"n": 3, "by_fairshare": 3}
-    assert row["held_by"] == "fair share"
+    assert row["held_by"] == why["reason"]["label"] == "priority"
     client = sign_in(Client(), connected.alice)
     page = with_cards(client, read(client.get("/me/priority/")))
     assert page.texts("#waiting-jobs tbody th a") == ["101"]
     assert not page.has('[data-testid="no-waiting"]')
-    assert "1 job waits. It is number 4 of 6 in c1. 3 jobs ahead (3 because of fair share)." in page.text(
+    assert "1 job waits. It is number 4 of 4 in batch of c1. 3 jobs ahead (3 because of fair share)." in page.text(
         "#waiting-jobs footer"
     )
 
@@ -95,7 +96,7 @@ def test_a_new_job_is_as_the_newest_own_one_without_its_age_behind_jobs_of_equal
     between, equal, behind = (job(str(10 + n), "bob", site=site) for n, site in enumerate((21_000, 20_000, 19_999)))
     elsewhere = job("20", "carol", "biology", site=99_000, partition="gpu")
     place = new_job(agent, alice, aged, between, equal, behind, elsewhere)
-    assert place == {"scheduler": "c1", "partition": "batch", "position": 4, "of": 6}
+    assert place == {"scheduler": "c1", "partition": "batch", "position": 4, "of": 5}
 
 
 def test_without_own_jobs_a_new_job_has_the_value_that_the_agent_gives_to_the_account(

@@ -14,10 +14,10 @@ from apps.engine.explain import (
     History,
     half_life_s_of,
     has_closed_form,
-    quartile_rates,
     recovery,
     recovery_in_window,
     recovery_range,
+    usual_rates,
 )
 from tests.examples import examples
 from tests.oracles import analysis as oracles_analysis
@@ -77,15 +77,17 @@ def test_without_decay_only_new_usage_dilutes_the_old() -> None:
 
 def test_the_range_covers_faster_to_slower_pace() -> None:
     days = [0.0, 10.0, 20.0, 30.0, 40.0]
-    found = recovery_range(Balance(55, 100, 0.4), rates=quartile_rates(days), share=0.1, half_life_s=7 * DAY_S)
+    found = recovery_range(Balance(55, 100, 0.4), rates=usual_rates(days), share=0.1, half_life_s=7 * DAY_S)
     assert found.soonest.in_s is not None
     assert found.middle.in_s is not None
     assert found.latest.in_s is not None
     assert found.soonest.in_s < found.middle.in_s < found.latest.in_s
-    assert quartile_rates(days) == (10 / DAY_S, 20 / DAY_S, 30 / DAY_S)
-    quiet = quartile_rates([0, 0, 0, 5])
+    assert usual_rates(days) == (10 / DAY_S, 20 / DAY_S, 30 / DAY_S)
+    quiet = usual_rates([0, 0, 0, 0, 5])
+    assert quiet == (0.0, 1 / DAY_S, 1 / DAY_S), "the mean of few days with usage, and its range holds it"
     idle = recovery_range(Balance(55, 100, 0.4), rates=quiet, share=0.1, half_life_s=DAY_S)
-    assert (idle.soonest.outcome, idle.latest.outcome) == ("recovers", "never_if_nobody_runs")
+    outcomes = (idle.soonest.outcome, idle.middle.outcome, idle.latest.outcome)
+    assert outcomes == ("recovers", "recovers", "never_if_nobody_runs")
 
 
 def test_a_higher_pace_and_a_longer_half_life_are_slower() -> None:
@@ -188,7 +190,7 @@ def test_invalid_pace_and_balance_are_rejected() -> None:
         with pytest.raises(BadParameter):
             recovery(good, group_rate=rate, share=share, half_life_s=half_life_s)
     with pytest.raises(BadParameter):
-        quartile_rates([])
+        usual_rates([])
     with pytest.raises(BadParameter):
         recovery_in_window(
             history(1), target=0.4, as_of_s=1e6, window=Window(), group_rate=1.0, share=0.1, horizon_s=float("inf")

@@ -74,7 +74,7 @@ def test_the_algorithm_of_the_page_is_listed_computed_and_explained(
         "physics used 60.0 % of grid; target 75.0 %: under by 15.0 points. None is ahead.",
         "bo used 66.7 % of physics; target 50.0 %: over by 16.7 points. The only other one is ahead.",
     ]
-    assert found["bo"]["sentence"] == "Rank 2 of 3. Decisive level: physics."
+    assert found["bo"]["sentence"] == "Rank 2 of 3. Main reason: physics."
     client = sign_in(Client(), User.objects.create_superuser("admin"))
     listed = {one["name"]: one for one in client.get("/api/v1/algorithms").json()["results"]}
     assert (listed["quotient"]["label"], listed["quotient"]["package"]) == (

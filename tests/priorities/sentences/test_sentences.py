@@ -25,7 +25,7 @@ def sample(name: str) -> Any:
         return AT
     if name in ("vector", "deviations"):
         return [0.5, -0.25]
-    if name in ("parts", "problems", "schedulers", "leads"):
+    if name in ("parts", "problems", "schedulers", "leads", "partitions"):
         return ["1", "2"]
     return 2 if name in _FORMATS else "x"
 

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from apps.web.figures import Figure
 from apps.web.figures.figure import encode_json, figure_json
 
+_LETTER_PX = 7.5  # of the axes' type, with the gap beside it
 TOKENS = Path(__file__).resolve().parents[3] / "static" / "css" / "tokens.css"
 
 
@@ -23,6 +24,8 @@ def check_schema(figure: Figure) -> go.Figure:
         ranges = [answer["layout"][axis]["range"] for axis in ("xaxis", "yaxis")]
         assert all(None not in ends for ends in ranges), "labels are placed before plotly.js has drawn"
         assert set(answer["layout"]["margin"]) >= set("lrtb")
+        left = answer["layout"]["yaxis"].get("ticktext") or [""]
+        assert answer["layout"]["margin"]["l"] >= _LETTER_PX * max(map(len, left)), "a label of the axis is cut"
     return go.Figure(colored(answer["data"]), colored(answer["layout"]))
 
 

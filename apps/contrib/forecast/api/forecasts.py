@@ -26,7 +26,7 @@ RecoveryRangeSerializer = record_serializer(
     DatedRecoveryRange,
     component="RecoveryRange",
     soonest=RecoverySerializer(),
-    middle=RecoverySerializer(help_text="At the group's usage of a median day"),
+    middle=RecoverySerializer(help_text="At the group's usual pace: `daily_usage.usual`"),
     latest=RecoverySerializer(),
 )
 ForecastLevelSerializer = record_serializer(
@@ -48,7 +48,7 @@ ForecastLevelSerializer = record_serializer(
         "share": "Assumed share of its group's usage from now on, 0..1",
         "share_seen": "Its share of its group's usage on the last days",
         "days": "Number of days from which usage is estimated, at most 28",
-        "daily_usage": "Usage of the group a day, in the policy's metric: extremes and quartiles",
+        "daily_usage": "Usage of the group a day, in the policy's metric: extremes, quartiles and the usual pace",
     },
     to_target=RecoveryRangeSerializer(
         allow_null=True, help_text="When it is on target, which is within its tolerance, as for `state`"

@@ -332,7 +332,7 @@ def _recoveries(
     drawn, own_level = forecast.shown, forecast.levels[-1] if forecast.levels else None
     if drawn is None or own_level is None or drawn.outlook is None or own_level.outlook is None or drawn.target is None:
         return None, None
-    current_pace, own_rate = drawn.outlook.paces[2], own_level.outlook.paces[2].own_rate
+    current_pace, own_rate = drawn.outlook.usual_pace, own_level.outlook.usual_pace.own_rate
     slack = drawn.outlook.state.slack
     back = when_on_target(drawn.outlook, current_pace, target=drawn.target, slack=slack)
     if drawn is own_level:
@@ -341,7 +341,7 @@ def _recoveries(
         pace = UsageRate(scaled, scaled + max(others, 0.0) * (scenario.load if has_group else 1.0))
     else:
         group = forecast.levels[-2] if has_group and len(forecast.levels) > 1 else own_level
-        of_group = 0.0 if group.outlook is None else group.outlook.paces[2].own_rate
+        of_group = 0.0 if group.outlook is None else group.outlook.usual_pace.own_rate
         pace = _with_rate(current_pace, (scenario.load - 1) * of_group)
     spell = None
     if scenario.core_h is not None:

@@ -106,7 +106,7 @@ def shares(page: ExperimentFigures) -> Figure:
         sentence=_share_sentence(entry, curves),
         traces=drawn,
         layout={
-            "margin": axes.margin(40, 168, 8, 24),
+            "margin": axes.margin(44, 168, 8, 24),
             "xaxis": axis.layout,
             "yaxis": axes.share_axis([*(100 * value for value in known), *(100 * target for target in targets)]),
         },

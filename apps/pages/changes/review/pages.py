@@ -401,7 +401,12 @@ def _rank(rank: int | None) -> str:
 
 
 def _change(line: TargetLine) -> str:
-    return _("%(n)s points") % {"n": presentation.change(line.old, line.new)}
+    return _("%(n)s points of %(whole)s") % {"n": presentation.change(line.old, line.new), "whole": _whole(line)}
+
+
+def _whole(line: TargetLine) -> str:
+    """Name of the group whose usage the target is a part of."""
+    return line.above.rpartition("/")[2] or _("the policy")
 
 
 def _short(line: TargetLine) -> str:

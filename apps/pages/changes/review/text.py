@@ -120,7 +120,11 @@ def _lines(page: ReviewPage, edit: ReviewedEdit) -> Iterator[EditLine]:
             )
         return
     before, after = _sides(page, edit)
-    of_total = "" if edit.of_total is None else _("%(n)s points") % {"n": presentation.change(0.0, edit.of_total)}
+    of_total = (
+        ""
+        if edit.of_total is None
+        else _("%(n)s points of the policy") % {"n": presentation.change(0.0, edit.of_total)}
+    )
     where = edit.path.rpartition("/")[0] or page.review.after.name[0]
     yield EditLine(
         **common,

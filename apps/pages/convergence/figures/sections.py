@@ -12,9 +12,8 @@ import numpy as np
 from apps.pages.convergence.figures.course import Axis, GroupNumbers
 from apps.pages.convergence.figures.picture import Scale, scale_of
 from apps.series.convergence.records import Convergence
+from apps.web.on_target_count import OFF_STATES
 
-OFF_STATES = ("over", "starved", "inferred")
-ON_STATES = ("on", "no_demand", "met")
 SMALL = 0.05  # share of the parent; smaller entries have a section of their own
 PAGE = 24  # pictures of a section at a time
 Key = Literal["off", "small", "rest"]

@@ -40,7 +40,7 @@ def stack_figure(convergence: Convergence, links: Links) -> Figure:
         sentence=_sentence(layers),
         traces=drawn,
         layout={
-            "margin": axes.margin(34, 158, 26, 24),
+            "margin": axes.margin(44, 158, 26, 24),
             "xaxis": axes.day_axis(first, last, few=True) | {"range": [axes.moment(first), axes.moment(last)]},
             "yaxis": axes.share_axis([], whole=True) | {"range": [0, 100]},
         },

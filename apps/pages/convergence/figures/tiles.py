@@ -18,12 +18,14 @@ from apps.pages.convergence.figures.course import GroupNumbers, axis_of, course_
 from apps.pages.convergence.figures.labels import RawRows, caption, file_name
 from apps.pages.convergence.figures.over_time import axis_json
 from apps.pages.convergence.figures.picture import Pen, draw_svg
-from apps.pages.convergence.figures.sections import OFF_STATES, Section, sections_of
+from apps.pages.convergence.figures.sections import Section, sections_of
 from apps.priorities.sentences.numbers import UNKNOWN, compare_shares, percent
 from apps.series.convergence.query import BEFORE_ENTRY
 from apps.series.convergence.records import Convergence
 from apps.web.figures import Column, Figure, Table
 from apps.web.figures.used_and_target import compared_texts
+from apps.web.on_target_count import OFF_STATES
+from apps.web.shell.presentation import on_target_text
 
 Shape = Literal["on", "over", "under", "idle", "nodata"]
 _STATE_WORDS = {
@@ -74,19 +76,25 @@ def heading_of(convergence: Convergence, row: int, decimals: int | None = None) 
     shares = compare_shares(actual, target, decimals=decimals)
     if not convergence.visible[row].any():
         return Heading(_("not shown"), shares.target, "nodata", "", "")
-    shape, amount, word = balance_text(str(convergence.states[row, -1]), actual, target, decimals=decimals)
+    state, slack = str(convergence.states[row, -1]), float(convergence.slack[row, -1])
+    shape, amount, word = balance_text(state, actual, target, slack=slack, decimals=decimals)
     return Heading(shares.actual, shares.target, shape, amount, word)
 
 
-def balance_text(state: str, actual: float, target: float, *, decimals: int | None = None) -> tuple[Shape, str, str]:
+def balance_text(
+    state: str, actual: float, target: float, *, slack: float = 0.0, decimals: int | None = None
+) -> tuple[Shape, str, str]:
     """Return the shape, the amount in points, and the word for a point; shares are NaN where unknown.
 
-    decimals: of the column of shares beside it; by default what the two shares need.
+    slack: half the width of the tolerance, named where it surprises. decimals: of the column of shares beside it; by
+    default what the two shares need.
     """
     if not isfinite(actual - target) or not state:
         return "nodata", "", state_text(state) if state == BEFORE_ENTRY else _("no data")
     shape, word = _SHAPES.get(state, _SHAPES["no_demand"])
     points = compare_shares(actual, target, decimals=decimals).points
+    if state == "on" and slack:
+        return shape, "", on_target_text(actual, target, slack)
     return shape, points if state in OFF_STATES else "", _(word)
 
 

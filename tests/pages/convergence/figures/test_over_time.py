@@ -15,7 +15,7 @@ from django.test import Client
 
 from apps.core.errors import Invalid
 from apps.pages.convergence.page_query import read_page_query
-from apps.priorities.projections import CurvePoint, Projection
+from apps.priorities.projections import CurvePoint, PaceDays, Projection
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving import store
 from apps.series.daily_series import SeriesState
@@ -96,6 +96,7 @@ def projected(view: PolicyView, uids: Sequence[UUID]) -> dict[UUID, Projection]:
             AT + timedelta(days=8),
             AT + timedelta(days=12),
             usual_share=0.25,
+            pace_days=PaceDays(28, AT),
             curve=curve(float(actual[i]), float(target[i])),
         )
         for uid in uids
@@ -238,7 +239,7 @@ def test_the_server_and_plotly_draw_the_same_ticks_and_dots(eva: Client, forecas
     dot = next(one for one in found["data"] if one.get("marker", {}).get("size") == 8)
     drawn = float((svg.one(".dot-end").attributes["cy"] or "").removesuffix("%"))
     assert drawn == pytest.approx(100 * (high - dot["y"][0]) / (high - low), abs=0.01)
-    assert layout["margin"] == {"l": 34, "r": 12, "t": 10, "b": 22}
+    assert layout["margin"] == {"l": 44, "r": 12, "t": 10, "b": 22}
 
 
 @pytest.mark.parametrize(
