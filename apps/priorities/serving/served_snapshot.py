@@ -227,7 +227,7 @@ class ServedSnapshot:
                     about = {"account": key.user_name or key.dn or key.group_name, **group_names(key[2], key[0])}
                     query = AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
                     is_outsider = self._is_outsider(query, entry)
-                    own = self._of_outsider(entry, more, is_restricted=mask is not None) if is_outsider else more
+                    own = self._of_outsider(entry, is_restricted=mask is not None) if is_outsider else more
                     yield {**about, **own}
                 if not accounts:
                     yield {"account": None, **more}
@@ -272,8 +272,7 @@ class ServedSnapshot:
             return not result.entries or self.new_users.is_known(result.entries[0], self._member_shares(result.joins))
         for entry in result.entries:
             is_outsider = self._unranked_groups[entry] and self._is_outsider(query, entry)
-            is_member = is_outsider and self._ranks_outsiders_as_members
-            if is_member and not self.new_users.is_known(entry, OUTSIDER_SHARES):
+            if is_outsider and not self.new_users.is_known(entry, OUTSIDER_SHARES):
                 return False
         return True
 
@@ -314,7 +313,7 @@ class ServedSnapshot:
             {
                 **about,
                 **(
-                    self._of_outsider(entry, described[entry], is_restricted=mask is not None)
+                    self._of_outsider(entry, is_restricted=mask is not None)
                     if self._unranked_groups[entry] and self._is_outsider(query, entry)
                     else described[entry]
                 ),
@@ -474,11 +473,12 @@ class ServedSnapshot:
         return (is_group & ~self.values.is_ranked).tobytes()
 
     def _is_outsider(self, query: Query, entry: int) -> bool:
-        """Whether an account leads to a group in which it has no entry of its own.
+        """Whether an account leads to a group in which it has no entry of its own, where members alone are ranked.
 
-        A group that is itself named like the account is what was asked for, unless it is Slurm's account of a user.
+        Elsewhere a group has a vector, which is the place of the accounts that lead to it. A group that is itself named
+        like the account is what was asked for, unless it is Slurm's account of a user.
         """
-        if entry <= 0 or not self._unranked_groups[entry]:
+        if entry <= 0 or not self._unranked_groups[entry] or not self._ranks_members:
             return False
         user = query if isinstance(query, str) else query.user or query.dn
         if not user:
@@ -486,19 +486,14 @@ class ServedSnapshot:
         is_of_group = not isinstance(query, str) and bool(query.group) and self.index.named.has_associations
         return is_of_group or self.tree.name[entry] not in (user, entry_name(user))
 
-    def _of_outsider(self, entry: int, described: Json, *, is_restricted: bool) -> Json:
-        """The answer for an account that leads to a group without an entry of its own, with the reason.
-
-        In Slurm's trees, and under an algorithm that ranks users alone, it has the place of a member of the group
-        without usage; elsewhere that of the group's own vector.
-        """
+    def _of_outsider(self, entry: int, *, is_restricted: bool) -> Json:
+        """The answer for an outsider: the place of a member of the group without usage, with the reason."""
         hint = self.hints.without_own_entry("" if is_restricted else self.index.path(entry))
-        if self._ranks_outsiders_as_members:
-            described = {**self._new_member_json(entry, OUTSIDER_SHARES), "key": None}
-        return {**described, "error": NO_OWN_ENTRY, "hint": hint}
+        return {**self._new_member_json(entry, OUTSIDER_SHARES), "key": None, "error": NO_OWN_ENTRY, "hint": hint}
 
     @property
-    def _ranks_outsiders_as_members(self) -> bool:
+    def _ranks_members(self) -> bool:
+        """In Slurm's trees, and under an algorithm that ranks users alone."""
         return self.order.has_own_order or self.index.named.has_associations
 
     def _new_user_json(self, entry: int, rule: int) -> Json:
