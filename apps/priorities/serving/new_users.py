@@ -1,10 +1,11 @@
 """The priority of a user who isn't in the tree: of one who would join it by an *each* rule, or whom only the scheduler
 knows and whose account leads to a group.
 
-Under `aequus` and `gridwide` it is a documented approximation: the user is compared with the entries of the snapshot,
-although their arrival would lower the targets of their siblings a little. Under any other algorithm the user is added
-as the last sibling and all priorities are computed again: within the request in small trees, in a background thread in
-larger ones. Until that is done, look-ups return the fallback factor.
+Under `aequus` and `gridwide` it is a documented approximation, but in trees of Slurm: the user is compared with the
+entries of the snapshot, although their arrival would lower the targets of their siblings a little. Under any other
+algorithm, and in trees of Slurm, the user is added as the last sibling and all priorities are computed again: within
+the request in small trees, in a background thread in larger ones. Until that is done, look-ups return the fallback
+factor.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ class NewUsers:
 
     @property
     def _is_quick(self) -> bool:
-        return self._snapshot.algorithm["name"] in _BY_COMPONENTS
+        is_of_slurm = self._snapshot.index.named.has_associations
+        return self._snapshot.algorithm["name"] in _BY_COMPONENTS and not is_of_slurm
 
     def is_known(self, entry: int, shares: float) -> bool:
         """Whether the priority has been computed."""

@@ -155,9 +155,7 @@ def test_an_account_without_an_entry_in_its_group_has_the_place_of_a_member_with
         site.map(*(site.rule(**rule) for rule in rules))
         site.recompute()
         answers[kind] = zoe("nowhere" if kind == "default" else "physics")
-        ranks_members = kind == "association" or served_now().order.has_own_order
-        error = "no_own_entry" if ranks_members else None  # a group that has a vector is a place
-        assert (answers[kind]["entry"], answers[kind].get("error")) == ("/physics", error), kind
+        assert (answers[kind]["entry"], answers[kind].get("error")) == ("/physics", "no_own_entry"), kind
         assert numbers(answers[kind]) == numbers(answers["default"]), kind
     answers["closed"] = zoe("closed")
     for group, kind in (("physics", "association"), ("closed", "closed")):
@@ -168,6 +166,19 @@ def test_an_account_without_an_entry_in_its_group_has_the_place_of_a_member_with
         site.recompute()
         assert (zoe(group)["entry"], zoe(group).get("error")) == (f"/{group}/zoe", None)
         assert numbers(answers[kind]) == numbers(zoe(group))
+
+
+def test_where_groups_have_a_vector_an_account_of_a_group_is_placed(make_site: Callable[..., Site]) -> None:
+    """Sites that map users to groups on purpose have no user unmapped, and no agent frozen for it."""
+    site = make_site()
+    site.publish(tree(), NO_AGING)
+    for user, group, hours in USED:
+        site.job(user, group, hours)
+    site.map(site.rule(path="/physics", kind="default", suffix=""))
+    site.recompute()
+    answer = served_now().lookup([AccountQuery("zoe", "nowhere")])[0]
+    assert (answer["entry"], answer.get("error")) == ("/physics", None)
+    assert answer["priorities"] == served_now().lookup([AccountQuery("yan", "nowhere")])[0]["priorities"]
 
 
 def test_in_a_large_tree_a_new_user_is_computed_in_the_background(
