@@ -17,12 +17,13 @@ class LabConfig(PluginConfig):
 
     def ready(self) -> None:
         from apps.contrib.lab.advisor.runs import KIND, run_advice
-        from apps.contrib.lab.experiments import runs
+        from apps.contrib.lab.experiments import runs, trace_runs, traces
         from apps.runs.kinds import register
-        from apps.runs.queues import SERIES
+        from apps.runs.queues import IMPORT, SERIES
 
         register(runs.PREPARE, runs.run_preparation, queue=SERIES, most_of_key=runs.MOST_AT_ONCE)
         register(runs.VARIANT, runs.run_variant, queue=SERIES, most_of_key=runs.MOST_AT_ONCE)
+        register(traces.KIND, trace_runs.run_reading, queue=IMPORT, most_threads=1)
         register(KIND, run_advice, queue=SERIES)
 
     def schedule(self) -> Mapping[str, tuple[str, float]]:

@@ -94,7 +94,10 @@ class TraceListView(APIView):
 
     @extend_schema(operation_id="upload_trace", request=NewTraceSerializer, responses={201: TraceSerializer})
     def post(self, request: Request, policy: str) -> Response:
-        """Upload a log. The first wrong line is named; a log without submit times is refused."""
+        """Upload a log, which a worker then reads: its `state` in the list is `waiting`, then `read` or `refused`.
+
+        An equal log is returned as it is, or read again if it was refused. What is too large is refused at once.
+        """
         body, at, actor = read_body(NewTraceSerializer, request), clock.now(), actor_of(request)
         trace = upload_trace(policy_slug=policy, name=body["name"], data=_log_in(body), at=at, actor=actor)
         return Response(TraceSerializer(trace_row(trace.policy, trace)).data, status=201)

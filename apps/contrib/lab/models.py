@@ -114,21 +114,42 @@ class VariantResult(models.Model):
 
 
 class UploadedTrace(models.Model):
-    """A log in Standard Workload Format that was uploaded for experiments: its usable jobs, packed by
-    `experiments.traces`. digest: of these bytes; an equal log is stored once.
+    """A log in Standard Workload Format that was uploaded for experiments.
+
+    data: of one that waits, the bytes as they were sent; of one that is read, its usable jobs, packed by
+    `experiments.traces`; empty of one that was refused. digest: of these jobs; empty until they are read. text_digest:
+    of the unpacked text, by which an equal upload is known; empty in rows of before it was stored. summary: empty until
+    it is read. problem: why it was refused. run: the last one that reads it.
     """
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "Waits to be read"
+        READ = "read", "Read"
+        REFUSED = "refused", "Refused"
 
     policy = models.ForeignKey(Policy, models.CASCADE, related_name="+")
     name = models.CharField(max_length=255)
+    state = models.CharField(max_length=16, choices=State.choices, default=State.READ, db_default="read")
     data = models.BinaryField()
-    digest = models.CharField(max_length=64)
+    digest = models.CharField(max_length=64, blank=True, default="")
+    text_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     summary = models.JSONField(default=dict)
+    problem_code = models.CharField(max_length=64, blank=True, default="", db_default="")
+    problem = models.TextField(blank=True, default="", db_default="")
+    run = models.ForeignKey("runs.Run", models.SET_NULL, null=True, related_name="+")
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
     owner_name = models.CharField(max_length=256)
     created_at = models.DateTimeField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["policy", "digest"], name="lab_uploadedtrace_once")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["policy", "digest"], condition=~Q(digest=""), name="lab_uploadedtrace_once"
+            ),
+            models.UniqueConstraint(
+                fields=["policy", "text_digest"], condition=~Q(text_digest=""), name="lab_uploadedtrace_text_once"
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

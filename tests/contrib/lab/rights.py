@@ -85,6 +85,7 @@ ROWS = [
     Row(LAB + "new/", "/policy/grid/lab/new/?from={experiment}", ONLY_ADMIN, word="two hours of bob", readers="admin"),
     Row(LAB + "new/", "/policy/grid/lab/new/", ACTS, "post", {"name": "made by hand", **TYPED}),
     Row(LAB + "new/_estimate", "/policy/grid/lab/new/_estimate", ONLY_ADMIN, "post", TYPED, headers=HTMX),
+    Row(LAB + "new/_logs", "/policy/grid/lab/new/_logs", ONLY_ADMIN, headers=HTMX),
     Row(LAB + "new/figures/tree", "/policy/grid/lab/new/figures/tree", ONLY_ADMIN, word="physics", readers="admin"),
     Row(LAB + "new/figures/tree.<str:form>", "/policy/grid/lab/new/figures/tree.csv", ONLY_ADMIN,
         word="physics", readers="admin"),

@@ -31,7 +31,7 @@ from apps.contrib.lab.experiments.spec import (
     TraceRule,
     TraceWorkload,
 )
-from apps.contrib.lab.experiments.traces import TraceJobs
+from apps.contrib.lab.experiments.traces import TraceJobs, refuse_unread
 from apps.contrib.lab.experiments.variant_trees import (
     Problems,
     VariantTree,
@@ -131,14 +131,15 @@ def _prepare_trace(
 
 
 def _log_of(policy: Policy, workload: TraceWorkload) -> TraceJobs:
-    trace = UploadedTrace.objects.filter(policy=policy, pk=workload.trace).first()
+    trace = UploadedTrace.objects.filter(policy=policy, pk=workload.trace).select_related("run").first()
     if trace is None:
         message = _("names no log of this policy: upload it first")
         raise Invalid(f"workload.trace {message}.", code="no_trace", fields=[FieldProblem("workload.trace", message)])
+    refuse_unread(trace)
     try:
         return TraceJobs.unpack(bytes(trace.data), trace.digest)
     except CorruptBlob:
-        raise Conflict(_("The stored log is damaged: upload it again."), code="damaged") from None
+        raise Conflict(_("The stored log is damaged: remove it, and upload it again."), code="damaged") from None
 
 
 def _mapped(log: TraceJobs, rules: Sequence[TraceRule], tree: VariantTree) -> I8:

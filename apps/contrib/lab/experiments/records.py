@@ -18,6 +18,8 @@ Kind = Literal["synthetic", "trace", "replay"]
 ExperimentState = Literal["preparing", "running", "done", "failed", "cancelled"]
 # waiting: for the inputs; queued: for a worker
 VariantState = Literal["waiting", "queued", "running", "done", "failed", "cancelled"]
+# waiting: for a worker that reads it, or it is being read
+TraceState = Literal["waiting", "read", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,16 +222,19 @@ class ReplayEvidence:
 
 @dataclass(frozen=True, slots=True)
 class TraceRow:
-    """An uploaded log."""
+    """An uploaded log. What is known only after it is read is null until then."""
 
     id: int
     policy: str
     name: str
-    n_jobs: int
-    hours: float
-    n_users: int
-    most_cpus: Annotated[int, "Of one job"]
-    left_out: tuple[LeftOut, ...]
-    digest: str
+    state: TraceState
+    problem_code: Annotated[str, "Stable; why it was refused, else empty"]
+    problem: Annotated[str, "The reason as a sentence, with the first wrong line"]
+    n_jobs: int | None
+    hours: float | None
+    n_users: int | None
+    most_cpus: Annotated[int | None, "Of one job"]
+    left_out: tuple[LeftOut, ...] | None
+    digest: Annotated[str | None, "Of its jobs"]
     owner: str
     created_at: datetime

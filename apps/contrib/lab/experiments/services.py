@@ -34,7 +34,7 @@ def create_experiment(*, policy_slug: str, name: str, spec: object, at: datetime
     Raises:
         NotFound, Archived, NotAllowed: as `policy_to_manage`.
         Invalid: a wrong field, or larger than the limits of `experiments.estimate`.
-        Conflict: a draft that is published or withdrawn, or MOST_OPEN experiments are open.
+        Conflict: a draft that is published or withdrawn, a log that isn't read yet, or MOST_OPEN experiments are open.
     """
     policy = policy_to_manage(slug=policy_slug, at=at, actor=actor)
     asked = ask(policy, spec, at=at)

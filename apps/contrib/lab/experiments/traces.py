@@ -1,34 +1,41 @@
-"""Logs in Standard Workload Format, uploaded for experiments: checked, packed, stored once, listed and removed."""
+"""Logs in Standard Workload Format, uploaded for experiments: counted, stored once, read, listed and removed.
+
+The request counts the jobs within bounds and stores the bytes; `trace_runs` reads them in a worker.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from apps.accounts.actor import Actor
+from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import record
 from apps.contrib.lab.experiments.estimate import MOST_JOBS
 from apps.contrib.lab.experiments.left_out import left_out_of
 from apps.contrib.lab.experiments.permissions import policy_to_manage, policy_to_read
-from apps.contrib.lab.experiments.records import TraceRow
+from apps.contrib.lab.experiments.records import TraceRow, TraceState
 from apps.contrib.lab.models import UploadedTrace
 from apps.contrib.lab.simulation.log_jobs import ALLOCATED, GROUP, REQUESTED, REQUESTED_S, RUN, SUBMIT, USER
 from apps.core import blobs
-from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, TooLarge, Unavailable
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, TooLarge
 from apps.core.packing import Bounds, Damaged, Expands, Unpacker, packing_of
 from apps.policies.models import Policy
 from apps.policies.tree.names import clean_text
+from apps.runs.models import Run
+from apps.runs.services import cancel_run, enqueue_run
 
+KIND = "lab_log"
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
 MOST_BYTES = 32 * 1024**2  # as it is sent
@@ -39,8 +46,7 @@ _FIELDS = (SUBMIT, RUN, ALLOCATED, REQUESTED, REQUESTED_S, USER, GROUP)
 _WHOLE = (2, 3, 5, 6)  # columns of processors, users and groups
 _LARGEST = 2.0**53
 _PART_BYTES = 256 * 1024  # other threads wait while numpy reads one part: about 15 ms
-_WAIT_S = 5.0  # for another log that is being read
-_reading = threading.Lock()  # one log at a time takes memory and processor time
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,28 +72,35 @@ class TraceJobs:
         return cls(**blobs.unpack(data, digest)[0])
 
 
-def read_log(data: bytes) -> tuple[TraceJobs, Mapping[str, tuple[int, float]]]:
+def count_log(data: bytes) -> str:
+    """The digest of the text of a log, packed by gzip or not, whose lines are counted and not read.
+
+    Raises as `read_log` for what is too large, damaged or without jobs.
+    """
+    digest = hashlib.sha256()
+    for piece in _counted(data):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def read_log(
+    data: bytes, *, digest: str = "", done: Callable[[], None] = lambda: None
+) -> tuple[TraceJobs, Mapping[str, tuple[int, float]]]:
     """(jobs, number of jobs and core-hours that are left out by reason) of a log, packed by gzip or not.
+
+    digest: of `count_log`, if it is known. done: is called after each part of a few milliseconds.
 
     Raises:
         TooLarge: more than MOST_BYTES, MOST_UNPACKED_BYTES or MOST_JOBS; found before anything is read.
         Invalid: not in this format, naming the first wrong line, or `no_submit_times`.
-        Unavailable: `busy`, another log is being read.
+        Conflict: `damaged`, it has another digest.
     """
-    if len(data) > MOST_BYTES:
-        raise TooLarge(_("The log has more than %(n)s MB: pack it by gzip.") % {"n": MOST_BYTES // 1024**2})
-    if not _reading.acquire(timeout=_WAIT_S):
-        raise Unavailable(_("Another log is being read: send this one again in a minute."), code="busy")
-    try:
-        return _read(_counted(data))
-    finally:
-        _reading.release()
-
-
-def _read(text: bytes) -> tuple[TraceJobs, Mapping[str, tuple[int, float]]]:
+    text = b"".join(_counted(data))
+    if digest and hashlib.sha256(text).hexdigest() != digest:
+        raise Conflict(_("The stored log is damaged: upload it again."), code="damaged")
     if next(_lines(text), None) is None:
         raise _wrong(_("has no jobs"))
-    rows = _rows(text)
+    rows = _rows(text, done)
     _refuse_without_submit_times(rows)
     cpus = np.where(rows[:, 2] > 0, rows[:, 2], rows[:, 3])
     left_out = {}
@@ -148,22 +161,26 @@ class _JobCount:
             raise TooLarge(_("The log has more than %(n)s jobs: cut it.") % {"n": f"{MOST_JOBS:,}"})
 
 
-def _counted(data: bytes) -> bytes:
-    """The text of a log of at most MOST_JOBS jobs.
+def _counted(data: bytes) -> Iterator[bytes]:
+    """The text of a log of 1 to MOST_JOBS jobs, piece by piece.
 
     Raises Invalid for a damaged or cut file, TooLarge for one that would not end.
     """
+    if len(data) > MOST_BYTES:
+        raise TooLarge(_("The log has more than %(n)s MB: pack it by gzip.") % {"n": MOST_BYTES // 1024**2})
     jobs = _JobCount()
-    if packing_of(data[:4]) != "gzip":
-        jobs.add(data)
-        return data
-    unpacker, pieces = Unpacker("gzip", Bounds(n_bytes=MOST_UNPACKED_BYTES)), []
+    for piece in [data] if packing_of(data[:4]) != "gzip" else _unpacked(data):
+        if piece:
+            jobs.add(piece)
+            yield piece
+    if jobs.n < 1:
+        raise _wrong(_("has no jobs"))
+
+
+def _unpacked(data: bytes) -> Iterator[bytes]:
+    unpacker = Unpacker("gzip", Bounds(n_bytes=MOST_UNPACKED_BYTES))
     try:
-        for piece in chain(unpacker.feed(data), unpacker.finish()):
-            if piece:
-                jobs.add(piece)
-                pieces.append(piece)
-        return b"".join(pieces)
+        yield from chain(unpacker.feed(data), unpacker.finish())
     except Expands:
         most = MOST_UNPACKED_BYTES // 1024**2
         raise TooLarge(_("The log has more than %(n)s MB when it is unpacked: cut it.") % {"n": most}) from None
@@ -172,12 +189,13 @@ def _counted(data: bytes) -> bytes:
         raise _wrong(_("is packed, and damaged at byte %(byte)s (%(why)s)") % place) from None
 
 
-def _rows(text: bytes) -> F8:
+def _rows(text: bytes, done: Callable[[], None]) -> F8:
     """The used fields of each job, (n, 7), part by part: numpy reads fast, and stops other threads meanwhile."""
     parts, n_lines = [], 0
     for part in _parts(text):
         parts.append(_rows_of(part, n_lines))
         n_lines += part.count(b"\n")
+        done()
     return np.concatenate(parts)
 
 
@@ -211,7 +229,7 @@ def _first_wrong_line(part: bytes, n_lines: int) -> Invalid:
         try:
             values = [float(fields[i]) for i in _FIELDS]
         except (ValueError, IndexError):
-            return _wrong(_("has a wrong line %(n)s: it is no job in Standard Workload Format") % place)
+            return _wrong(_("has a wrong line %(n)s: a job in Standard Workload Format is 18 numbers") % place)
         if not all(abs(value) <= _LARGEST for value in values):
             return _wrong(_("has a wrong line %(n)s: a number isn’t finite or too large") % place)
         if any(values[i] % 1 for i in _WHOLE):
@@ -238,40 +256,92 @@ def _wrong(message: str) -> Invalid:
 
 
 def upload_trace(*, policy_slug: str, name: str, data: bytes, at: datetime, actor: Actor) -> UploadedTrace:
-    """Store a log for experiments on this policy; an equal one that is there is returned.
+    """Store a log for experiments on this policy, and enqueue its reading.
 
-    Raises as `policy_to_manage` and `read_log`, and Conflict (`too_many_traces`) beyond MOST_TRACES.
+    An equal one that waits or is read is returned; one that was refused is read again. Raises as `policy_to_manage` and
+    `count_log`, and Conflict (`too_many_traces`) beyond MOST_TRACES.
     """
     policy = policy_to_manage(slug=policy_slug, at=at, actor=actor)
     try:
         cleaned = clean_text(name, LONGEST_NAME)
     except ValueError as error:
         raise Invalid(f"name {error}.", fields=[FieldProblem("name", str(error))]) from None
-    jobs, left_out = read_log(data)
-    packed, digest = jobs.pack()
+    text_digest = count_log(data)
     with transaction.atomic():
-        Policy.all_objects.select_for_update(no_key=True).get(pk=policy.pk)
-        known = UploadedTrace.objects.filter(policy=policy, digest=digest).first()
-        if known is not None:
-            return known
-        if UploadedTrace.objects.filter(policy=policy).count() >= MOST_TRACES:
-            message = _("The policy has %(n)s logs: remove one.") % {"n": MOST_TRACES}
-            raise Conflict(message, code="too_many_traces")
-        trace = UploadedTrace.objects.create(
-            policy=policy,
-            name=cleaned or "log.swf",
-            data=packed,
-            digest=digest,
-            summary=_summary(jobs, left_out),
+        lock_traces(policy)
+        trace = _traces(policy).filter(text_digest=text_digest).first()
+        if trace is None:
+            if UploadedTrace.objects.filter(policy=policy).count() >= MOST_TRACES:
+                message = _("The policy has %(n)s logs: remove one.") % {"n": MOST_TRACES}
+                raise Conflict(message, code="too_many_traces")
+            trace = UploadedTrace(policy=policy, text_digest=text_digest)
+        elif state_of(trace).state != "refused":
+            return trace
+        trace.name = cleaned or "log.swf"
+        trace.state, trace.data = UploadedTrace.State.WAITING, data
+        trace.problem_code = trace.problem = ""
+        trace.owner, trace.owner_name, trace.created_at = actor.user, actor.name, at
+        trace.save()
+        trace.run = enqueue_run(
+            kind=KIND,
+            subject=f"trace:{trace.pk}",
+            arguments={"policy": policy.slug, "trace": trace.pk},
             owner=actor.user,
-            owner_name=actor.name,
-            created_at=at,
+            at=at,
+            max_attempts=_ATTEMPTS,
         )
+        trace.save(update_fields=["run"])
         _record(trace, "policy.trace_uploaded", at=at, actor=actor)
     return trace
 
 
-def _summary(jobs: TraceJobs, left_out: Mapping[str, tuple[int, float]]) -> dict[str, Any]:
+def lock_traces(policy: Policy) -> None:
+    """Until the end of the transaction nobody else uploads, reads or removes a log of this policy; before any row of
+    a log or a run is locked.
+    """
+    Policy.all_objects.select_for_update(no_key=True).get(pk=policy.pk)
+
+
+def _traces(policy: Policy) -> QuerySet[UploadedTrace]:
+    return UploadedTrace.objects.filter(policy=policy).select_related("policy", "run").defer("data")
+
+
+class LogState(NamedTuple):
+    """State of a log. problem: why it was refused, with its code."""
+
+    state: TraceState
+    problem_code: str = ""
+    problem: str = ""
+
+
+def state_of(trace: UploadedTrace) -> LogState:
+    """One whose run ended without a word about the log counts as refused."""
+    if trace.state == UploadedTrace.State.READ:
+        return LogState("read")
+    if trace.state == UploadedTrace.State.REFUSED:
+        return LogState("refused", trace.problem_code, trace.problem)
+    run = trace.run
+    if run is not None and run.state in (Run.State.QUEUED, Run.State.RUNNING):
+        return LogState("waiting")
+    code = "cancelled" if run is None or run.state == Run.State.CANCELLED else run.error_code
+    why = "" if run is None else run.error
+    return LogState("refused", code, f"{_('It was not read to its end: upload it again.')} {why}".rstrip())
+
+
+def refuse_unread(trace: UploadedTrace) -> None:
+    """Raises Conflict (`log_waiting`) and Invalid (`log_refused`) for a log of which no experiment can be made."""
+    found = state_of(trace)
+    if found.state == "waiting":
+        message = _("names a log that is being read: wait until it is read")
+        problem = FieldProblem("workload.trace", message)
+        raise Conflict(f"workload.trace {message}.", code="log_waiting", fields=[problem])
+    if found.state == "refused":
+        message = _("names a log that was refused: correct it and upload it again. %(why)s") % {"why": found.problem}
+        problem = FieldProblem("workload.trace", message.rstrip("."))
+        raise Invalid(f"workload.trace {message}", code="log_refused", fields=[problem])
+
+
+def summary_of(jobs: TraceJobs, left_out: Mapping[str, tuple[int, float]]) -> dict[str, Any]:
     return {
         "n_jobs": len(jobs.at_s),
         "hours": float(jobs.at_s[-1]) / 3600.0,
@@ -286,9 +356,12 @@ def _summary(jobs: TraceJobs, left_out: Mapping[str, tuple[int, float]]) -> dict
 
 @transaction.atomic
 def remove_trace(*, policy_slug: str, trace_id: int, at: datetime, actor: Actor) -> None:
-    """Delete a log. Experiments that were prepared have its jobs in their own inputs."""
+    """Delete a log, and cancel its reading. Experiments that were prepared have its jobs in their own inputs."""
     policy = policy_to_manage(slug=policy_slug, at=at, actor=actor)
+    lock_traces(policy)
     trace = trace_of(policy, trace_id)
+    if trace.run_id is not None:
+        cancel_run(run_id=trace.run_id, at=at, actor=SYSTEM)
     _record(trace, "policy.trace_removed", at=at, actor=actor)
     trace.delete()
 
@@ -296,19 +369,25 @@ def remove_trace(*, policy_slug: str, trace_id: int, at: datetime, actor: Actor)
 def list_traces(*, policy_slug: str, at: datetime, actor: Actor) -> list[TraceRow]:
     """The logs of a policy, newest first."""
     policy = policy_to_read(slug=policy_slug, at=at, actor=actor)
-    rows = UploadedTrace.objects.filter(policy=policy).defer("data").order_by("-pk")
-    return [trace_row(policy, row) for row in rows]
+    return [trace_row(policy, row) for row in _traces(policy).order_by("-pk")]
 
 
 def trace_row(policy: Policy, row: UploadedTrace) -> TraceRow:
-    summary = {name: value for name, value in row.summary.items() if name != "left_out"}
+    found = state_of(row)
+    summary: dict[str, Any] = row.summary if found.state == "read" else {}
     return TraceRow(
         id=row.pk,
         policy=policy.slug,
         name=row.name,
-        **summary,
-        left_out=left_out_of(row.summary["left_out"]),
-        digest=row.digest,
+        state=found.state,
+        problem_code=found.problem_code,
+        problem=found.problem,
+        n_jobs=summary.get("n_jobs"),
+        hours=summary.get("hours"),
+        n_users=summary.get("n_users"),
+        most_cpus=summary.get("most_cpus"),
+        left_out=left_out_of(summary["left_out"]) if summary else None,
+        digest=row.digest or None,
         owner=row.owner_name,
         created_at=row.created_at,
     )
@@ -316,7 +395,7 @@ def trace_row(policy: Policy, row: UploadedTrace) -> TraceRow:
 
 def trace_of(policy: Policy, trace_id: int) -> UploadedTrace:
     """Raises NotFound."""
-    trace = UploadedTrace.objects.filter(policy=policy, pk=trace_id).first() if 0 < trace_id < 2**63 else None
+    trace = _traces(policy).filter(pk=trace_id).first() if 0 < trace_id < 2**63 else None
     if trace is None:
         raise NotFound(_("This policy has no log %(id)s.") % {"id": trace_id})
     return trace
@@ -329,5 +408,5 @@ def _record(trace: UploadedTrace, verb: str, *, at: datetime, actor: Actor) -> N
         at=at,
         policy_slug=trace.policy.slug,
         subject=trace.name,
-        details={"trace": trace.pk, "digest": trace.digest},
+        details={"trace": trace.pk, "digest": trace.text_digest or trace.digest},
     )

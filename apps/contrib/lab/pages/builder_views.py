@@ -17,6 +17,7 @@ from apps.accounts.actor import Actor
 from apps.contrib.lab.experiments import selectors, services
 from apps.contrib.lab.experiments.asked import has_own_jobs
 from apps.contrib.lab.experiments.permissions import policy_to_manage
+from apps.contrib.lab.experiments.records import TraceRow
 from apps.contrib.lab.experiments.spec import MOST_VARIANTS, REPLAY, SYNTHETIC, TRACE
 from apps.contrib.lab.experiments.traces import LONGEST_NAME, MOST_BYTES, list_traces, remove_trace, upload_trace
 from apps.contrib.lab.experiments.variant_trees import entry_named
@@ -39,7 +40,7 @@ from apps.web.figures.tree import tree_figure
 from apps.web.figures.tree_options import read_tree_options
 from apps.web.shell import presentation
 from apps.web.shell.figure_frames import answer_figure, framed
-from apps.web.shell.requests import SeeOther, actor_of
+from apps.web.shell.requests import SeeOther, actor_of, fragment
 
 _REMOVE = "remove-variant-"
 
@@ -92,11 +93,31 @@ def build(request: HttpRequest, policy: str) -> HttpResponse:
 def estimate(request: HttpRequest, policy: str) -> HttpResponse:
     """What the typed experiment would need, or what is wrong with it, with links to the fields."""
     if request.method != "POST":
-        return SeeOther(reverse("dashboard:lab-new", kwargs={"policy": policy}))
+        return SeeOther(builder_url(policy))
     actor, at = actor_of(request), clock.now()
     viewed = policy_to_manage(slug=policy, at=at, actor=actor)
     context = _estimate(viewed, read_posted(request.POST), at=at, actor=actor)
     return render(request, "contrib/lab/_estimate.html", context)
+
+
+def builder_url(policy: str) -> str:
+    return reverse("dashboard:lab-new", kwargs={"policy": policy})
+
+
+@require_safe
+@fragment(builder_url)
+def logs(request: HttpRequest, policy: str) -> HttpResponse:
+    """The field of the logs, which the page asks for again while one is being read. `?trace=`: the chosen one."""
+    actor, at = actor_of(request), clock.now()
+    viewed = policy_to_manage(slug=policy, at=at, actor=actor)
+    shown = _log_context(viewed, at=at, actor=actor)
+    chosen = read_whole(request.GET.get("trace", ""), 18)
+    form = BuilderForm({"trace": "" if chosen is None else str(chosen)})
+    field = workload_fields(form, shown["choices"])[TRACE][0]
+    response = render(request, "contrib/lab/_logs.html", {"policy": policy, "field": field, **shown})
+    if not shown["is_reading"]:
+        response["HX-Trigger"] = "logs-read"  # then the estimate is made again
+    return response
 
 
 @require_safe
@@ -250,7 +271,7 @@ def _show(request: HttpRequest, policy: Policy, form: BuilderForm, *, status: in
     variants = variant_fields(form, _drafts(policy, at=at, actor=actor))
     source = reverse("dashboard:lab-tree", kwargs={"policy": policy.slug})
     kept = read_whole(form.value("kept_from"), 18)
-    logs = _traces(policy, at=at, actor=actor)
+    logs = _log_context(policy, at=at, actor=actor)
     context = {
         "policy": policy.slug,
         "policy_name": policy.name,
@@ -259,8 +280,8 @@ def _show(request: HttpRequest, policy: Policy, form: BuilderForm, *, status: in
         "head": head_fields(form),
         "kinds": _kinds(form, kept),
         "kind_problem": form.problems.get("kind", ""),
-        "workloads": workload_fields(form, logs),
-        "has_logs": bool(logs),
+        "workloads": workload_fields(form, logs["choices"]),
+        **logs,
         "log_problem": form.problems.get("log", ""),
         "variants": variants,
         "may_add": form.n_variants < MOST_VARIANTS,
@@ -295,21 +316,27 @@ def _kinds(form: BuilderForm, kept: int | None) -> list[dict[str, Any]]:
     ]
 
 
-def _traces(policy: Policy, *, at: datetime, actor: Actor) -> list[tuple[str, str]]:
-    """Logs that were uploaded, with their sizes."""
-    return [
-        (
-            str(row.id),
-            _("%(name)s: %(jobs)s of %(users)s in %(time)s")
-            % {
-                "name": row.name,
-                "jobs": counted(row.n_jobs, "job"),
-                "users": counted(row.n_users, "user"),
-                "time": wait_text(row.hours * 3600),
-            },
-        )
-        for row in list_traces(policy_slug=policy.slug, at=at, actor=actor)
-    ]
+def _log_context(policy: Policy, *, at: datetime, actor: Actor) -> dict[str, Any]:
+    """The logs of the policy: as choices, and those that aren't read with their states."""
+    rows = list_traces(policy_slug=policy.slug, at=at, actor=actor)
+    return {
+        "choices": [(str(row.id), _log_label(row)) for row in rows],
+        "has_logs": bool(rows),
+        "unread_logs": [row for row in rows if row.state != "read"],
+        "is_reading": any(row.state == "waiting" for row in rows),
+    }
+
+
+def _log_label(row: TraceRow) -> str:
+    if row.n_jobs is None or row.n_users is None or row.hours is None:
+        text = _("%(name)s: refused") if row.state == "refused" else _("%(name)s: is being read")
+        return text % {"name": row.name}
+    return _("%(name)s: %(jobs)s of %(users)s in %(time)s") % {
+        "name": row.name,
+        "jobs": counted(row.n_jobs, "job"),
+        "users": counted(row.n_users, "user"),
+        "time": wait_text(row.hours * 3600),
+    }
 
 
 def _drafts(policy: Policy, *, at: datetime, actor: Actor) -> list[tuple[str, str]]:

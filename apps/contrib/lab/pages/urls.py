@@ -16,6 +16,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_LAB}/ask/<slug:question>/", list_views.ask, name="lab-ask"),
     path(f"{_LAB}/new/", builder_views.build, name="lab-new"),
     path(f"{_LAB}/new/_estimate", builder_views.estimate, name="lab-new-estimate"),
+    path(f"{_LAB}/new/_logs", builder_views.logs, name="lab-new-logs"),
     path(f"{_LAB}/new/figures/tree", builder_views.tree, name="lab-tree"),
     path(f"{_LAB}/new/figures/tree.<str:form>", builder_views.tree),
     path(f"{_EXPERIMENT}/", views.experiment, name="experiment"),

@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 
 from apps.accounts.models import User
 from apps.contrib.lab.experiments.runs import PREPARE, VARIANT
+from apps.contrib.lab.experiments.traces import KIND
 from apps.contrib.lab.models import Experiment
 from apps.core import clock
 from apps.policies.models import ChangeSet, Policy
@@ -196,8 +197,16 @@ def test_a_log_is_uploaded_and_removed(managers: Grid, visit: Open) -> None:
     log = "".join(f"{n} {90 * n} 5 3000 1 -1 -1 1 6000 -1 1 {1 + n % 2} 1 -1 1 -1 -1 -1\n" for n in range(60))
     page.set_input_files("#id_log", {"name": "small.swf", "mimeType": "text/plain", "buffer": log.encode()})
     page.click("button:has-text('Upload')")
-    expect(page.locator("#id_trace option:checked")).to_contain_text("small.swf: 60 jobs of 2 users")
+    expect(page.get_by_test_id("unread-log")).to_contain_text("small.swf: It is being read.")
+    page.fill("#id_trace_sites", "R1 4")
+    page.fill("#id_map", "/nowhere")
+    expect(page.locator("#estimate")).to_contain_text("wait until it is read")
     maria.look()
+    work_due_runs(clock=clock.now, of_kinds=[KIND])
+    expect(page.locator("#id_trace option:checked")).to_contain_text("small.swf: 60 jobs of 2 users")
+    expect(page.locator("#estimate")).to_contain_text("No job of the log has an entry")
+    assert page.input_value("#id_map") == "/nowhere"
+    expect(page.locator("#logs [data-poll]")).to_have_count(0)
     shoot(maria, "builder-log")
     page.click("button:has-text('Remove the chosen log')")
     expect(page.locator("#id_trace")).to_contain_text("none is uploaded yet")

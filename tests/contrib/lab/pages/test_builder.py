@@ -12,6 +12,7 @@ from django.urls import reverse
 from apps.accounts.actor import Actor
 from apps.contrib.lab.experiments.services import create_experiment
 from apps.contrib.lab.experiments.spec import read_spec
+from apps.contrib.lab.experiments.traces import KIND
 from apps.contrib.lab.models import Experiment, UploadedTrace
 from apps.contrib.lab.pages.builder_form import form_of_spec
 from apps.core import clock
@@ -19,6 +20,7 @@ from apps.policies.models import Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, withdraw_change_set
 from apps.policies.tree.stored import load_tree
+from apps.runs.services import work_due_runs
 from tests.pages.page import read
 from tests.sign_in import sign_in
 from tests.small_site import Site
@@ -208,13 +210,25 @@ def test_a_log_is_uploaded_in_the_form_and_simulated(manager: Client) -> None:
     shown = read(manager.post(NEW, typed | {"step": "upload"}), 422)
     assert "Choose a file." in shown.text("#id_log_error")
     wrong = SimpleUploadedFile("wrong.swf", b"1 2 3\n")
-    shown = read(manager.post(NEW, typed | {"step": "upload", "log": wrong}), 422)
-    assert "line 1" in shown.text("#id_log_error")
+    manager.post(NEW, typed | {"step": "upload", "log": wrong})
+    empty = SimpleUploadedFile("empty.swf", b"; no job\n")
+    shown = read(manager.post(NEW, typed | {"step": "upload", "log": empty}), 422)
+    assert "has no jobs" in shown.text("#id_log_error")
     shown = read(manager.post(NEW, typed | {"step": "upload", "log": SimpleUploadedFile("small.swf", swf())}))
     trace = shown.one("#id_trace option[selected]")
-    assert "small.swf: 60 jobs of 2 users" in trace.text()
+    assert "small.swf: is being read" in trace.text()
     assert shown.one("#id_v1-half_life_d").attributes["value"] == "3"
+    assert shown.one("#logs [data-poll]").attributes["hx-get"] == f"{NEW}_logs"
     chosen = typed | {"trace": trace.attributes["value"] or ""}
+    waiting = read(manager.post(NEW, chosen | {"step": "start"}), 409)
+    assert "wait until it is read" in waiting.text("#id_trace_error")
+    work_due_runs(clock=clock.now, of_kinds=[KIND])
+    answer = manager.get(f"{NEW}_logs?trace={chosen['trace']}", headers=HTMX)
+    part = read(answer)
+    assert answer["HX-Trigger"] == "logs-read"
+    assert not part.has("[data-poll]")
+    assert "small.swf: 60 jobs of 2 users" in part.text("#id_trace option[selected]")
+    assert "wrong line 1" in part.item("unread-log").text()
     refused = read(manager.post(NEW, chosen | {"trace_sites": "", "map": "physics", "step": "start"}), 422)
     assert set(refused.each("[aria-invalid]", "name")) == {"trace_sites", "map"}
     assert manager.post(NEW, chosen | {"step": "start"}).status_code == 303
