@@ -238,7 +238,7 @@ def test_the_cache_is_bounded_and_the_rest_is_read_again(
         found = ask(world, window=days * DAY)
         assert by_user(found) == by_hand(AS_OF - days * DAY)
         assert account_sums.cached_sums.n_bytes <= most
-        assert sum(one.n_bytes for _roll, one in delivered_by_site._cache._known.values()) <= most
+        assert sum(by_site.n_bytes for by_site in delivered_by_site._cache._known.values()) <= most
     n_before = len(read)
     ask(world)
     assert len(read) > n_before, "what didn't fit is read again"
