@@ -21,7 +21,7 @@ VARIABLE = "FAIRSHARE_CONFIG"
 _EARLY = ("FAIRSHARE_VAR", "PG_BIN")  # read outside of the settings
 _PREFIX = "FAIRSHARE_"
 # Names that other programs read from the same environment.
-_OF_OTHERS = {
+OF_OTHERS = {
     *("FAIRSHARE_TOKEN", "FAIRSHARE_SITE_URL", "FAIRSHARE_POLICY"),  # the client for terminals and its call-out
     *(
         "FAIRSHARE_HOST",
@@ -68,7 +68,7 @@ def read_settings_file(environ: MutableMapping[str, str] = os.environ) -> None:
 
 def refuse_unknown_names(environ: Mapping[str, str] = os.environ) -> None:
     """Raises ImproperlyConfigured for a variable of the environment that nothing reads: most likely a typing error."""
-    known = known_names() | {VARIABLE} | _OF_OTHERS
+    known = known_names() | {VARIABLE} | OF_OTHERS
     unknown = [
         name
         for name in sorted(environ)

@@ -54,7 +54,7 @@ EXCEPTIONS = {
     "apps/usage/records/retention.py::_delete_replaced": _SEALED,
     "apps/usage/records/retention.py::_drop_expired": _SEALED,
     "apps/usage/records/retention.py::_seal": "run_retention, which calls it, takes the believed clock",
-    "apps/usage/records/undo.py::run_undo": _RECORDS,
+    "apps/usage/records/undo.py::_finish": _RECORDS,
     "apps/usage/records/undo.py::undo_import": _REFUSES,
     "apps/usage/sources/open_listings.py::_close_missing": "a listing closes jobs, or the task with the believed clock",
 }

@@ -125,7 +125,7 @@ def revoke_token(*, token_id: int, at: datetime, actor: Actor) -> None:
 class VerifiedToken:
     """A valid token with its user and bounds, and the time until which it is valid unless revoked.
 
-    row: as it was read; None for one that a file knows, with the state of then.
+    row: as it was read; None for one that a file knows, with the state that it had.
     """
 
     user: User

@@ -1,8 +1,8 @@
 """Unpack gzip and zstd: every member to its end and within bounds, or not at all.
 
 A packed file may have several members (gzip) or frames (zstd), as `cat a.gz b.gz`, bgzip, pzstd and rotating writers
-make them: all are read. Zero bytes may follow a gzip, as tapes add them. A file that is damaged, ends in the middle, or
-goes on with something else is refused. So is one that grows beyond its bounds, before it takes the memory.
+make them: all are read. Zero bytes may follow a gzip, as tapes add them. A file that is damaged, ends in the middle,
+or has something else behind its end is refused. So is one that grows beyond its bounds, before it takes the memory.
 
 What this product packed itself is unpacked where it is kept: blobs by their digest, documents of peers as rows of its
 own tables. Backups check the sizes of their members as well.

@@ -23,7 +23,7 @@ def register_partitions_of(policy: Policy, *, at: datetime) -> int:
 
 
 def register_partitions(tree: TreeColumns, rules: Sequence[Rule], *, at: datetime) -> int:
-    """The same for a tree and stored rules; returns the number of accounts that are new as such."""
+    """As `register_partitions_of`, for a tree and stored rules; returns the number of accounts that are new as such."""
     if not any(rule.kind == "association" for rule in rules) or not any(SEPARATOR in name for name in tree.name):
         return 0
     return register_partition_accounts(_accounts(tree, rules), at=at)

@@ -305,7 +305,7 @@ class SubmitTimeSources:
     """Since when sources have had jobs, since when they are known to report submit times, and until when their records
     have been deleted.
 
-    A source without submit times reports each job as submitted when it started: the first job that waited tells that
+    A source without submit times reports each job as submitted when it started: the first job that waited shows that
     it has them. Of the days before, nothing is known, whenever they are built.
     """
 

@@ -30,7 +30,7 @@ def known_until_epoch(source_id: I8, start_epoch: F8, requested_s: F8) -> F8:
 
 
 def known_until_s(record: Record) -> float:
-    """The same of one job; infinite if it doesn't run."""
+    """As `known_until_epoch`, of one job; infinite if it doesn't run."""
     if record.state != Record.State.RUNNING or record.start_at is None:
         return np.inf
     requested_s = np.nan if record.requested_s is None else record.requested_s

@@ -94,8 +94,8 @@ def test_administrators_get_a_notice_of_a_failing_backup_until_a_good_one(schedu
     note_failure("pg_dump failed: no luck")
     evaluate(at=NOW, only=["backup_failing"])
     notice = Notice.objects.get(kind="backup_failing", closed_at=None)
-    said = "The last try of a backup failed. The last good backup is of 20 Nov 2026. The last error: pg_dump failed:"
-    assert kind_of("backup_failing").describe(notice.facts).text == f"{said} no luck"
+    text = "The last try of a backup failed. The last good backup is of 20 Nov 2026. The last error: pg_dump failed:"
+    assert kind_of("backup_failing").describe(notice.facts).text == f"{text} no luck"
     assert notice.level == "warn"
     for is_admin in (False, True):
         person = User.objects.create_user(f"person-{is_admin}", is_superuser=is_admin, is_staff=is_admin)

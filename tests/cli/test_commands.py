@@ -258,13 +258,13 @@ def test_an_examination_makes_no_instance(tmp_path: Path) -> None:
 
 def test_texts_name_the_command_that_is_installed() -> None:
     assert command_name("doctor") == "manage.py doctor"
-    told = re.compile(r"""["'`“(> ]manage\.py [a-z_]+""")
+    printed = re.compile(r"""["'`“(> ]manage\.py [a-z_]+""")
     places = [
         f"{path.relative_to(REPOSITORY)}: {line.strip()}"
         for folder, pattern in (("apps", "*.py"), ("templates", "*.html"))
         for path in sorted((REPOSITORY / folder).rglob(pattern))
         for line in path.read_text(encoding="utf-8").splitlines()
-        if told.search(line) and not line.lstrip().startswith(("#", '"""')) and '"""' not in line
+        if printed.search(line) and not line.lstrip().startswith(("#", '"""')) and '"""' not in line
     ]
     docstrings = [place for place in places if "`manage.py" in place and '"' not in place.partition(": ")[2]]
     former = [place for place in places if "manage.py export_policy" in place]  # of builds that were never a package

@@ -292,7 +292,7 @@ def test_a_database_of_before_the_first_release_is_refused_before_it_is_changed(
         database.execute("CREATE SCHEMA public")
     restored = other.run("restore", str(tmp_path / "former.backup"), "--any-origin")
     assert restored.returncode == 1
-    assert "The backup is of a database that a build before 1.0.0 made: nothing was changed" in restored.stderr.decode()
+    assert "The backup is of a database that a build before 1.0.0 made. Nothing was changed" in restored.stderr.decode()
     assert other.n_tables() == 0
 
 
@@ -307,7 +307,7 @@ def test_a_backup_of_before_the_first_release_is_refused_by_the_definitions_in_i
     _check_version(found, server)
     former = "\n".join(line for line in definitions.splitlines() if not line.startswith("    key_hash "))
     monkeypatch.setattr(programs, "definitions_of", lambda *_given, **_more: former)
-    with pytest.raises(BadArchive, match=r"a build before 1\.0\.0 made: nothing was changed.*To 1\.0\.0 in docs"):
+    with pytest.raises(BadArchive, match=r"a build before 1\.0\.0 made. Nothing was changed.*To 1\.0\.0 in docs"):
         _check_version(found, server)
     with pytest.raises(Invalid, match=f"The server here is PostgreSQL {server - 1}, and the backup needs {server}"):
         _check_version(found, server - 1)

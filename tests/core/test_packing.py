@@ -159,7 +159,7 @@ def test_bounds_hold_over_all_members_before_the_memory_is_taken() -> None:
     assert len(unpack_gzip(member, Bounds(n_bytes=2 * 1024**2))) == 2 * 1024**2
 
 
-def test_packings_are_told_by_their_first_bytes() -> None:
+def test_packings_are_known_by_their_first_bytes() -> None:
     assert packing_of(gzip.compress(b"")[:4]) == "gzip"
     assert packing_of(zstandard.ZstdCompressor().compress(b"x")[:4]) == "zstd"
     assert [packing_of(head) for head in (b"", b"\x1f", b"PK\3\4", b"; Version")] == [None] * 4

@@ -132,7 +132,7 @@ class History:
             elif not work_or_die(lease, self.draw, self.killed) and self.draw.random() < 0.5:
                 self.site.act()
         failed = Run.objects.filter(state=Run.State.FAILED).values_list("kind", "error")
-        assert not failed, (list(failed), self.said())
+        assert not failed, (list(failed), self.messages())
 
     def _build_series(self) -> None:
         site = self.draw.choice(self.policies)
@@ -199,9 +199,9 @@ class History:
 
     def _compare(self, differences: list[str]) -> None:
         self.counts["comparisons"] += 1
-        assert not differences, "\n".join([*differences, f"seed {self.seed}, {self.counts}", *self.said()])
+        assert not differences, "\n".join([*differences, f"seed {self.seed}, {self.counts}", *self.messages()])
 
-    def said(self) -> list[str]:
+    def messages(self) -> list[str]:
         return self.site.log[-15:]
 
 

@@ -68,7 +68,7 @@ class Restored:
 def restore_backup(file: IO[bytes], *, identity: str = "", origin: Origin, is_start_over: bool = False) -> Restored:
     """Restore a backup into the empty database that is configured, which already runs, and into FAIRSHARE_VAR.
 
-    An interrupted restore goes on with the same backup, under whatever name.
+    An interrupted restore is continued with the same backup, under whatever name.
 
     file: is read twice, first to verify it. is_start_over: first remove what an interrupted restore left.
 
@@ -190,7 +190,7 @@ def _check_version(found: Examined, server: int) -> None:
     if ours - set(manifest["migrations"]):
         definitions = programs.definitions_of(found.head, server=server, tables=TABLES)
         if is_former(columns_of(definitions)):
-            raise BadArchive(f"The backup is of a database that a build before 1.0.0 made: {FORMER_HINT}")
+            raise BadArchive(f"The backup is of a database that a build before 1.0.0 made. {FORMER_HINT}")
 
 
 def _check_room(file: IO[bytes], found: Examined) -> None:

@@ -1,6 +1,6 @@
 """Databases of builds before the first release: they can't be upgraded, and are refused before anything is changed.
 
-Those builds changed their tables without new migrations, so names of migrations don't tell them from releases.
+Those builds changed their tables without new migrations, so names of migrations don't distinguish them from releases.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from apps.core.code_paths import command_name
 #: Tables whose columns tell: of all releases, at each migration, records have a hash of their key, and buckets no id.
 TABLES = ("usage_record", "usage_bucket")
 FORMER_HINT = (
-    "nothing was changed, and it can't be upgraded. With the build that made it, export its policies "
+    "Nothing was changed, and it can't be upgraded. With the build that made it, export its policies "
     "(manage.py export_policy), start this version with an empty database (another FAIRSHARE_VAR or DATABASE_URL), "
     f"and import them ({command_name('import_policy')}): see To 1.0.0 in docs/upgrade.md."
 )

@@ -15,7 +15,7 @@ from apps.cli.stack.postgres import OLDEST_VERSION
 
 _HINT = (
     "Made by a newer version: run that version, or restore the backup from before its upgrade. "
-    f"Made before the first release: {FORMER_HINT}"
+    f"Where it was made before the first release: {FORMER_HINT}"
 )
 
 
@@ -34,8 +34,8 @@ def check_migrations(databases: Sequence[str] | None = None, **_: Any) -> list[C
             return [
                 Error(
                     "A build before 1.0.0 made the database.",
-                    hint=f"{FORMER_HINT[0].upper()}{FORMER_HINT[1:]}",
-                    id="fairshare.E002",
+                    hint=FORMER_HINT,
+                    id="fairshare.E009",
                 )
             ]
     unknown = sorted({name for alias in databases or () for name in _unknown(alias)})

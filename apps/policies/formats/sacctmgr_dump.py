@@ -335,7 +335,7 @@ class Key(NamedTuple):
 
     @property
     def in_all(self) -> Key:
-        """The same user's association in all partitions."""
+        """The association of this user in all partitions."""
         return self._replace(partition="")
 
 

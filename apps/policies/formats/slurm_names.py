@@ -26,7 +26,7 @@ def name_of_entry(entry: str) -> str:
     """The name in Slurm of an entry; undoes `entry_of_name`."""
     if _SLASH not in entry.upper():
         return entry
-    return _ENCODED.sub(lambda code: "/" if code[0].upper() == _SLASH else "%", entry)
+    return _ENCODED.sub(lambda code: "/" if code.group().upper() == _SLASH else "%", entry)
 
 
 def fitting_name(entry: str, *, is_lower: bool) -> str:

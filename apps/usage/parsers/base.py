@@ -76,8 +76,8 @@ class Rates(NamedTuple):
 class RunEvent(NamedTuple):
     """A line of a log that names a run's job alone, and whose run began in an earlier file.
 
-    kind: the run rests (rest), goes on (resume), holds other resources (change) or is over (end). rates: of a change,
-    or what a resting run keeps.
+    kind: the run is suspended (rest), continues (resume), holds other resources (change) or is over (end). rates: of a
+    change, or what a resting run keeps.
     """
 
     kind: str

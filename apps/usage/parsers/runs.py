@@ -1,4 +1,4 @@
-"""A run of a job whose allocation changes or rests while it runs, as one record for each part.
+"""A run of a job whose allocation changes or is suspended while it runs, as one record for each part.
 
 The first part has the run's key. Each later one is keyed by the instant at which it begins, as Slurm's parts of resized
 jobs are. A part that a change ended has a revision that rises as the part gets shorter, so that in any order of

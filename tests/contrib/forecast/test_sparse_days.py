@@ -46,7 +46,7 @@ def test_a_group_that_ran_on_few_days_has_no_sentence_of_days_without_usage(
 
 
 @pytest.mark.parametrize("settings", [HALVING, NO_AGING], ids=["halving", "kept"])
-def test_days_without_any_usage_are_counted_and_nothing_is_said_of_decay(
+def test_days_without_any_usage_are_counted_and_decay_is_not_mentioned(
     make_site: Any, settings: dict[str, Any]
 ) -> None:
     found = _account(make_site(), [40], settings, by_series=True)

@@ -5,8 +5,8 @@ A setting is changed only where another is measurably better, by the margins bel
   one misplaces more. Source: operators paper, section 7 (a minimum resolution by the state of the system).
 - Operator, half-life, algorithm: own jobs are replayed, where the replay meets history. Another one must be nearer to
   fair use on the first days, by NEARER_PERCENT, by FEWEST_POINTS, by the error of the replay of history, and by more
-  than twice the standard error of the replays; and nearer on the held-back days, too. Where the first days can't tell
-  candidates apart, the first half of the held-back days chooses, and their second half must confirm it by the same
+  than twice the standard error of the replays; and nearer on the held-back days, too. Where candidates don't differ on
+  the first days, the first half of the held-back days chooses, and their second half must confirm it by the same
   margins. Operators and algorithms must have the properties that the current one has. Among half-lives that are as near
   as the nearest, the closest to the current one is advised.
 - Where the held-back days contradict the first ones, nothing is changed, and the headline says so.
@@ -140,7 +140,7 @@ def _resolution(evidence: Evidence) -> _Decided | None:
 
 
 def _operator(evidence: Evidence) -> _Decided | None:
-    """Chosen by the replay, as half-life and algorithm are; what is measured on the tree stands beside it."""
+    """Chosen by the replay, as half-life and algorithm are; what is measured on the tree is listed beside it."""
     facts = evidence.operators
     if not facts:
         return None

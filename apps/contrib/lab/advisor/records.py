@@ -79,9 +79,9 @@ class ReplayFacts:
 class Decision:
     """What the replays say about one setting. nearest: the candidate that is talked about; `now` where none is nearer.
 
-    basis: `keep`; `first`: chosen on the first days, confirmed by the held-back ones; `last`: the first days could not
-    tell, chosen on the first half of the held-back ones and confirmed by the second; `contradicted`: the first days and
-    the held-back ones disagree, so that `chosen` is `now`.
+    basis: `keep`; `first`: chosen on the first days, confirmed by the held-back ones; `last`: no difference on the
+    first days, chosen on the first half of the held-back ones and confirmed by the second; `contradicted`: the first
+    days and the held-back ones disagree, so that `chosen` is `now`.
     """
 
     now: ReplayFacts

@@ -33,7 +33,7 @@ _MOST_WARM_UP_DAYS = 7
 
 
 def half_life_window(window: Mapping[str, Any], half_life_s: int) -> dict[str, Any]:
-    """The same window with this half-life, by its decay function, or an exponential one where it has no half-life."""
+    """A window with this half-life, by its decay function, or an exponential one where it has no half-life."""
     return {**window, "aging": aging_with_half_life(window), "half_life_s": half_life_s}
 
 

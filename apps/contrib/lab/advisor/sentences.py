@@ -39,7 +39,7 @@ def resolution_name(value: int) -> str:
 
 
 def verdict(choices: Sequence[AdvisedChoice], measured: Sample, contradictions: Sequence[str]) -> str:
-    """The whole advice in one or two sentences, with what it can't tell."""
+    """The whole advice in one or two sentences, with what stays open."""
     changed = [choice for choice in choices if choice.is_change]
     if not choices and measured.meets_history:
         return _("Nothing is measured yet: there is too little usage.")

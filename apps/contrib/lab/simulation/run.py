@@ -202,7 +202,7 @@ class _Step:
 
 
 class _Resizes:
-    """Gives sites other numbers of processors at the scenario's instants; what runs goes on, and no more is free."""
+    """Gives sites other numbers of processors at the scenario's instants; running jobs continue."""
 
     def __init__(self, scenario: Scenario, state: State) -> None:
         self.resizes, self.end_s, self.free = scenario.resizes, scenario.end_s, state.machines.free

@@ -82,7 +82,7 @@ class Scenario:
     algorithm: complete settings, None under `sam`. priority_refresh_s: 0 if priorities are computed at every start.
     past: None if nothing ran before. origin_s: the start in seconds since 1970. aging_step_s: between renewals of the
     weights of usage by its age. most_tried: pending jobs of all entries that one backfill looks at. resizes: when sites
-    get another number of processors, in order of time; running jobs go on.
+    get another number of processors, in order of time; running jobs continue.
     """
 
     id: str | int | float | None

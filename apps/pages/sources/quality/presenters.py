@@ -224,7 +224,7 @@ def _overrun(line: SourceLine, issues: DataIssues) -> Finding | None:
         issues.n_overrun,
     ) % {"n": presentation.count(issues.n_overrun)}
     advice = _(
-        "Import the log with the end, or withdraw the job. A listing of the queue would close such jobs by itself."
+        "Import the log with the end, or withdraw the job. A listing of the queue closes such jobs automatically."
     )
     return _finding(_WARN, line, text, advice)
 
