@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -128,7 +127,7 @@ def _series_differences(stored: DailySeries, made: DailySeries) -> Iterator[str]
     for name in ("root_used", "root_decayed"):
         if not np.allclose(getattr(stored.days, name), getattr(made.days, name), **_CLOSE):
             yield name
-    for name in ("exists", "competes", *(() if os.environ.get("NOWAIT") else ("knows_waiting",)), "n_active", *AMOUNTS):
+    for name in ("exists", "competes", "knows_waiting", "n_active", *AMOUNTS):
         one, other = getattr(stored, name), getattr(made, name)
         unlike = np.argwhere(~np.isclose(one, other, **_CLOSE))
         if len(unlike):

@@ -1,8 +1,8 @@
 """Whatever happens to a site, what it has stored is what it would make of its present state from nothing.
 
 Random jobs, corrections, publications, mappings and sources; workers that are killed anywhere and whose runs are
-resumed; databases restored from before; clocks that are ahead for a tick. FAIRSHARE_HISTORY_SEED, _STEPS and
-FAIRSHARE_HISTORIES choose others, and more of them.
+resumed; databases restored from before; clocks that are ahead for a tick. HISTORY_SEED, HISTORY_STEPS and
+HISTORIES choose others, and more of them.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from tests.stored_state.restarts import Backups, Killed, killed_at_some_point, w
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SEED = int(os.environ.get("FAIRSHARE_HISTORY_SEED", "1"))
-STEPS = int(os.environ.get("FAIRSHARE_HISTORY_STEPS", "250"))
-HISTORIES = int(os.environ.get("FAIRSHARE_HISTORIES", "4"))
+SEED = int(os.environ.get("HISTORY_SEED", "1"))
+STEPS = int(os.environ.get("HISTORY_STEPS", "250"))
+HISTORIES = int(os.environ.get("HISTORIES", "4"))
 AHEAD = (timedelta(hours=3), timedelta(days=30), timedelta(days=400))
 KILLED_REQUESTS, KILLED_RUNS = 0.05, 0.3
 
