@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from fractions import Fraction
 from typing import Any
 
 LONG = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -49,7 +50,7 @@ class Sshare:
     """The numbers of every association of a case; each is worked out on first access, and kept."""
 
     def __init__(self, case: dict[str, Any]) -> None:
-        self.usage = {path: Decimal(amount) for path, amount in case["usage"].items()}
+        self.usage = {path: _decimal(amount) for path, amount in case["usage"].items()}
         self.root = self._read({**case["policy"], "shares": 1}, "", None)
         self.rows = list(self.root.walk())
         self.damping = case["algorithm"].get("damping_factor", 1)
@@ -149,6 +150,11 @@ def solve(case: dict[str, Any]) -> dict[str, dict[str, Any]]:
         users = {row.path: float(sshare.factor(row)) for row in sshare.rows if row.kind == "user" and not row.is_group}
     ranks = _ranks(users)
     return {path: {**node, "rank": ranks.get(path)} for path, node in nodes.items()}
+
+
+def _decimal(amount: float | Fraction) -> Decimal:
+    exact = Fraction(amount)
+    return Decimal(exact.numerator) / Decimal(exact.denominator)
 
 
 def _ranks(factors: dict[str, float]) -> dict[str, int]:

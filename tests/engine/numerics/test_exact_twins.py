@@ -7,8 +7,9 @@ import pytest
 
 from apps.engine import codecs
 from apps.engine.cases import solve
-from tests.engine.numerics.exact_twins import TWINS, between, differences
+from tests.engine.numerics.exact_twins import between, differences
 from tests.engine.random_cases import ALGORITHMS, RESOLUTIONS
+from tests.oracles.algorithms import TWINS
 
 DEEP_FROM = 10_000_000  # numbers that the ordinary run doesn't have
 

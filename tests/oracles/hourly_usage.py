@@ -1,0 +1,62 @@
+"""A slow twin of usage over time in exact fractions: a job hour by hour, and what an hour weighs in a window.
+
+The hours of a job are whole quanta of 1/1024 core-second: each ends at the rounded sum of all so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+HOUR_S = 3600
+QUANTA = 1024  # of a core-second
+
+
+@dataclass(frozen=True)
+class Job:
+    """One that has ended; seconds since 1970."""
+
+    start_s: int
+    end_s: int
+    cpus: float
+
+    def by_hour(self) -> Iterator[tuple[int, Fraction]]:
+        """The start of each hour and the core-seconds in it."""
+        before = 0
+        for start_s in range(self.start_s // HOUR_S * HOUR_S, self.end_s, HOUR_S):
+            ran_s = min(self.end_s, start_s + HOUR_S) - self.start_s
+            so_far = round(Fraction(self.cpus) * ran_s * QUANTA)
+            yield start_s, Fraction(so_far - before, QUANTA)
+            before = so_far
+
+
+def usage_at(job: Job, window: dict[str, Any], as_of_s: int) -> Fraction:
+    """What is left of a job: hours that have begun, by their age since they ended."""
+    return sum(
+        (
+            core_s * weight(window, max(0, as_of_s - start_s - HOUR_S))
+            for start_s, core_s in job.by_hour()
+            if start_s < as_of_s
+        ),
+        Fraction(0),
+    )
+
+
+def weight(window: dict[str, Any], age_s: int) -> Fraction:
+    """By the formulas of decay functions; a power of 2 as a double, else exact."""
+    length_s = window["length_s"]
+    if length_s is not None and age_s >= length_s:
+        return Fraction(0)
+    match window["aging"]:
+        case "none":
+            return Fraction(1)
+        case "exponential":
+            return Fraction(2.0 ** (-age_s / window["half_life_s"]))
+        case "linear":
+            return 1 - Fraction(age_s, length_s)
+        case "step":
+            n_steps: int = age_s // window["granularity_s"]
+            return Fraction(window["factor"]) ** n_steps
+    raise ValueError(window["aging"])
