@@ -110,8 +110,13 @@ def served(case: Case) -> Nodes:
 
 
 def _by_level(node: dict[str, Any]) -> float:
-    shares, used = node.get("norm_shares", node["target"]), node.get("effective_usage", node["actual"])
-    return (shares - used) / (shares + used) if shares else -1.0
+    shares, used = node["norm_shares"], node["effective_usage"]
+    return float((shares - used) / (shares + used)) if shares else -1.0
+
+
+def _by_weight(node: dict[str, Any]) -> float:
+    """Not by shares and usage: usage less than flux's smallest is none."""
+    return float((node["weight"] - 1) / (node["weight"] + 1))
 
 
 def _by_ratio(node: dict[str, Any]) -> float:
@@ -123,7 +128,7 @@ _PRIORITIES: dict[str, Callable[[dict[str, Any]], float]] = {
     "slurm-fair-tree": _by_level,
     "slurm-classic": _by_ratio,
     "slurm-depth-oblivious": _by_ratio,
-    "flux": _by_level,
+    "flux": _by_weight,
 }
 
 
