@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.db import InternalError, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
 
 from apps.core.blobs import CorruptBlob
 from apps.mapping.rules.account_places import AccountPlaces, unpack_places
@@ -13,6 +14,7 @@ from apps.policies.models import Policy
 from apps.priorities.models import Snapshot
 from apps.usage.pgbinary import cursor
 
+_LAST = datetime(9999, 12, 31, tzinfo=UTC)
 _WRITE = "UPDATE priorities_snapshot SET data = %b WHERE id = %s"
 _READ = "SELECT data FROM priorities_snapshot WHERE id = %s"
 _READ_PLACES = "SELECT data FROM priorities_storedplaces WHERE digest = %s"
@@ -37,9 +39,13 @@ SELECT digest FROM locked WHERE is_sound
 
 
 def without_ahead(policy: Policy) -> QuerySet[Snapshot]:
-    """Snapshots of a policy up to the instant of the newest: a clock that was ahead made those of later instants."""
-    newest = Snapshot.objects.filter(policy=policy, is_live=True).order_by("-id").values("as_of")[:1]
-    return Snapshot.objects.filter(policy=policy, as_of__lte=newest)
+    """Snapshots of a policy without those that were made before the newest live one, and are of a later instant: a
+    clock that was ahead made them. All of them where none is live.
+    """
+    newest = Snapshot.objects.filter(policy=policy, is_live=True).order_by("-id")
+    as_of, pk = (Subquery(newest.values(field)[:1]) for field in ("as_of", "pk"))
+    is_in_order = Q(as_of__lte=Coalesce(as_of, Value(_LAST))) | Q(pk__gt=Coalesce(pk, Value(0)))
+    return Snapshot.objects.filter(is_in_order, policy=policy)
 
 
 def write_data(snapshot: Snapshot, data: bytes) -> None:

@@ -115,10 +115,11 @@ def test_the_report_follows_the_contract(place: Place) -> None:
     assert len(headers["idempotency-key"]) == 36
 
 
-def test_each_account_is_looked_up_once(place: Place) -> None:
+def test_each_account_is_looked_up_once_in_each_of_its_partitions(place: Place) -> None:
+    """A request names a user once, so that a user with jobs in two partitions takes a second one."""
     place.run()
     asked = [path for _, path, _ in place.site.requests]
-    assert asked.count("/api/v1/policies/demo/priorities/lookup") == 1
+    assert asked.count("/api/v1/policies/demo/priorities/lookup") == 2
 
 
 @pytest.mark.parametrize("change", [{"mode": "shadow"}, {"paused": True}])

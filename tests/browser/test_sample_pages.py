@@ -52,7 +52,7 @@ def test_waiting_jobs_are_those_of_the_queue_with_the_place_of_a_new_one(visit: 
     expect(page.locator("#waiting-jobs tbody tr")).to_have_count(3)
     expect(page.locator("#waiting-jobs footer")).to_contain_text("3 jobs wait.")
     expect(page.locator("#waiting-jobs footer")).to_contain_text(
-        re.compile(r"A new job in batch would be number \d+ of 49")
+        re.compile(r"A new job would be number \d+ of 32 in batch")
     )
     expect(page.locator("[data-testid=no-waiting]")).to_have_count(0)
 

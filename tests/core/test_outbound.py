@@ -375,6 +375,7 @@ _DOORS |= {"ftplib", "smtplib", "poplib", "imaplib", "telnetlib", "xmlrpc.client
 # directory people sign in with (which names its certificates), the issuer (whose failures are reported).
 _BY_SETTINGS = {
     "cli/stack/supervisor.py",
+    "cli/doctor/outside.py",  # tries what settings name
     "cli/management/commands/up.py",
     "cli/demo/instances.py",  # the demo's own instances, on loopback
     "cli/demo/running.py",

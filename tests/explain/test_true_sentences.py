@@ -298,6 +298,7 @@ CLAIMS: dict[str, Claim] = {
     "walk.over_you": _is_over,
     "walk.under": _is_under,
     "walk.under_you": _is_under,
+    "on.tolerance": lambda about, values: values["low"] <= values["actual"] <= values["high"],
     "walk.on": _facts,
     "walk.on_you": _facts,
     "walk.on_decides": _facts,

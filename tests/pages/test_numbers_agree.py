@@ -40,7 +40,7 @@ def of_committee_pack(before: float, after: float) -> Shown:
 
 
 def of_review(before: float, after: float) -> Shown:
-    line: Any = SimpleNamespace(old=before, new=after, status="gone", uid=UID, name="a")
+    line: Any = SimpleNamespace(old=before, new=after, status="gone", uid=UID, name="a", above="/")
     row = review._target(SimpleNamespace(review=SimpleNamespace()), line)  # type: ignore[arg-type]
     return row["old"], row["change"], row["new"]
 

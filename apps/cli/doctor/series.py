@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from apps.core.code_paths import command_name
 from apps.cli.doctor.check import Finding
 from apps.core.counts import counted
 from apps.series.day_audit import MOST_BUCKETS, Audit, audit_days
@@ -24,9 +25,7 @@ def check_series(at: datetime) -> Iterator[str | Finding]:
                 f"The daily series of {audit.policy} is wrong on {each.on.isoformat()}: {each.path} has {each.name} "
                 f"{each.stored:.9g}, and its usage gives {each.computed:.9g}{others if more else ''}."
             )
-            remedy = (
-                f"Have it built again: `manage.py rebuild_series {audit.policy}`. See Examine it in docs/install.md."
-            )
+            remedy = f"Have it built again: `{command_name('rebuild_series')} {audit.policy}`. See Examine it in docs/install.md."
             yield Finding("series_differs", "bad", message, remedy)
     if not n_policies:
         yield "no days to compare"
