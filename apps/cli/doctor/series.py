@@ -25,7 +25,8 @@ def check_series(at: datetime) -> Iterator[str | Finding]:
                 f"The daily series of {audit.policy} is wrong on {each.on.isoformat()}: {each.path} has {each.name} "
                 f"{each.stored:.9g}, and its usage gives {each.computed:.9g}{others if more else ''}."
             )
-            remedy = f"Have it built again: `{command_name('rebuild_series')} {audit.policy}`. See Examine it in docs/install.md."
+            command = f"{command_name('rebuild_series')} {audit.policy}"
+            remedy = f"Have it built again: `{command}`. See Examine it in docs/install.md."
             yield Finding("series_differs", "bad", message, remedy)
     if not n_policies:
         yield "no days to compare"
