@@ -215,7 +215,7 @@ def test_up_backs_an_instance_up_before_its_upgrade_and_an_interrupted_one_keeps
     backups = former.var / "backups"
     former.start()
     (made,) = backups.iterdir()
-    assert "ERROR" not in former.output_text(), "a healthy upgrade alarms nobody"
+    assert "ERROR: " not in former.output_text(), "a healthy upgrade alarms nobody"
     assert re.search(rf"Backed up before the upgrade, [\d,]+ bytes, verified: {made}\n", former.output_text())
     former.assert_works()
     assert former.signal(signal.SIGINT) == 0

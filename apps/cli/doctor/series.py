@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from apps.core.code_paths import command_name
 from apps.cli.doctor.check import Finding
+from apps.core.code_paths import command_name
 from apps.core.counts import counted
 from apps.series.day_audit import MOST_BUCKETS, Audit, audit_days
 
