@@ -41,11 +41,8 @@ DERIVED_STATE = (
 
 logger = logging.getLogger(__name__)
 KEPT_S = 24 * 3600.0
-VERIFIED, READABLE, ORDERS = (
-    "verified",
-    "readable",
-    "orders",
-)  # kinds: that it is valid, what it reads, an agent's orders
+# Kinds: that a token is valid, what it reads, the orders of its agent.
+VERIFIED, READABLE, ORDERS = "verified", "readable", "orders"
 _AHEAD_S = 60.0  # a file of a later instant was written by a wrong clock, or isn't believed
 _PURPOSE = "verified token on this host"
 Json = dict[str, Any]
