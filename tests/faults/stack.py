@@ -159,7 +159,7 @@ class Stack:
         done = subprocess.run(
             command, cwd=REPOSITORY, env=self.environment, capture_output=True, text=True, timeout=patience_s
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def run(self, code: str) -> str:
