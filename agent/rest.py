@@ -149,8 +149,7 @@ class Rest(Source):
         watch.start()
         began = time.time()
         try:
-            connection.request(method, path, body, {**headers, "Authorization": "Bearer " + self._token})
-            answer = connection.getresponse()
+            answer = self._exchange(connection, method, path, body, headers)
             reply_headers = {name.lower(): value for name, value in answer.getheaders()}
             content = self._read(answer, reply_headers)
             if late.is_set():
@@ -164,6 +163,27 @@ class Rest(Source):
         finally:
             watch.cancel()
             connection.close()
+
+    def _exchange(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        body: Optional[bytes],
+        headers: Dict[str, str],
+    ) -> http.client.HTTPResponse:
+        """Send a request and read the head of its answer, which may come before all of the body was sent (RFC 9112 9.5)."""
+        broken: Optional[OSError] = None
+        try:
+            connection.request(method, path, body, {**headers, "Authorization": "Bearer " + self._token})
+        except (ConnectionError, ssl.SSLEOFError) as error:
+            if connection.sock is None:  # it was never connected
+                raise
+            broken = error
+        try:
+            return connection.getresponse()
+        except (ConnectionError, ssl.SSLError, http.client.HTTPException) as error:
+            raise broken or error
 
     def _connection(self) -> Union[http.client.HTTPConnection, http.client.HTTPSConnection]:
         host, port = str(self._site.hostname), self._site.port
@@ -198,7 +218,7 @@ class Rest(Source):
         text = shown(str(error), 200) or type(error).__name__
         if isinstance(error, socket.timeout) or "timed out" in text:
             return f"{site} did not answer within {self._timeout_s:g} s."
-        if isinstance(error, ssl.SSLError):
+        if isinstance(error, ssl.SSLCertVerificationError):
             return (
                 f"{site} has an invalid certificate ({text}), so nothing was sent. If the site has its own"
                 " certificate authority, name its certificate in SSL_CERT_FILE."

@@ -199,8 +199,15 @@ class _Exchange:
     def ask(self, method: str, headers: Mapping[str, str], body: bytes | None) -> None:
         own = {"Host": _host_header(self.target), "Accept-Encoding": "gzip", "Connection": "close"}
         with _describe_error(self.target):
-            self._connection.request(method, self.target.path, body=body, headers={**headers, **own})
-            self.response = self._connection.getresponse()
+            broken: OSError | None = None
+            try:
+                self._connection.request(method, self.target.path, body=body, headers={**headers, **own})
+            except (ConnectionError, ssl.SSLEOFError) as error:
+                broken = error  # the answer may have come before all of the body was read (RFC 9112 9.5)
+            try:
+                self.response = self._connection.getresponse()
+            except (ConnectionError, ssl.SSLError, http.client.HTTPException) as error:
+                raise broken or error from error
 
     def answer(self, url: str, limits: Limits, into: BinaryIO | None) -> Answer:
         kept = into if into is not None else io.BytesIO()

@@ -15,7 +15,7 @@ import pytest
 from agent.records import Refused, ServerFailure
 from agent.rest import MOST_REPORT_BYTES, Rest, _shortened, checked_site, read_token
 from tests.agent.fakes import TOKEN, FakeSite
-from tests.core.outbound_servers import OK, answering, make_certificate, redirect, request_of
+from tests.core.outbound_servers import OK, answering, answering_early, make_certificate, redirect, request_of
 
 Handler = Callable[[socket.socket], None]
 
@@ -106,6 +106,16 @@ def test_redirects_are_refused_and_the_token_is_not_sent(listen: Any) -> None:
     with pytest.raises(ServerFailure, match="The token is not sent there"):
         source.orders()
     assert seen == []
+
+
+def test_an_early_answer_to_a_large_report_is_the_answer(listen: Any) -> None:
+    """A server may refuse a report, and close the connection, before it has read all of it."""
+    answer = b'{"detail": "revoked"}'
+    handler = answering_early(b"HTTP/1.1 401 No\r\nContent-Length: %d\r\n\r\n%s" % (len(answer), answer))
+    source, waited = rest(listen(lambda connection: handler(connection, threading.Event())), timeout_s=20)
+    with pytest.raises(ServerFailure, match="the token"):
+        source._ask("POST", "/report", {"rows": "x" * 10_000_000})
+    assert waited == []
 
 
 def accept_and_hang(connection: socket.socket) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import os
+import re
 import socket
 import ssl
 import threading
@@ -32,16 +33,36 @@ def request_of(connection: socket.socket) -> bytes:
 
 
 def answering(*answers: bytes, seen: list[bytes] | None = None) -> Handler:
-    """One answer for each connection, the last one again and again."""
+    """One answer for each connection, the last one again and again; a request's body is read first."""
     left = list(answers)
 
     def handle(connection: socket.socket, closed: threading.Event) -> None:
         request = request_of(connection)
         if seen is not None:
             seen.append(request)
+        _read_body(connection, request)
         connection.sendall(left.pop(0) if len(left) > 1 else left[0])
 
     return handle
+
+
+def answering_early(answer: bytes) -> Handler:
+    """An answer before the body is read, and a connection that is closed with the body unread."""
+
+    def handle(connection: socket.socket, closed: threading.Event) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else a reset may overtake the answer
+        request_of(connection)
+        connection.sendall(answer)
+
+    return handle
+
+
+def _read_body(connection: socket.socket, request: bytes) -> None:
+    head, _, begun = request.partition(b"\r\n\r\n")
+    length = re.search(rb"(?im)^content-length: *([0-9]+)", head)
+    left = int(length[1]) - len(begun) if length else 0
+    while left > 0 and (more := connection.recv(min(left, 65_536))):
+        left -= len(more)
 
 
 def redirect(location: str, status: int = 302) -> bytes:

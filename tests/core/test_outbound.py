@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from apps.core.addresses import Refused, kind_of, target_of
 from apps.core.errors import DomainError, TooLarge
 from apps.core.outbound import Limits, Unreachable, fetch
 from tests.core.hostile_addresses import NAMES, URLS
-from tests.core.outbound_servers import OK, Serve, answering, redirect, request_of
+from tests.core.outbound_servers import OK, Serve, answering, answering_early, redirect, request_of
 
 APPS = Path(__file__).resolve().parents[2] / "apps"
 
@@ -405,3 +406,34 @@ def test_no_other_module_opens_connections() -> None:
             if found & _DOORS:
                 others.append(f"{place}: {sorted(found & _DOORS)}")
     assert others == []
+
+
+_LARGE = b"x" * 10_000_000  # more than the buffers of two sockets take
+
+
+@pytest.mark.parametrize("status", [401, 413])
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
+def test_an_early_answer_to_a_large_body_is_the_answer(
+    status: int, encrypted: bool, serve: Serve, certified: tuple[ssl.SSLContext, ssl.SSLContext]
+) -> None:
+    """RFC 9112 9.5: the other side may answer, and close, before it has read all of the body."""
+    ours, theirs = certified
+    handler = answering_early(f"HTTP/1.1 {status} No\r\nContent-Length: 2\r\n\r\nno".encode())
+    port = serve(handler, context=theirs if encrypted else None, allowed=False)
+    settings_of_name = f"slurm.example.org:{port}"
+    with override_settings(FAIRSHARE_OUTBOUND_ALLOW=[settings_of_name]):
+        answer = fetch(
+            f"{'https' if encrypted else 'http'}://{settings_of_name}/",
+            method="POST",
+            body=_LARGE,
+            resolve=lambda _host, _port: ["127.0.0.1"],
+            tls=ours,
+        )
+    assert (answer.status, answer.body) == (status, b"no")
+
+
+def test_a_connection_that_is_closed_while_the_body_is_sent_is_no_answer(serve: Serve) -> None:
+    port = serve(answering_early(b""))
+    with pytest.raises(Unreachable) as closed:
+        fetch(f"http://127.0.0.1:{port}/", method="POST", body=_LARGE)
+    assert closed.value.code == "bad_answer"
