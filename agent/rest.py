@@ -172,7 +172,7 @@ class Rest(Source):
         body: Optional[bytes],
         headers: Dict[str, str],
     ) -> http.client.HTTPResponse:
-        """Send a request and read the head of its answer, which may come before all of the body was sent (RFC 9112 9.5)."""
+        """Send a request and read the head of its answer, which may come before all of it was sent (RFC 9112 9.5)."""
         broken: Optional[OSError] = None
         try:
             connection.request(method, path, body, {**headers, "Authorization": "Bearer " + self._token})

@@ -77,7 +77,7 @@ if not is_engine_alone(sys.argv[1:]):
     set_up_django()
 register_profiles()
 
-pytest_plugins = ["tests.material", "tests.faults_by_name", "tests.papers_by_claim", "pytester"]
+pytest_plugins = ["tests.material", "tests.faults_by_name", "tests.papers_by_claim", "tests.whole_run", "pytester"]
 _server = pytest.StashKey[PostgresServer]()
 
 
