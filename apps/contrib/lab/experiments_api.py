@@ -39,8 +39,11 @@ ExperimentDetailSerializer = serializer_of(ExperimentDetail)
 VariantReportSerializer = serializer_of(VariantReport)
 
 
-class SpecSerializer(serializers.Serializer[Any]):
-    """What is simulated. The parts are checked together, and each wrong field is named."""
+class EstimatedExperimentSerializer(serializers.Serializer[Any]):
+    """What is simulated: the body of `make_experiment`, in which the name may be missing.
+
+    The parts are checked together, and each wrong field is named.
+    """
 
     workload = BoundedDictField(help_text="kind: synthetic, trace or replay; and its fields, see docs/lab.md")
     base = BoundedDictField(required=False, help_text="What differs from the policy as published")
@@ -49,8 +52,12 @@ class SpecSerializer(serializers.Serializer[Any]):
     )
     seed = serializers.IntegerField(required=False, min_value=0, max_value=2**63 - 1, help_text="Default: 1")
 
+    name = serializers.CharField(max_length=LONGEST_NAME, required=False)
 
-class NewExperimentSerializer(SpecSerializer):
+
+class NewExperimentSerializer(EstimatedExperimentSerializer):
+    """What is simulated. The parts are checked together, and each wrong field is named."""
+
     name = serializers.CharField(max_length=LONGEST_NAME)
 
 
@@ -170,11 +177,15 @@ class ExperimentEstimateView(APIView):
     def before_body(self, request: Request, *, policy: str) -> None:
         policy_to_manage(slug=policy, at=clock.now(), actor=actor_of(request))
 
-    @extend_schema(operation_id="estimate_experiment", request=SpecSerializer, responses=EstimateSerializer)
+    @extend_schema(
+        operation_id="estimate_experiment", request=EstimatedExperimentSerializer, responses=EstimateSerializer
+    )
     def post(self, request: Request, policy: str) -> Response:
-        """What an experiment would need; refuses what making it would refuse. Stores nothing."""
+        """What an experiment would need: takes and refuses what making it does. Stores nothing."""
+        body = read_body(EstimatedExperimentSerializer, request)
+        name = body.pop("name", None)
         estimate = selectors.estimate_experiment(
-            policy_slug=policy, spec=read_body(SpecSerializer, request), at=clock.now(), actor=actor_of(request)
+            policy_slug=policy, name=name, spec=body, at=clock.now(), actor=actor_of(request)
         )
         return Response(EstimateSerializer(estimate).data)
 

@@ -11,7 +11,7 @@ _SPEC: dict[str, Any] = {
 }
 REQUESTS: dict[str, Any] = {
     "make_experiment": {"name": "Half-life 7 or 14 days?", **_SPEC},
-    "estimate_experiment": _SPEC,
+    "estimate_experiment": {"name": "Half-life 7 or 14 days?", **_SPEC},
     "attach_experiment": {"change_set": 12},
     "upload_trace": {
         "name": "spring.swf",

@@ -10,10 +10,11 @@ from django.utils.translation import gettext as _
 from apps.contrib.lab.experiments.estimate import estimate_inputs, estimate_replay, refuse_without_jobs
 from apps.contrib.lab.experiments.prepare import days_of_replay, prepare
 from apps.contrib.lab.experiments.records import Estimate
-from apps.contrib.lab.experiments.spec import ExperimentSpec, ReplayWorkload, read_spec
+from apps.contrib.lab.experiments.spec import LONGEST_NAME, ExperimentSpec, ReplayWorkload, read_spec
 from apps.contrib.lab.experiments.variant_trees import load_variant_trees, with_uids
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.policies.models import Policy
+from apps.policies.tree.names import clean_text
 from apps.policies.tree.stored import load_tree
 from apps.series.daily_series import last_complete_day, site_zone
 
@@ -41,6 +42,18 @@ def ask(policy: Policy, spec: object, *, at: datetime) -> Asked:
         days = days_of_replay(workload)
         return Asked(read, estimate_replay(read, days[0].from_at, days[-1].to_at, len(tree)))
     return Asked(read, estimate_inputs(prepare(policy, policy.head_number, read, is_strict=True).inputs))
+
+
+def clean_name(name: str) -> str:
+    """The name as it is stored. Raises Invalid for one that isn't printable or is empty."""
+    try:
+        cleaned = clean_text(name, LONGEST_NAME)
+    except ValueError as error:
+        raise Invalid(f"name {error}.", fields=[FieldProblem("name", str(error))]) from None
+    if not cleaned:
+        message = _("must not be empty")
+        raise Invalid(f"name {message}.", fields=[FieldProblem("name", message)])
+    return cleaned
 
 
 def has_own_jobs(days: int, *, at: datetime) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import isfinite, isinf, isnan
 from typing import Any
 
@@ -32,7 +33,11 @@ def headline_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def headline_of(stored: Mapping[str, Any] | None) -> Headline | None:
-    return Headline(**stored) if stored else None
+    if not stored:
+        return None
+    headline = Headline(**stored)
+    # A release before compared with bare targets.
+    return headline if headline.fair_points is not None else replace(headline, settled_h=None, is_settled=None)
 
 
 def known(value: float | np.float64) -> float | None:

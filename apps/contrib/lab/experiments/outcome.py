@@ -15,13 +15,12 @@ import numpy.typing as npt
 
 from apps.contrib.lab.experiments.inputs import Inputs, VariantInputs
 from apps.contrib.lab.experiments.simulated_tree import SimulatedTree
-from apps.contrib.lab.fair_use import FairUse, fair_use
+from apps.contrib.lab.fair_use import FairUse, fair_use, kept_from
 from apps.contrib.lab.simulation.run import delivered, rms_points
 from apps.contrib.lab.simulation.streams import HOUR_S
 from apps.core import blobs
 from apps.engine import convergence, decay, sweep
 from apps.engine.algorithms.inputs import prepare
-from apps.engine.convergence import DayState
 from apps.priorities.metering import window_of
 from apps.series.convergence.verdict import half_band
 
@@ -35,7 +34,6 @@ FIRST_SAMPLE_H = 6.0  # means over time begin then: before, a few jobs decide
 FAIR_DAYS, MOST_FAIR_SAMPLES = 7, 28
 _MOST_CELLS = 4_000_000  # instants × entries held at a time
 _STEPS_H = (0.5, 1.0, 2.0, 3.0, 6.0, 12.0, 24.0)
-_SETTLED = (DayState.ON, DayState.NO_DEMAND, DayState.MET)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +59,8 @@ class Outcome:
     it whose waits count, and those of them that still wait at the end; waits in seconds, NaN without jobs; core-hours;
     rms: of a group, root mean square distance of its children's shares from their targets in points, NaN where unknown;
     fair: of a group, its distance from fair use in points over the whole time (`fair_use`), NaN where unknown;
-    settled_h: of a group, the hour from which on all children are on target, idle, or over it without any sibling that
-    waits; infinite: not by the end; NaN where unknown.
+    settled_h: of a group, the hour from which on all children stay at fair use, within the tolerance of the policy
+    (`kept_from`); infinite: not by the end; NaN where unknown.
 
     shown: (k,) entries with values over time. at_h: (t,) hours from the start. share: (t, k), 0..1, NaN where nothing
     is compared. day_core_h: (d, k) core-hours by day. busy: (sites,) part of the processors that was busy.
@@ -98,8 +96,9 @@ class Outcome:
     def unpack(cls, data: bytes | memoryview, digest: str) -> Outcome:
         """Raises CorruptBlob as `blobs.unpack`."""
         columns, meta = blobs.unpack(data, digest)
-        if "fair" not in columns:  # of a release before
-            columns = {**columns, "fair": np.full(len(columns["rms"]), np.nan)}
+        if "fair" not in columns:  # of a release before, which compared with bare targets
+            unknown = np.full(len(columns["rms"]), np.nan)
+            columns = {**columns, "fair": unknown, "settled_h": unknown}
         return cls(**columns, numbers=meta["numbers"])
 
     def path(self, i: int) -> str:
@@ -195,10 +194,8 @@ def _over_time(inputs: Inputs, variant: VariantInputs, jobs: RanJobs, shown: I8)
     engine_tree = tree.engine_tree
     total = np.stack([sweep.sum_up(engine_tree, row)[0] for row in own])
     used_total = np.stack([sweep.sum_up(engine_tree, row)[0] for row in used])
-    waiting = np.stack([sweep.sum_up(engine_tree, row)[0] for row in _waiting(jobs, bounds_s, len(tree))])
     share = _shares(tree, total)
-    groups = _judged(variant, at_h, share, used_total, waiting)
-    return at_h, share[:, shown], groups
+    return at_h, share[:, shown], (_rms(variant, at_h, share), _settled(variant, jobs, at_h, used_total))
 
 
 def _fair_use(inputs: Inputs, tree: SimulatedTree, jobs: RanJobs) -> FairUse:
@@ -242,8 +239,8 @@ def _in_window(used: F8, inputs: Inputs, variant: VariantInputs, bounds_s: F8) -
     return counted
 
 
-def _waiting(jobs: RanJobs, bounds_s: F8, n_entries: int, weight: F8 | None = None) -> F8:
-    """(steps, n) number of jobs that waited at the end of each step, or the sum of their weights."""
+def _waiting(jobs: RanJobs, bounds_s: F8, n_entries: int, weight: F8) -> F8:
+    """(steps, n) sum of the weights of the jobs that waited at the end of each step."""
     ends_s = bounds_s[1:]
     width = len(ends_s) + 1
     begins = np.searchsorted(ends_s, jobs.at_s, side="left")
@@ -268,50 +265,29 @@ def _shares(tree: SimulatedTree, total: F8) -> F8:
     return share
 
 
-def _judged(variant: VariantInputs, at_h: F8, share: F8, used: F8, waiting: F8) -> tuple[F8, F8]:
-    """(rms, settled hour) of each group, (n,)."""
+def _rms(variant: VariantInputs, at_h: F8, share: F8) -> F8:
+    """Of each group, (n,)."""
     tree = variant.tree
-    prepared = prepare(tree.engine_tree)
-    parent = prepared.fairshare_parent
-    target = _targets(tree)
-    is_leaf = tree.engine_tree.child_count == 0
-    slack = half_band(np.nan_to_num(target), variant.settings["tolerance"], is_leaf)
-    competes = np.isfinite(share) & np.isfinite(target) & ~tree.is_rest
-    states = convergence.day_states(
-        actual=np.nan_to_num(share).T,
-        target=np.repeat(np.nan_to_num(target)[:, None], len(at_h), axis=1),
-        tolerance=np.repeat(slack[:, None], len(at_h), axis=1),
-        used=used.T,
-        waited=waiting.T,
-        knows_waiting=np.ones((len(tree), len(at_h)), np.bool_),
-        competes=competes.T,
-    )
-    children = np.flatnonzero(np.isfinite(target) & ~tree.is_rest)
-    children = children[np.argsort(parent[children], kind="stable")]
-    settled = np.full(len(tree), np.nan)
-    edges = np.flatnonzero(np.diff(parent[children], prepend=-1, append=-1))
-    for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        settled[parent[children[begin]]] = settled_hour(states[children[begin:end]], at_h)
     rms = np.full(len(tree), np.nan)
     late = share[at_h >= FIRST_SAMPLE_H]
     for entry, points in rms_points(
         tree.policy, 100.0 * np.nan_to_num(late), np.isfinite(late).astype(np.float64), ~tree.is_rest
     ).items():
         rms[entry] = points
-    return rms, settled
+    return rms
 
 
-def settled_hour(states: npt.NDArray[np.int8], at_h: F8) -> float:
-    """The first hour from which on each child is on target, idle, or over it while no sibling waits; infinite for
-    none, NaN where nothing is compared at the end. states: (children, samples) of one group.
-    """
-    if not (states[:, -1] != DayState.ABSENT).any():
-        return float("nan")
-    is_starved = (states == DayState.STARVED).any(axis=0)
-    is_quiet = np.isin(states, (*_SETTLED, DayState.ABSENT)) | ((states == DayState.OVER) & ~is_starved)
-    open_at = np.flatnonzero(~is_quiet.all(axis=0))
-    first = int(open_at[-1]) + 1 if open_at.size else 0
-    return float(at_h[first]) if first < len(at_h) else float("inf")
+def _settled(variant: VariantInputs, jobs: RanJobs, at_h: F8, used: F8) -> F8:
+    """Of each group, (n,): by usage of FAIR_DAYS and waiting jobs, as points from fair use. used: in each step."""
+    tree = variant.tree.engine_tree
+    bounds_s = HOUR_S * np.concatenate([[0.0], at_h])
+    so_far = np.concatenate([np.zeros((1, used.shape[1])), used.cumsum(axis=0)])
+    first = np.searchsorted(bounds_s, bounds_s[1:] - FAIR_DAYS * 86_400.0 + 1e-6, side="left")
+    recent = np.maximum(so_far[1:] - so_far[first], 0.0)
+    work = _waiting(jobs, bounds_s, len(variant.tree), jobs.rate * jobs.run_s)
+    asked = np.stack([sweep.sum_up(tree, np.maximum(row, 0.0))[0] for row in work])
+    tolerance = variant.settings["tolerance"]
+    return kept_from(tree, recent, recent + asked, at_h, lambda fair, is_leaf: half_band(fair, tolerance, is_leaf))
 
 
 def _waits(tree: SimulatedTree, jobs: RanJobs, end_s: float) -> tuple[I8, I8, tuple[F8, F8, F8]]:

@@ -67,7 +67,10 @@ class Headline:
     wait_p90_s: float | None
     core_hours: Annotated[float, "Delivered"]
     rms_points: Annotated[float | None, "Distance of the top groups from their targets, root mean square over time"]
-    settled_h: Annotated[float | None, "Hours until the top groups stay at their targets or have no demand"]
+    settled_h: Annotated[
+        float | None,
+        "Hours until the top groups stay at fair use, within the tolerance: at their targets as far as demand allows",
+    ]
     is_settled: Annotated[bool | None, "false: not by the end; null: not known"]
     busy: Annotated[float, "Part of all processors that was busy"]
     fair_points: Annotated[
@@ -168,7 +171,9 @@ class EntryNumbers:
     fair_points: Annotated[float | None, "Of a group: distance of its children from fair use"]
     rms_points: Annotated[float | None, "Of a group: distance of its children from their bare targets, over time"]
     rms_was_points: float | None
-    settled_h: Annotated[float | None, "Of a group: hours until its children stay at their targets; null: not known"]
+    settled_h: Annotated[
+        float | None, "Of a group: hours until its children stay at fair use, within the tolerance; null: not known"
+    ]
     settled_was_h: float | None
     is_settled: Annotated[bool | None, "false: not by the end"]
 
@@ -202,6 +207,8 @@ class VariantReport:
     losses: tuple[EntryNumbers, ...]
     n_gain: int
     n_lose: int
+    idle: Annotated[tuple[str, ...], "Paths of entries of which no job ran or waited, at most 20; none below another"]
+    n_idle: Annotated[int, "Number of these entries"]
     at_h: tuple[float, ...]
     curves: tuple[Curve, ...]
     days: Annotated[tuple[date, ...], "Of a replay; empty otherwise"]

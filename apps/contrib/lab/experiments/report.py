@@ -23,7 +23,7 @@ def report_of(
     place_was = places_in(outcome, base)
     numbers = _Numbers(outcome, base, place_was)
     gains, losses = _moved(outcome, base, place_was)
-    shown = outcome.shown.tolist()
+    shown, idle = outcome.shown.tolist(), _idle(outcome)
     n_days = len(outcome.day_core_h)
     headline = headline_of(headline_json(outcome))
     if headline is None:
@@ -40,11 +40,20 @@ def report_of(
         losses=tuple(numbers.of(i) for i in losses[:MOST_MOVED].tolist()),
         n_gain=len(gains),
         n_lose=len(losses),
+        idle=tuple(outcome.path(i) for i in idle[:MOST_MOVED].tolist()),
+        n_idle=len(idle),
         at_h=tuple(outcome.at_h.tolist()),
         curves=tuple(_curve(outcome, base, column, int(place_was[i])) for column, i in enumerate(shown)),
         days=() if first_day is None else tuple(first_day + timedelta(days=n) for n in range(n_days)),
         n_days=n_days,
     )
+
+
+def _idle(outcome: Outcome) -> I8:
+    """Entries below the root of which, and of all below which, no job ran or waited; the uppermost of a branch."""
+    is_idle = (outcome.n_jobs == 0) & (outcome.core_h == 0) & ~outcome.is_rest
+    is_idle[0] = False
+    return np.flatnonzero(is_idle & ~is_idle[outcome.parent])
 
 
 def places_in(outcome: Outcome, base: Outcome | None) -> I8:

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.contrib.lab.experiments.asked import ask
+from apps.contrib.lab.experiments.asked import ask, clean_name
 from apps.contrib.lab.experiments.changed import changes_of, title_of
 from apps.contrib.lab.experiments.headline import headline_of
 from apps.contrib.lab.experiments.left_out import left_out_of
@@ -45,9 +45,16 @@ _RUN_STATES: dict[str, VariantState] = {
 }
 
 
-def estimate_experiment(*, policy_slug: str, spec: object, at: datetime, actor: Actor) -> Estimate:
-    """What this experiment would need; refuses what `services.create_experiment` refuses, and stores nothing."""
+def estimate_experiment(
+    *, policy_slug: str, spec: object, name: str | None = None, at: datetime, actor: Actor
+) -> Estimate:
+    """What this experiment would need; refuses what `services.create_experiment` refuses, and stores nothing.
+
+    name: None for one that has none yet.
+    """
     policy = policy_to_manage(slug=policy_slug, at=at, actor=actor)
+    if name is not None:
+        clean_name(name)
     return ask(policy, spec, at=at).estimate
 
 

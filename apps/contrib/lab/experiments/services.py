@@ -10,17 +10,15 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import record
-from apps.contrib.lab.experiments.asked import ask
+from apps.contrib.lab.experiments.asked import ask, clean_name
 from apps.contrib.lab.experiments.permissions import policy_to_manage
 from apps.contrib.lab.experiments.runs import PREPARE, enqueue_preparation
 from apps.contrib.lab.experiments.selectors import experiment_of
-from apps.contrib.lab.experiments.spec import LONGEST_NAME
 from apps.contrib.lab.models import Experiment, VariantResult
-from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
+from apps.core.errors import Conflict, NotFound
 from apps.core.release import release_name
 from apps.policies.models import Policy
 from apps.policies.selectors import get_change_set
-from apps.policies.tree.names import clean_text
 from apps.runs.models import Run
 from apps.runs.services import cancel_run
 
@@ -42,7 +40,7 @@ def create_experiment(*, policy_slug: str, name: str, spec: object, at: datetime
     _refuse_many(policy)
     experiment = Experiment.objects.create(
         policy=policy,
-        name=_clean_name(name),
+        name=clean_name(name),
         kind=asked.spec.workload.kind,
         spec=asked.spec.to_json(),
         seed=asked.spec.seed,
@@ -59,17 +57,6 @@ def create_experiment(*, policy_slug: str, name: str, spec: object, at: datetime
     enqueue_preparation(experiment, at=at)
     _record(experiment, "policy.experiment_made", at=at, actor=actor)
     return experiment
-
-
-def _clean_name(name: str) -> str:
-    try:
-        cleaned = clean_text(name, LONGEST_NAME)
-    except ValueError as error:
-        raise Invalid(f"name {error}.", fields=[FieldProblem("name", str(error))]) from None
-    if not cleaned:
-        message = _("must not be empty")
-        raise Invalid(f"name {message}.", fields=[FieldProblem("name", message)])
-    return cleaned
 
 
 def _refuse_many(policy: Policy) -> None:

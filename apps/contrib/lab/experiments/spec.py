@@ -129,7 +129,10 @@ Workload = SyntheticWorkload | TraceWorkload | ReplayWorkload
 
 @dataclass(frozen=True)
 class EntryChange:
-    """Shares of an entry, and jobs at and below it, times these factors. entry: path, or uid."""
+    """Shares of an entry, and jobs at and below it, times these factors. entry: path, or uid.
+
+    jobs_times 0: an idle entry, which keeps its shares.
+    """
 
     entry: str
     shares_times: float = 1.0
@@ -500,8 +503,8 @@ class _Reader:
     def _entry_change(self, value: object, where: str) -> EntryChange:
         values = self.table(value, where, ("entry", "shares_times", "jobs_times"))
         times = [
-            float(self.number(values, name, where, default=1.0, least=least, most=_MOST_TIMES))
-            for name, least in (("shares_times", 0.0), ("jobs_times", 0.01))
+            float(self.number(values, name, where, default=1.0, least=0.0, most=_MOST_TIMES))
+            for name in ("shares_times", "jobs_times")
         ]
         return EntryChange(self.text(values, "entry", where, most=8_400, is_required=True), *times)
 

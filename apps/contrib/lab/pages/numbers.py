@@ -1,4 +1,4 @@
-"""Numbers of simulations as texts: waits, times until the targets are reached, distances in points, estimates."""
+"""Numbers of simulations as texts: waits, times until usage stays fair, distances in points, estimates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def points_text(points: float | None) -> str:
 
 
 def settled_text(headline: Headline) -> str:
-    """When the groups stay at their targets: after 3 d, not by the end."""
+    """When the groups stay at fair use: after 3 d, not by the end."""
     return settled_after(headline.settled_h, headline.is_settled)
 
 

@@ -265,6 +265,15 @@ def moved_sentence(report: VariantReport) -> str:
     return _("%(gain)s on average, %(lose)s longer.") % {"gain": gain, "lose": count(report.n_lose)}
 
 
+def idle_sentence(report: VariantReport) -> str:
+    """Whose jobs nothing is known of, because there were none."""
+    if not report.n_idle:
+        return ""
+    if report.n_idle > SHOWN_LEAVES:
+        return _("Of %(n)s entries no job ran or waited.") % {"n": count(report.n_idle)}
+    return _("No job of %(paths)s ran or waited.") % {"paths": ", ".join(report.idle)}
+
+
 def period_text(detail: ExperimentDetail) -> str:
     """How long the simulated time is."""
     if detail.hours is None:

@@ -170,6 +170,7 @@ def _results(request: HttpRequest, detail: ExperimentDetail, *, at: datetime, ac
         "n_more_gains": max(0, chosen.n_gain - presenters.SHOWN_LEAVES),
         "n_more_losses": max(0, chosen.n_lose - presenters.SHOWN_LEAVES),
         "moved_sentence": presenters.moved_sentence(chosen),
+        "idle_sentence": presenters.idle_sentence(chosen),
     }
 
 

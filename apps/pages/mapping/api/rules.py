@@ -150,7 +150,7 @@ class MappingTrialView(_MappingView):
     def post(self, request: Request, policy: str) -> Response:
         """Preview a change of the mapping: accounts that would move between entries, and their usage. Read-only."""
         body = read_body(MappingTrialSerializer, request)
-        if len(body) != 1:
+        if len(body.keys() - {"reason"}) != 1:
             raise field_refusal("body", "must have one of rules, assignments, restore")
         edit: Edit
         if "rules" in body:

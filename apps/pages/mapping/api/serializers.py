@@ -101,11 +101,12 @@ class AssignmentListSerializer(serializers.Serializer[Any]):
 
 
 class MappingTrialSerializer(serializers.Serializer[Any]):
-    """Exactly one of these."""
+    """One of rules, assignments and restore: the body of the change itself, in which the reason may be missing."""
 
     rules = BoundedListField(child=RuleFieldsSerializer(), max_length=MOST_RULES, required=False)
     assignments = BoundedListField(child=AssignmentSerializer(), min_length=1, max_length=MOST_ASSIGNED, required=False)
     restore = serializers.IntegerField(min_value=1, required=False, help_text="Number of a version")
+    reason = serializers.CharField(max_length=2000, required=False)
 
 
 class MappingReasonSerializer(serializers.Serializer[Any]):

@@ -141,6 +141,25 @@ def test_an_estimate_stores_nothing(computed: Site) -> None:
     assert not Run.objects.filter(kind__startswith="lab").exists()
 
 
+def test_an_estimate_takes_and_refuses_what_making_does(computed: Site) -> None:
+    client = Client(headers={"accept": "application/json"})
+    client.force_login(computed.admin, backend="django.contrib.auth.backends.ModelBackend")
+    url = "/api/v1/policies/grid/experiments"
+
+    def answers(body: dict[str, Any]) -> tuple[Any, Any]:
+        posts = [client.post(address, body, content_type="application/json") for address in (f"{url}/estimate", url)]
+        return posts[0], posts[1]
+
+    estimated, made_one = answers({"name": "Two weeks", **SPEC})
+    assert (estimated.status_code, made_one.status_code) == (200, 201)
+    assert estimated.json() == made_one.json()["estimate"]
+    for wrong in ({"name": ""}, {"name": "x" * 201}, {"colour": 1}, {"seed": -1}):
+        refused = answers({"name": "Two weeks", **SPEC, **wrong})
+        assert [each.status_code for each in refused] in ([400, 400], [422, 422]), wrong
+        assert refused[0].json()["fields"] == refused[1].json()["fields"]
+    assert client.post(f"{url}/estimate", SPEC, content_type="application/json").status_code == 200
+
+
 def test_two_people_who_cancel_end_it_once(computed: Site) -> None:
     experiment = made(computed)
     for _each in range(2):

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from apps.contrib.lab.experiments.inputs import Inputs, PastUsage, VariantInputs
-from apps.contrib.lab.experiments.outcome import Outcome, RanJobs, outcome_of, settled_hour
+from apps.contrib.lab.experiments.outcome import Outcome, RanJobs, outcome_of
 from apps.contrib.lab.experiments.spec import ExperimentSpec, ReplayWorkload, Site
-from apps.engine.convergence import DayState
 from apps.policies.settings import PolicySettings
 from tests.contrib.lab.experiments.test_simulated_tree import whole_tree
 
@@ -108,24 +107,3 @@ def test_shares_are_of_usage_in_the_window_by_its_age(summed: tuple[Inputs, RanJ
         for column, i in enumerate(outcome.shown.tolist()):
             group = total[outcome.parent == outcome.parent[i]].sum()
             assert outcome.share[sample, column] == pytest.approx(total[i] / group if group else np.nan, nan_ok=True)
-
-
-ON, OVER, STARVED, IDLE, ABSENT = (
-    DayState.ON, DayState.OVER, DayState.STARVED, DayState.NO_DEMAND, DayState.ABSENT,
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("states", "hour"),
-    [
-        ([[OVER, ON, ON], [STARVED, ON, ON]], 2.0),
-        ([[ON, ON, ON], [ON, ON, ON]], 1.0),
-        ([[ON, OVER, ON], [ON, STARVED, ON]], 3.0),
-        ([[ON, ON, OVER], [ON, ON, STARVED]], np.inf),
-        ([[OVER, OVER, OVER], [IDLE, IDLE, IDLE]], 1.0),  # over its target while the other has no demand
-        ([[ABSENT] * 3, [ABSENT] * 3], np.nan),
-    ],
-)
-def test_a_group_has_settled_when_no_child_wants_what_another_has(states: list[list[DayState]], hour: float) -> None:
-    settled = settled_hour(np.array(states, dtype=np.int8), np.array([1.0, 2.0, 3.0]))
-    assert settled == pytest.approx(hour, nan_ok=True)

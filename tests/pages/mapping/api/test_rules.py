@@ -122,6 +122,9 @@ def test_a_preview_lists_moved_accounts_and_changes_nothing(site: Site, token: s
         ("guest", None, "/physics/bob")
     ]
     assert version(token) == before
+    with_reason = call("post", "/mappings/trial", token, {"rules": rules, "reason": "the body of PUT"})
+    assert with_reason.json() == body
+    assert call("post", "/mappings/trial", token, {"reason": "alone"}).status_code == 400
     assert call("post", "/mappings/trial", token, {}).status_code == 400
     assert call("post", "/mappings/trial", token, {"restore": before}).status_code == 422, "nothing would change"
 
