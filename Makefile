@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run demo dev record-migrations test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster schedulers bench bench-large image release lint docs docs-parts papers pictures
+.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster schedulers bench bench-large image release lint docs docs-parts papers pictures
 .DEFAULT_GOAL := help
 
 help:
@@ -97,6 +97,10 @@ test-faults: setup
 # After a new migration: it is released with the next version, and not changed again.
 record-migrations: setup
 	@$(PY) -m tests.cli.released_migrations
+
+# After an addition to REST v1: it is promised from the next version on. What breaks a promise is refused.
+record-schema: setup
+	@$(PY) -m tests.web.rest.locked_schema
 
 release: setup
 	@$(PY) .ci/make_release.py

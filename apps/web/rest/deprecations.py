@@ -68,7 +68,7 @@ def _second_of(day: date) -> int:
 def describe_deprecated(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """Mark what is deprecated in the OpenAPI document, with what to use instead."""
     for row in DEPRECATED:
-        operations = result["paths"].get(f"/{PREFIX}{_braces(row.route)}", {})
+        operations = result["paths"].get(f"/{PREFIX}{braced_route(row.route)}", {})
         for method, operation in operations.items():
             if row.methods and method.upper() not in row.methods:
                 continue
@@ -86,7 +86,7 @@ def describe_deprecated(result: dict[str, Any], generator: Any, request: Any, pu
     return result
 
 
-def _braces(route: str) -> str:
+def braced_route(route: str) -> str:
     return "".join(
         f"{{{part.partition(':')[2] or part}" if i else part
         for i, part in enumerate(route.replace(">", "}").split("<"))

@@ -37,6 +37,7 @@ from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.runs.models import Run
 from apps.usage.models import Source
+from apps.web.rest.deprecations import braced_route
 from apps.web.rest.examples import ANSWERS, requests
 from apps.web.rest.removed import REMOVED_ROUTES
 from apps.web.rest.transport import WriteThrottle
@@ -317,7 +318,7 @@ def test_every_route_is_described(schema: Any) -> None:
         "/api/v1/docs/{name}",
         "/api/v1/",
     }  # the description, its pages, and what matches nothing
-    removed = {"/api/v1/" + _braces(route.route) for route in REMOVED_ROUTES}
+    removed = {"/api/v1/" + braced_route(route.route) for route in REMOVED_ROUTES}
     assert described == set(_paths()) - apart - removed
 
 
@@ -326,13 +327,7 @@ def _paths() -> Iterator[str]:
     for pattern in api.url_patterns:  # type: ignore[union-attr]
         assert isinstance(pattern, URLPattern)
         route = str(pattern.pattern).replace("^.*$", "")
-        yield "/api/v1/" + _braces(route)
-
-
-def _braces(route: str) -> str:
-    for kind in ("slug:", "int:", "uuid:", "str:"):
-        route = route.replace(f"<{kind}", "{")
-    return route.replace(">", "}")
+        yield "/api/v1/" + braced_route(route)
 
 
 def test_the_schema_has_its_server_and_component_descriptions(schema: Any) -> None:
