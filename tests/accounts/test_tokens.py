@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import Future
 from datetime import datetime, timedelta
@@ -24,7 +25,7 @@ from apps.accounts.services import (
     rotate_token,
     verify_token,
 )
-from apps.accounts.token_cache import FRESH_S, OUTAGE_S, REFRESH_S, RETRY_S, TokenCache
+from apps.accounts.token_cache import _MARGIN_S, FRESH_S, OUTAGE_S, REFRESH_S, RETRY_S, DatabaseProbe, TokenCache
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Unauthenticated, Unavailable
 
 pytestmark = pytest.mark.django_db
@@ -289,6 +290,90 @@ def test_during_an_outage_a_verified_token_reads_priorities_for_a_day(alice: Use
                 cache.verify(text, at=at + timedelta(seconds=OUTAGE_S))
         clock.now_s += RETRY_S
         assert cache.verify(stranger_text, at=at)[1].scopes == {"priorities:read"}
+
+
+def test_a_token_that_expires_in_the_cache_is_forgotten(alice: User, at: datetime) -> None:
+    clock, cache = _Clock(), TokenCache()
+    _token, text = _made(alice, at, days=1)
+    with patch("apps.accounts.token_cache.time", clock):
+        cache.verify(text, at=at + DAY - timedelta(seconds=1))
+        with pytest.raises(Unauthenticated):
+            cache.verify(text, at=at + DAY)
+        assert not cache.is_fresh(text)
+        with _outage(), patch("apps.accounts.token_cache.connection"), pytest.raises(Unavailable):
+            cache.verify(text, at=at + 2 * DAY)
+
+
+def test_a_token_that_was_revoked_before_an_outage_is_not_served_in_it(alice: User, at: datetime) -> None:
+    clock, cache = _Clock(), TokenCache()
+    token, text = _made(alice, at)
+    with patch("apps.accounts.token_cache.time", clock):
+        cache.verify(text, at=at)
+        revoke_token(token_id=token.pk, at=at, actor=COMMAND)
+        clock.now_s += FRESH_S
+        with pytest.raises(Unauthenticated):
+            cache.verify(text, at=at)
+        clock.now_s += RETRY_S
+        with _outage(), patch("apps.accounts.token_cache.connection"), pytest.raises(Unavailable):
+            cache.verify(text, at=at)
+
+
+def test_a_token_that_was_verified_over_a_day_ago_is_not_served_in_an_outage(alice: User, at: datetime) -> None:
+    clock, cache = _Clock(), TokenCache()
+    _token, text = _made(alice, at)
+    with patch("apps.accounts.token_cache.time", clock):
+        cache.verify(text, at=at)
+        with _outage(), patch("apps.accounts.token_cache.connection"):
+            clock.now_s += OUTAGE_S
+            assert cache.verify(text, at=at)[1].scopes == {"priorities:read"}
+            clock.now_s += 1
+            with pytest.raises(Unavailable):
+                cache.verify(text, at=at)
+
+
+def test_an_administrators_token_reads_priorities_in_an_outage_and_no_more(alice: User, at: datetime) -> None:
+    clock, cache = _Clock(), TokenCache()
+    _token, text = make_token(NewToken(name="all", scopes=["admin"], user=alice), at=at, actor=COMMAND)
+    with patch("apps.accounts.token_cache.time", clock):
+        assert cache.verify(text, at=at)[1].scopes == {"admin"}
+        clock.now_s += FRESH_S
+        with _outage(), patch("apps.accounts.token_cache.connection") as used:
+            assert cache.verify(text, at=at)[1].scopes == {"priorities:read"}
+        assert used.close.call_count == 1, "the connection that failed is not used again"
+
+
+def test_a_token_counts_as_fresh_only_as_long_as_the_request_that_asks_may_take(alice: User, at: datetime) -> None:
+    clock, cache = _Clock(), TokenCache()
+    _token, text = _made(alice, at)
+    with patch("apps.accounts.token_cache.time", clock):
+        cache.verify(text, at=at)
+        clock.now_s += FRESH_S - 2 * _MARGIN_S
+        assert [cache.is_fresh(text) for _ in range(2)] == [False, True], "the first one refreshes it"
+        clock.now_s += 1.5 * _MARGIN_S
+        assert [cache.is_fresh(text) for _ in range(2)] == [False, False]
+
+
+def test_a_query_that_fails_closes_the_connection_of_its_thread() -> None:
+    def fail() -> None:
+        raise OperationalError("the database is away")
+
+    probe = DatabaseProbe()
+    with patch("apps.accounts.token_cache.connection") as used, pytest.raises(OperationalError, match="is away"):
+        probe.run(fail, timeout_s=30)
+    assert used.close.call_count == 1
+    assert probe.run(lambda: 7, timeout_s=30) == 7
+
+
+def test_a_process_that_was_forked_asks_in_a_thread_of_its_own() -> None:
+    probe = DatabaseProbe()
+    assert probe.run(lambda: 7, timeout_s=30) == 7
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(probe.run(lambda: 8, timeout_s=30))
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 8
 
 
 def test_a_database_that_accepts_and_never_answers_is_an_outage(
