@@ -14,10 +14,17 @@ Handler = Callable[[Run, Lease], dict[str, Any]]
 _handlers: dict[str, Handler] = {}
 _most_of_key: dict[str, int] = {}
 _most_threads: dict[str, int] = {}
+_length: dict[str, int] = {}
 
 
 def register(
-    kind: str, handler: Handler, *, queue: str, most_of_key: int | None = None, most_threads: int | None = None
+    kind: str,
+    handler: Handler,
+    *,
+    queue: str,
+    most_of_key: int | None = None,
+    most_threads: int | None = None,
+    length: int = 0,
 ) -> None:
     """Register the handler of a kind of run, and the queue on which such runs wait.
 
@@ -25,9 +32,11 @@ def register(
     long runs calls `work_other_runs` between its steps.
     most_of_key: as many with the same `limit_key` run at once.
     most_threads: as many threads of one worker work on them; the others are left to other kinds.
+    length: of its runs among those of its queue; between their steps, longer ones let shorter ones through.
     """
     _handlers[kind] = handler
     assign(kind, queue)
+    _length[kind] = length
     if most_of_key is not None:
         _most_of_key[kind] = most_of_key
     if most_threads is not None:
@@ -57,6 +66,17 @@ def own_kinds() -> list[str]:
 def kinds_before(kind: str) -> list[str]:
     """Kinds of this worker whose runs don't wait for runs of this kind."""
     return [each for each in own_kinds() if rank_of(each) < rank_of(kind)]
+
+
+def shorter_kinds(kind: str) -> list[str]:
+    """Kinds on the same queue, the shortest first, whose runs don't wait for the end of a run of this kind."""
+    length = _length.get(kind, 0)
+    shorter = [each for each in own_kinds() if queue_of(each) == queue_of(kind) and _length.get(each, 0) < length]
+    return sorted(shorter, key=lambda each: _length.get(each, 0))
+
+
+def other_kinds_of_queue(kind: str) -> list[str]:
+    return [each for each in own_kinds() if each != kind and queue_of(each) == queue_of(kind)]
 
 
 def handler_of(kind: str) -> Handler:

@@ -74,6 +74,7 @@ class Lease:
         self.kind = kind
         self.clock = clock
         self.finished = False
+        self.own_until_s = 0.0  # monotonic; until then, shorter runs of its queue wait
         self._progressed_s = time.monotonic()
 
     def idle_s(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import threading
@@ -26,7 +27,16 @@ from apps.core.disk_space import disk_full_message
 from apps.core.errors import DomainError, NotFound
 from apps.runs import leases
 from apps.runs.bell import send_runs
-from apps.runs.kinds import Handler, handler_of, kinds, kinds_before, limits_by_key, limits_of_threads
+from apps.runs.kinds import (
+    Handler,
+    handler_of,
+    kinds,
+    kinds_before,
+    limits_by_key,
+    limits_of_threads,
+    other_kinds_of_queue,
+    shorter_kinds,
+)
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.queues import rank_of
@@ -42,6 +52,8 @@ MOST_BACK_OFF_S = 600.0
 _POLL_S = 0.2
 _claiming = threading.RLock()  # so that two threads don't both find room for one more run
 _threads: Counter[str] = Counter()  # of this process, at work on each kind
+_turns: dict[str, int] = {}  # by kind, the number of the run of this process that was its last one
+_turn_numbers = itertools.count(1)
 _MOST_SENT = 1_000  # messages of a sweep, the oldest runs first
 
 _COALESCE = """
@@ -252,16 +264,30 @@ def _claimable(values: Mapping[str, Any], most: int) -> list[tuple[int, str]]:
 
 
 def work_run(run_id: int, kind: str, *, clock: Callable[[], datetime]) -> bool:
-    """Work on this run unless it has to wait, after due runs of earlier queues; returns whether it was worked on.
+    """Work on this run unless it has to wait; returns whether it was worked on.
 
-    A message that is old, lost its run to another worker or came twice does nothing.
+    Before it come due runs of earlier queues, and one of each kind of its queue whose last turn was before that of this
+    kind. A message that is old, lost its run to another worker or came twice does nothing.
     """
     work_due_runs(clock=clock, of_kinds=kinds_before(kind))
+    last = _turns.get(kind, 0)
+    for other in other_kinds_of_queue(kind):
+        if _turns.get(other, 0) < last:
+            _work_next_run(other, clock=clock)
     with _thread_for(kind) as is_free:
         lease = claim_run(at=clock(), run_id=run_id, is_urgent=False, clock=clock) if is_free else None
         if lease is not None:
             work_lease(lease)
     return lease is not None
+
+
+def _work_next_run(kind: str, *, clock: Callable[[], datetime]) -> int:
+    """Work on the first due run of this kind; returns their number."""
+    with _thread_for(kind) as is_free:
+        lease = claim_run(at=clock(), clock=clock, of_kinds=[kind]) if is_free else None
+        if lease is not None:
+            work_lease(lease)
+    return int(lease is not None)
 
 
 @contextmanager
@@ -290,13 +316,22 @@ def work_due_runs(*, clock: Callable[[], datetime], of_kinds: Collection[str] | 
 
 
 def work_other_runs(lease: Lease) -> int:
-    """Between two steps of a long run, work on all due runs of earlier queues; returns their number.
+    """Between two steps of a long run, work on all due runs of earlier queues; returns the number of runs.
+
+    And on one run of each shorter kind of its own queue. Then the long run has as much time as these took, so that many
+    short ones don't keep it waiting.
 
     Raises:
         WorkerStops: as `Lease.stop_if_requested`.
     """
     lease.stop_if_requested()
-    return work_due_runs(clock=lease.clock, of_kinds=kinds_before(lease.kind))
+    n_worked = work_due_runs(clock=lease.clock, of_kinds=kinds_before(lease.kind))
+    began_s = time.monotonic()
+    if began_s >= lease.own_until_s:
+        n_worked += sum(_work_next_run(kind, clock=lease.clock) for kind in shorter_kinds(lease.kind))
+        ended_s = time.monotonic()
+        lease.own_until_s = ended_s + (ended_s - began_s)
+    return n_worked
 
 
 def work_lease(lease: Lease, handler: Handler | None = None) -> None:
@@ -305,6 +340,7 @@ def work_lease(lease: Lease, handler: Handler | None = None) -> None:
     handler: replaces the registered one, if part of the work is already done.
     """
     run = Run.objects.get(pk=lease.run_id)
+    _turns[run.kind] = next(_turn_numbers)
     with log_context.within_run(run.pk, run.request_id):
         began_s = time.perf_counter()
         _work(run, lease, handler)

@@ -12,5 +12,5 @@ class AnalyticsConfig(AppConfig):
         from apps.runs.queues import INTERACTIVE, SERIES
         from apps.series import back_test_runs, runs
 
-        register(runs.KIND, runs.run_series_build, queue=SERIES)
+        register(runs.KIND, runs.run_series_build, queue=SERIES, length=2)
         register(back_test_runs.KIND, back_test_runs.run_back_test, queue=INTERACTIVE)

@@ -18,6 +18,6 @@ class UsageConfig(AppConfig):
             most_of_key=collecting.MOST_OF_HOST,
             most_threads=collecting.MOST_THREADS,
         )
-        register(imports.KIND, imports.run_import, queue=IMPORT)
-        register(retention.KIND, retention.run_retention, queue=IMPORT)
-        register(undo.KIND, undo.run_undo, queue=IMPORT)
+        register(imports.KIND, imports.run_import, queue=IMPORT, length=1)
+        register(retention.KIND, retention.run_retention, queue=IMPORT, length=3)
+        register(undo.KIND, undo.run_undo, queue=IMPORT, length=2)

@@ -24,7 +24,7 @@ class LabConfig(PluginConfig):
         register(runs.PREPARE, runs.run_preparation, queue=SERIES, most_of_key=runs.MOST_AT_ONCE)
         register(runs.VARIANT, runs.run_variant, queue=SERIES, most_of_key=runs.MOST_AT_ONCE)
         register(traces.KIND, trace_runs.run_reading, queue=IMPORT, most_threads=1)
-        register(KIND, run_advice, queue=SERIES)
+        register(KIND, run_advice, queue=SERIES, length=1)
 
     def schedule(self) -> Mapping[str, tuple[str, float]]:
         return {"renew-advice": ("apps.contrib.lab.tasks.renew_advice", 6 * 3600.0)}

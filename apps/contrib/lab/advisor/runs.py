@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -25,7 +26,7 @@ from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.runs.leases import Lease
 from apps.runs.models import Run
-from apps.runs.services import enqueue_run
+from apps.runs.services import enqueue_run, work_other_runs
 from apps.series.daily_series import day_at, site_zone
 from apps.series.inputs import holds, read_inputs
 
@@ -138,7 +139,7 @@ def run_advice(run: Run, lease: Lease) -> dict[str, Any]:
     head_number = policy.head_number
     inputs = read_inputs(policy, site_zone())
     try:
-        evidence = measure_policy(policy, at=at, done=lambda n, what: lease.report(n, message=what))
+        evidence = measure_policy(policy, at=at, done=_between_steps(lease))
     except (BadTree, BadParameter) as error:
         raise Invalid(f"{error.message}.", code="bad_settings") from None
     data = orjson.loads(orjson.dumps(evidence.to_json()))
@@ -163,6 +164,16 @@ def run_advice(run: Run, lease: Lease) -> dict[str, Any]:
         summary = {"policy": policy.slug, "recommended": recommended}
         lease.finish(summary, at)
     return summary
+
+
+def _between_steps(lease: Lease) -> Callable[[int, str], None]:
+    """Store progress, and let other runs through."""
+
+    def done(n: int, what: str) -> None:
+        lease.report(n, message=what)
+        work_other_runs(lease)
+
+    return done
 
 
 def digest_of(evidence: Any) -> str:

@@ -175,11 +175,13 @@ def _described(error: EngineError) -> str:
 
 
 def _between_steps(lease: Lease) -> Callable[[], None]:
-    """Between two steps of the preparation: note progress, and end where the run was cancelled or the worker stops."""
+    """Between two steps of the preparation: note progress, let runs of earlier queues pass, and end where the run was
+    cancelled or the worker stops.
+    """
 
     def done() -> None:
-        lease.stop_if_requested()
         lease.report()
+        work_other_runs(lease)
 
     return done
 
