@@ -4,105 +4,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from apps.contrib.lab.scenario_files import SHIPPED
+from apps.contrib.lab.simulation.printed_figures import PRINTED_FIGURES, PrintedFigure
 from docsite.papers.drawing import Axis, curves
 from docsite.papers.figure import Figure
 from docsite.papers.records import Records
 
-_A = ("/VO-A/P-A1", "/VO-A/P-A2", "/VO-A/P-A3")
-_B = ("/VO-B/P-B1", "/VO-B/P-B2")
-_USERS = ("/VO-B/P-B1/U-B11", "/VO-B/P-B1/U-B12", "/VO-B/P-B1/U-B13")
-_HISTORICAL, _ACTIVE, _PREDICTIVE = "converge-historical", "converge-active", "converge-predictive"
-
-
-@dataclass(frozen=True, slots=True)
-class _Plot:
-    """One figure: a group's children in one scenario, and the shares that the paper says they get."""
-
-    number: str
-    title: str
-    said: str
-    scenario: str
-    group: str
-    published: Mapping[str, float]
-
-
-_TARGETS_A = dict(zip(_A, (50.0, 30.0, 20.0), strict=True))
-_TARGETS_B = dict(zip(_B, (60.0, 40.0), strict=True))
-_TARGETS_USERS = dict(zip(_USERS, (50.0, 30.0, 20.0), strict=True))
-_PLOTS = (
-    _Plot(
-        "5",
-        "both organisations",
-        "Both get their shares of 30 and 70 %, in nearly the same way in every simulation.",
-        _HISTORICAL,
-        "/",
-        {"/VO-A": 30.0, "/VO-B": 70.0},
-    ),
-    _Plot("6", "projects of VO-A, historical", "Shares converge in the long term.", _HISTORICAL, "/VO-A", _TARGETS_A),
-    _Plot("7", "projects of VO-B, historical", "Shares converge in the long term.", _HISTORICAL, "/VO-B", _TARGETS_B),
-    _Plot(
-        "8",
-        "users of P-B1, historical",
-        "Users fluctuate more than projects, and converge later.",
-        _HISTORICAL,
-        "/VO-B/P-B1",
-        _TARGETS_USERS,
-    ),
-    _Plot(
-        "9",
-        "users of P-B1, active",
-        "Elapsed time of running jobs makes shares fluctuate less.",
-        _ACTIVE,
-        "/VO-B/P-B1",
-        _TARGETS_USERS,
-    ),
-    _Plot(
-        "10",
+_TEXTS: Mapping[int, tuple[str, str]] = {  # title of a figure, and what the paper says
+    5: ("both organisations", "Both get their shares of 30 and 70 %, in nearly the same way in every simulation."),
+    6: ("projects of VO-A, historical", "Shares converge in the long term."),
+    7: ("projects of VO-B, historical", "Shares converge in the long term."),
+    8: ("users of P-B1, historical", "Users fluctuate more than projects, and converge later."),
+    9: ("users of P-B1, active", "Elapsed time of running jobs makes shares fluctuate less."),
+    10: (
         "users of P-B1, predictive",
         "Requested time makes shares converge very quickly, with the least fluctuation.",
-        _PREDICTIVE,
-        "/VO-B/P-B1",
-        _TARGETS_USERS,
     ),
-    _Plot(
-        "11",
+    11: (
         "projects that half of the sites can run, local usage",
         "P-A2 and P-A3 get half of their shares, P-A1 the rest.",
-        "imbalanced-local",
-        "/VO-A",
-        dict(zip(_A, (75.0, 15.0, 10.0), strict=True)),
     ),
-    _Plot(
-        "12",
-        "the same projects, global usage",
-        "They reach their shares of 30 and 20 % nevertheless.",
-        "imbalanced-global-predictive",
-        "/VO-A",
-        _TARGETS_A,
-    ),
-    _Plot(
-        "13",
+    12: ("the same projects, global usage", "They reach their shares of 30 and 20 % nevertheless."),
+    13: (
         "users of P-B1 when U-B12 is idle",
         "Its share is divided evenly: each of the other two gets 15 points more.",
-        "idle-U-B12",
-        "/VO-B/P-B1",
-        dict(zip(_USERS, (65.0, 0.0, 35.0), strict=True)),
     ),
-    _Plot(
-        "14",
-        "projects of VO-B when U-B12 is idle",
-        "P-B1 keeps its 60 %: nothing of it leaves the project.",
-        "idle-U-B12",
-        "/VO-B",
-        _TARGETS_B,
-    ),
-)
+    14: ("projects of VO-B when U-B12 is idle", "P-B1 keeps its 60 %: nothing of it leaves the project."),
+}
 SHOWN: Mapping[str, Sequence[str]] = {
-    name: list(dict.fromkeys(path for plot in _PLOTS if plot.scenario == name for path in plot.published))
-    for name in dict.fromkeys(plot.scenario for plot in _PLOTS)
+    name: list(dict.fromkeys(path for plot in PRINTED_FIGURES if plot.scenario == name for path in plot.published))
+    for name in dict.fromkeys(plot.scenario for plot in PRINTED_FIGURES)
 }
 
 
@@ -139,13 +71,14 @@ def figures(stored: Records, step_h: float) -> Iterator[Figure]:
         _targets_text(),
         "`manage.py simulate converge-predictive`",
     )
-    for plot in _PLOTS:
+    for plot in PRINTED_FIGURES:
+        title, said = _TEXTS[plot.number]
         by_path = stored["curves"][plot.scenario]
         yield Figure(
             "gridwide",
-            plot.number,
-            plot.title,
-            plot.said,
+            str(plot.number),
+            title,
+            said,
             _ours(plot, stored),
             f"`manage.py simulate {plot.scenario} --every {step_h:g}`",
             _drawing(plot, {path: by_path[path] for path in plot.published}, step_h),
@@ -154,7 +87,7 @@ def figures(stored: Records, step_h: float) -> Iterator[Figure]:
 
 def _targets_text() -> str:
     """The shares of the shipped scenario; those that the paper's text has are compared by the claims above."""
-    scenario = json.loads((SHIPPED / f"{_PREDICTIVE}.json").read_text(encoding="utf-8"))
+    scenario = json.loads((SHIPPED / "converge-predictive.json").read_text(encoding="utf-8"))
     texts = []
     groups = [scenario["policy"]]
     while groups:
@@ -164,25 +97,26 @@ def _targets_text() -> str:
     return f"In percent of the parent: {'; '.join(texts)}."
 
 
-def _ours(plot: _Plot, stored: Records) -> str:
+def _ours(plot: PrintedFigure, stored: Records) -> str:
     last = {path: curve[-1] or 0.0 for path, curve in stored["curves"][plot.scenario].items()}
     shares = ", ".join(f"{_name(path)} {last[path]:.1f} % ({wanted:g})" for path, wanted in plot.published.items())
     worst = max(abs(last[path] - wanted) for path, wanted in plot.published.items())
     rms = stored["rms"][plot.scenario][plot.group]
     return (
-        f"At 72 h, the paper's in brackets: {shares}. The largest deviation is {worst:.1f} points; "
+        f"At 72 h, the paper's in brackets: {shares}. "
+        f"The largest deviation is {worst:.1f} points (tolerance {plot.tolerance:g}); "
         f"from hour 6 on, the distance from the targets is {rms:.2f} points (rms)."
     )
 
 
-def _drawing(plot: _Plot, by_path: Mapping[str, Sequence[float | None]], step_h: float) -> str:
+def _drawing(plot: PrintedFigure, by_path: Mapping[str, Sequence[float | None]], step_h: float) -> str:
     points = {
         _name(path): [(step_h * (number + 1), share) for number, share in enumerate(curve)]
         for path, curve in by_path.items()
     }
     hours = Axis(0.0, 72.0, [(hour, f"{hour:g} h") for hour in (0.0, 24.0, 48.0, 72.0)])
     percent = Axis(0.0, 100.0, [(part, f"{part:g} %") for part in (0.0, 25.0, 50.0, 75.0, 100.0)])
-    return curves(f"Share of the parent in percent: {plot.title}", points, hours, percent)
+    return curves(f"Share of the parent in percent: {_TEXTS[plot.number][0]}", points, hours, percent)
 
 
 def _name(path: str) -> str:

@@ -51,6 +51,9 @@ class EstimatedExperimentSerializer(serializers.Serializer[Any]):
         child=BoundedDictField(), required=False, max_length=MOST_VARIANTS, help_text="What each of them changes"
     )
     seed = serializers.IntegerField(required=False, min_value=0, max_value=2**63 - 1, help_text="Default: 1")
+    scenario = serializers.CharField(
+        required=False, max_length=LONGEST_NAME, help_text="A shipped scenario whose tree is the base, not the policy"
+    )
 
     name = serializers.CharField(max_length=LONGEST_NAME, required=False)
 

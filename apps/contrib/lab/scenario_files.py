@@ -23,11 +23,14 @@ def shipped_scenarios() -> dict[str, str]:
     return notes
 
 
+def is_shipped(name: str) -> bool:
+    return "/" not in name and "\0" not in name and (SHIPPED / f"{name}.json").is_file()
+
+
 def scenario_path(name: str) -> str:
     """Path of the shipped scenario with this name, unless a file has the name; the argument itself otherwise."""
     shipped = SHIPPED / f"{name}.json"
-    is_name = "/" not in name and "\0" not in name and not Path(name).exists()
-    return str(shipped) if is_name and shipped.is_file() else name
+    return str(shipped) if is_shipped(name) and not Path(name).exists() else name
 
 
 class TraceFiles(Mapping[str, str]):

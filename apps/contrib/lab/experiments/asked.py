@@ -10,12 +10,12 @@ from django.utils.translation import gettext as _
 from apps.contrib.lab.experiments.estimate import estimate_inputs, estimate_replay, refuse_without_jobs
 from apps.contrib.lab.experiments.prepare import days_of_replay, prepare
 from apps.contrib.lab.experiments.records import Estimate
+from apps.contrib.lab.experiments.scenario_base import tree_of_base
 from apps.contrib.lab.experiments.spec import LONGEST_NAME, ExperimentSpec, ReplayWorkload, read_spec
 from apps.contrib.lab.experiments.variant_trees import load_variant_trees, with_uids
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.policies.models import Policy
 from apps.policies.tree.names import clean_text
-from apps.policies.tree.stored import load_tree
 from apps.series.daily_series import last_complete_day, site_zone
 
 
@@ -33,7 +33,7 @@ def ask(policy: Policy, spec: object, *, at: datetime) -> Asked:
     read = read_spec(spec)
     if policy.head_number == 0:
         raise Conflict(_("The policy has no published revision: there is nothing to simulate."), code="no_revision")
-    tree = load_tree(policy)
+    tree = tree_of_base(policy, read)
     read = with_uids(read, tree)
     if isinstance(read.workload, ReplayWorkload):
         workload = _with_last_day(read.workload, at)

@@ -45,7 +45,9 @@ class PolicyPart:
 
 
 def policy_part(policy: Policy, spec: ExperimentSpec, index: int) -> PolicyPart:
-    """Of the variant at this index, on the policy as published now."""
+    """Of the variant at this index, on the policy as published now. A variant of a shipped scenario has none."""
+    if spec.scenario:
+        return PolicyPart([], has_more=False, draft=None)
     setup = spec.setup(index)
     operations = [*_settings_operations(policy, setup), *_share_operations(policy, setup)]
     return PolicyPart(operations, _has_more(setup), setup.change_set)

@@ -10,13 +10,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.contrib.lab.experiments.records import Changed
-from apps.contrib.lab.experiments.spec import SETTINGS, Changes, ExperimentSpec
+from apps.contrib.lab.experiments.scenario_base import scenario_spec, settings_of_base, tree_of_base
+from apps.contrib.lab.experiments.scenario_titles import title_of_scenario
+from apps.contrib.lab.experiments.spec import SETTINGS, Changes, ExperimentSpec, read_spec
 from apps.contrib.lab.experiments.variant_trees import entry_named
 from apps.core.errors import Invalid
-from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.stored import load_tree
+from apps.policies.tree.columns import TreeColumns
 
 _LABELS: dict[str, str | Promise] = {
     "settings.algorithm.name": gettext_lazy("Algorithm"),
@@ -48,6 +49,9 @@ def title_of(policy: Policy, revision: int, spec: ExperimentSpec, index: int) ->
     variant = spec.base if index == 0 else spec.variants[index - 1]
     if variant.name:
         return variant.name
+    if index == 0 and spec.scenario:
+        is_shipped = spec.base == read_spec(scenario_spec(spec.scenario)).base
+        return title_of_scenario(spec.scenario) if is_shipped else _("Base")
     if index == 0:
         return _("The policy as published") if _is_unchanged(spec.base) else _("Base")
     titles = [_title(each) for each in changes_of(policy, revision, spec, index)]
@@ -65,15 +69,15 @@ def _title(change: Changed) -> str:
 def changes_of(policy: Policy, revision: int, spec: ExperimentSpec, index: int) -> tuple[Changed, ...]:
     """What the variant changes of the base; of the base, what it changes of the policy."""
     before, after = (Changes(), spec.base) if index == 0 else (spec.base, spec.setup(index))
-    return tuple(_changes(policy, revision, before, after))
+    return tuple(_changes(policy, revision, spec, before, after))
 
 
-def _changes(policy: Policy, revision: int, before: Changes, after: Changes) -> Iterator[Changed]:
+def _changes(policy: Policy, revision: int, spec: ExperimentSpec, before: Changes, after: Changes) -> Iterator[Changed]:
     if after.change_set is not None:
         yield _changed("change_set", "", _("change set %(id)s") % {"id": after.change_set})
-    own = settings_of(policy, revision)
+    own = settings_of_base(policy, revision, spec)
     yield from _changed_settings(_merged(own, before), _merged(own, after))
-    yield from _changed_entries(policy, before, after)
+    yield from _changed_entries(tree_of_base(policy, spec), before, after)
     for name in ("refresh_s", "priority_refresh_s", "scope", "imbalance", "jobs_times", "backfill"):
         was, now = getattr(before, name), getattr(after, name)
         if was != now:
@@ -100,8 +104,7 @@ def _changed_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> It
                 yield _changed(field, _text(field, was), _text(field, now))
 
 
-def _changed_entries(policy: Policy, before: Changes, after: Changes) -> Iterator[Changed]:
-    tree = load_tree(policy)
+def _changed_entries(tree: TreeColumns, before: Changes, after: Changes) -> Iterator[Changed]:
     for change in after.entries:
         if change in before.entries:
             continue

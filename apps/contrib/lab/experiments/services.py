@@ -14,6 +14,7 @@ from apps.contrib.lab.experiments.asked import ask, clean_name
 from apps.contrib.lab.experiments.permissions import policy_to_manage
 from apps.contrib.lab.experiments.runs import PREPARE, enqueue_preparation
 from apps.contrib.lab.experiments.selectors import experiment_of
+from apps.contrib.lab.experiments.spec import read_spec
 from apps.contrib.lab.models import Experiment, VariantResult
 from apps.core.errors import Conflict, NotFound
 from apps.core.release import release_name
@@ -114,7 +115,8 @@ def attach_experiment(
 
     Raises:
         NotFound: there is no such experiment or change set of this policy.
-        Conflict: `decided` where the change set is published or withdrawn, which keeps its evidence as it is.
+        Conflict: `decided` where the change set is published or withdrawn, which keeps its evidence as it is;
+            `other_tree` where it is an experiment on a shipped scenario.
     """
     policy = policy_to_manage(slug=policy_slug, at=at, actor=actor)
     experiment = experiment_of(policy, experiment_id, is_locked=True)
@@ -127,6 +129,9 @@ def attach_experiment(
         if change_set.policy_id != policy.pk:
             raise NotFound(_("This policy has no change set %(id)s.") % {"id": change_set_id})
         _refuse_decided(change_set.state)
+        if read_spec(experiment.spec).scenario:
+            message = _("It simulates the tree of a shipped scenario, so it says nothing of this policy.")
+            raise Conflict(message, code="other_tree")
     experiment.change_set_id = change_set_id
     experiment.attached_at, experiment.attached_by_name = (at, actor.name) if change_set_id else (None, "")
     experiment.save(update_fields=["change_set", "attached_at", "attached_by_name"])

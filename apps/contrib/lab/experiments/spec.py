@@ -9,7 +9,8 @@ problem of a request is reported at its field, all at once.
      "variants": [{"name": "Two weeks", "settings": {"window": {"half_life_s": 1209600}}}, {"change_set": 12}],
      "seed": 1}
 
-Other workloads: {"kind": "replay", "days": 90} and {"kind": "trace", "trace": 3, "sites": […], "map": […]}.
+Other workloads: {"kind": "replay", "days": 90} and {"kind": "trace", "trace": 3, "sites": […], "map": […]}. `scenario`
+names a shipped scenario whose tree and settings are the base, in place of the policy's; its jobs are drawn.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from apps.contrib.lab.scenario_files import is_shipped
 from apps.core.errors import FieldProblem, Invalid
 
 SYNTHETIC, TRACE, REPLAY = "synthetic", "trace", "replay"
@@ -51,7 +53,8 @@ class Site:
 @dataclass(frozen=True)
 class Stream:
     """Jobs of one entry: one each `every_s`, or at random with this mean, or by `load`: the part of the processors of
-    its sites that they need. sites: of the experiment; all where empty. entry: path, or uid.
+    its sites that they need. sites: of the experiment; all where empty. entry: path, or uid. priority: the group of
+    jobs that are before all others in a SAM queue.
     """
 
     entry: str
@@ -64,6 +67,7 @@ class Stream:
     sites: tuple[str, ...] = ()
     from_h: float = 0.0
     until_h: float | None = None
+    priority: float | None = None
 
 
 @dataclass(frozen=True)
@@ -198,12 +202,13 @@ SETTINGS = ("algorithm", "window", "approach")
 
 @dataclass(frozen=True)
 class ExperimentSpec:
-    """A complete experiment. Index 0 is the base, 1 … the variants."""
+    """A complete experiment. Index 0 is the base, 1 … the variants. scenario: empty where the policy is the base."""
 
     workload: Workload
     base: Changes = field(default_factory=Changes)
     variants: tuple[Changes, ...] = ()
     seed: int = 1
+    scenario: str = ""
 
     @property
     def n_runs(self) -> int:
@@ -215,7 +220,8 @@ class ExperimentSpec:
 
     def to_json(self) -> Json:
         """The canonical form."""
-        return {
+        scenario = {"scenario": self.scenario} if self.scenario else {}
+        return scenario | {
             "workload": _plain(self.workload),
             "base": _plain(self.base),
             "variants": [_plain(variant) for variant in self.variants],
@@ -238,14 +244,16 @@ def _plain(value: Any) -> Any:
 def read_spec(data: object) -> ExperimentSpec:
     """Check the JSON of an experiment. Raises Invalid (`bad_experiment`) with all wrong fields."""
     reader = _Reader()
-    spec = reader.table(data, "", ("workload", "base", "variants", "seed"))
+    spec = reader.table(data, "", ("workload", "base", "variants", "seed", "scenario"))
     variants = reader.rows(spec.get("variants", []), "variants", MOST_VARIANTS)
     read = ExperimentSpec(
         workload=reader.workload(spec.get("workload")),
         base=reader.changes(spec.get("base", {}), "base", is_base=True),
         variants=tuple(reader.changes(each, f"variants[{i}]") for i, each in enumerate(variants)),
         seed=int(reader.number(spec, "seed", "", default=1, least=0, most=2**63 - 1, is_whole=True)),
+        scenario=reader.scenario(spec),
     )
+    reader.refuse_unlike_scenario(read)
     reader.refuse()
     return read
 
@@ -264,6 +272,23 @@ class _Reader:
 
     def problem(self, where: str, message: str) -> None:
         self.problems.append(FieldProblem(where or "experiment", message))
+
+    def scenario(self, values: Mapping[str, Any]) -> str:
+        name = self.text(values, "scenario", "", most=LONGEST_NAME)
+        if name and not is_shipped(name):
+            self.problem("scenario", _("names no shipped scenario"))
+            return ""
+        return name
+
+    def refuse_unlike_scenario(self, spec: ExperimentSpec) -> None:
+        """A scenario has a tree of its own: the site's jobs, and drafts of the policy, belong to another one."""
+        if not spec.scenario:
+            return
+        if not isinstance(spec.workload, SyntheticWorkload):
+            self.problem("workload.kind", _("must be synthetic: a shipped scenario has a tree of its own"))
+        for i, variant in enumerate(spec.variants):
+            if variant.change_set is not None:
+                self.problem(f"variants[{i}].change_set", _("is of the policy, not of the scenario"))
 
     def table(self, value: object, where: str, allowed: Sequence[str]) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
@@ -409,6 +434,7 @@ class _Reader:
             sites=tuple(map(str, chosen)),
             from_h=from_h,
             until_h=until_h,
+            priority=self.optional(values, "priority", where, least=0, most=1e9),
         )
 
     def _trace(self, value: object) -> TraceWorkload:

@@ -37,7 +37,8 @@ def scenario_of(inputs: Inputs, index: int) -> Scenario:
     """Raises BadCase, BadParameter or BadTree where the simulator refuses it."""
     variant, setup = inputs.variant(index), inputs.spec.setup(index)
     tree, settings = variant.tree, variant.settings
-    algorithm = read_algorithm(settings["algorithm"])
+    queue = settings.get("queue")
+    algorithm = None if queue else read_algorithm(settings["algorithm"])
     noise = setup.noise or Noise()
     past = variant.past
     return Scenario(
@@ -55,7 +56,7 @@ def scenario_of(inputs: Inputs, index: int) -> Scenario:
         noise=simulated.Noise(noise.usage_delay_s, noise.loss, noise.resolution),
         priority_refresh_s=_priority_refresh_s(inputs, setup, algorithm),
         backfill=_backfills(inputs, setup),
-        sam=None,
+        sam=simulated.Sam(**queue) if queue else None,
         streams=tuple(_streams(inputs, variant, setup)),
         report_h=(),
         past=PastUsage(past.entry, past.site, past.hour, past.amount) if len(past.entry) else None,
@@ -65,7 +66,9 @@ def scenario_of(inputs: Inputs, index: int) -> Scenario:
     )
 
 
-def _priority_refresh_s(inputs: Inputs, setup: Changes, algorithm: dict[str, Any]) -> float:
+def _priority_refresh_s(inputs: Inputs, setup: Changes, algorithm: dict[str, Any] | None) -> float:
+    if algorithm is None:
+        return 0.0
     is_incremental = simulated.is_incremental(algorithm)
     if setup.priority_refresh_s is None:
         usual_s = DEFAULT_PRIORITY_REFRESH_S if inputs.hours <= LONG_H else LONG_PRIORITY_REFRESH_S
@@ -196,7 +199,7 @@ def _drawn(
         sites=chosen,
         from_s=min(line.from_h, inputs.hours) * HOUR_S,
         until_s=min(inf if line.until_h is None else line.until_h, inputs.hours) * HOUR_S,
-        priority=None,
+        priority=line.priority if "queue" in inputs.variant(0).settings else None,
     )
     times *= setup.jobs_times or 1.0
     whole = replace(whole, interval_s=whole.interval_s / times if times > 0 else inf)

@@ -10,11 +10,11 @@ from uuid import UUID
 import numpy as np
 from django.utils.translation import gettext as _
 
+from apps.contrib.lab.experiments.scenario_base import queue_of_base, state_of_base
 from apps.contrib.lab.experiments.simulated_tree import I8, SimulatedTree
 from apps.contrib.lab.experiments.spec import Changes, ExperimentSpec, ReplayWorkload, SyntheticWorkload
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid
 from apps.engine.algorithms.inputs import prepare
-from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.policies.tree.columns import TreeColumns
@@ -45,7 +45,7 @@ def load_variant_trees(
     Raises Invalid with the field, Conflict (`decided`) for a draft that is published or withdrawn, and as `draft_state`
     for one that can't be applied; of variants only without `problems`.
     """
-    published = PolicyState.of_revision(policy, revision, settings_of(policy, revision))
+    published = state_of_base(policy, revision, spec)
     return [
         collected(problems, index, lambda index=index: _of_variant(policy, published, spec, index))  # type: ignore[misc]
         for index in range(spec.n_runs)
@@ -73,12 +73,17 @@ def _of_variant(policy: Policy, published: PolicyState, spec: ExperimentSpec, in
     if setup.change_set is not None:
         state = _of_draft(policy, setup.change_set, place_of(index))
     settings = _settings(state.settings, setup, place_of(index))
+    queue = {} if (queue_of := queue_of_base(spec)) is None else {"queue": queue_of}
+    if queue and setup.settings:
+        message = _("is for priorities: the queue of this scenario has none")
+        where = f"{place_of(index)}.settings"
+        raise Invalid(f"{where} {message}.", code="bad_experiment", fields=[FieldProblem(where, message)])
     _refuse_unsuitable(state.tree, settings, place_of(index))
     scope = setup.scope or ("global" if isinstance(spec.workload, ReplayWorkload) else "policy")
     return VariantTree(
         columns=state.tree,
         whole=_whole_tree(state.tree, setup, scope, place_of(index)),
-        settings={name: value for name, value in settings.to_json().items() if name in _SETTINGS},
+        settings={name: value for name, value in settings.to_json().items() if name in _SETTINGS} | queue,
     )
 
 
