@@ -16,6 +16,7 @@ from apps.policies.settings import APPROACHES
 
 Control = Literal["text", "number", "whole", "date", "select", "lines"]
 Choices = Sequence[tuple[str, str]]
+MOST_ROWS = 12
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,11 @@ class Field:
     hint: str = ""
     choices: Choices = ()
     placeholder: str = ""
+
+    @property
+    def n_rows(self) -> int:
+        """Of a field of lines."""
+        return min(MOST_ROWS, max(2, self.value.count("\n") + 1))
 
     @property
     def html_id(self) -> str:
@@ -93,13 +99,19 @@ def workload_fields(form: BuilderForm, traces: Choices) -> dict[str, list[Field]
             _field(form, "load", _("Load of all users together"), "number", _("1: as much as all processors can do")),
             _field(form, "run_from_h", _("Run time from (hours)"), "number"),
             _field(form, "run_to_h", _("Run time to (hours)"), "number"),
+            _field(form, "requested_from", _("Requested from (× run time)"), "number", placeholder="1"),
+            _field(form, "requested_to", _("Requested to (× run time)"), "number", placeholder="1"),
             _field(form, "job_cpus", _("Processors of a job"), "whole"),
             _field(
                 form,
                 "streams",
-                _("Load by entry"),
+                _("Jobs by entry"),
                 "lines",
-                _("instead of all users: one entry a line with its load, such as /physics 0.6"),
+                _(
+                    "instead of all users: one entry a line with its load, such as /physics 0.6, or seconds between "
+                    "jobs, such as /physics every 15 (at random: poisson 15). What differs from the fields above "
+                    "follows: run 0.5 to 1.5, requested 1 to 2, cpus 2, from 0, until 24 (hours), at R1, R2 (sites)."
+                ),
             ),
         ],
     }

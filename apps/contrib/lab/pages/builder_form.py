@@ -33,7 +33,7 @@ WORKLOAD_FIELDS = (
         "run_from_h",
         "run_to_h",
     ),
-    *("job_cpus", "streams"),
+    *("requested_from", "requested_to", "job_cpus", "streams"),
 )
 VARIANT_FIELDS = (
     *("name", "change_set", "algorithm", "operator", "resolution", "half_life_d", "approach_local", "approach_global"),
@@ -42,10 +42,26 @@ VARIANT_FIELDS = (
 )
 _LONGEST = 20_000
 _ENTRY_LINE = re.compile(r"(?P<entry>/.*?)(?:\s+shares\s+(?P<shares>\S+))?(?:\s+jobs\s+(?P<jobs>\S+))?")
+_NUMBER = r"[-+]?\d[\d.,]*"
+_STREAM_LINE = re.compile(
+    rf"(?P<entry>/.*?)\s+(?:(?P<rate>load|every|poisson)\s+)?(?P<value>{_NUMBER})"
+    rf"(?P<clauses>(?:\s+(?:run|requested|cpus|from|until|priority)\s+{_NUMBER}(?:\s+to\s+{_NUMBER})?)*)"
+    r"(?:\s+at\s+(?P<sites>.+))?"
+)
+_CLAUSE = re.compile(rf"(?P<word>[a-z]+)\s+(?P<low>{_NUMBER})(?:\s+to\s+(?P<high>{_NUMBER}))?")
+_RATES = {"load": "load", "every": "every_s", "poisson": "poisson_s"}
+_CLAUSES = {
+    "run": "run_h", "requested": "requested_factor", "cpus": "cpus", "from": "from_h", "until": "until_h",
+    "priority": "priority",
+}  # fmt: skip
+_SPANS = ("run_h", "requested_factor")
+_REQUESTED = ("requested_from", "requested_to")
+_LONGEST_LINE = 9_000
 # Fields of the form for fields of the JSON: within the workload, and within a variant. The longest one wins.
 _OF_WORKLOAD = {
     "kind": "kind", "days": "days", "until_on": "until_on", "cpus": "cpus", "trace": "trace", "map": "map",
     "sites": "sites", "streams": "streams", "all_users.load": "load", "all_users.run_h": "run_to_h",
+    "all_users.requested_factor": "requested_to",
     "all_users.cpus": "job_cpus", "all_users": "load",
 }  # fmt: skip
 _OF_VARIANT = {
@@ -91,6 +107,8 @@ class BuilderForm:
             "base": self._variant("base-"),
             "variants": [self._variant(prefix) for prefix in self.prefixes[1:]],
         }
+        if self.value("scenario"):
+            spec["scenario"] = self.value("scenario")
         seed = read_whole(self.value("seed"), 18)
         if self.value("seed") and seed is None:
             self.problem("seed", _("must be a whole number"))
@@ -127,20 +145,35 @@ class BuilderForm:
 
     def _drawn(self) -> Json:
         values: Json = {"hours": self._number("hours"), "sites": self._site_rows("sites")}
-        run_h = [self._number("run_from_h"), self._number("run_to_h")]
         job: Json = {}
-        if None not in run_h:
-            job["run_h"] = run_h
+        for key, names in (("run_h", ("run_from_h", "run_to_h")), ("requested_factor", _REQUESTED)):
+            span = [self._number(name) for name in names]
+            if None not in span:
+                job[key] = span
         if (cpus := self._number("job_cpus", is_whole=True)) is not None:
             job["cpus"] = cpus
-        streams = []
-        for line in self._lines("streams"):
-            entry, _space, load = line.rpartition(" ")
-            streams.append({"entry": entry.strip() or line, "load": self._read("streams", load), **job})
-        if streams:
-            return values | {"streams": streams}
+        if lines := self._lines("streams"):
+            return values | {"streams": [row for line in lines if (row := self._stream(line, job))]}
         load_of_all = self._number("load")
         return values | {"all_users": {**({} if load_of_all is None else {"load": load_of_all}), **job}}
+
+    def _stream(self, line: str, job: Json) -> Json | None:
+        """A line such as “/physics 0.6” or “/physics every 15 run 0.6 to 1.4 at R1, R2”. job: what it leaves out."""
+        match = _STREAM_LINE.fullmatch(line) if len(line) <= _LONGEST_LINE else None
+        if match is None:
+            self.problem(
+                "streams", _("needs lines such as /physics 0.6, or /physics every 15 run 0.5 to 1.5 at R1, R2")
+            )
+            return None
+        row: Json = {"entry": match["entry"], _RATES[match["rate"] or "load"]: self._read("streams", match["value"])}
+        row |= job
+        for clause in _CLAUSE.finditer(match["clauses"]):
+            key = _CLAUSES[clause["word"]]
+            low, high = (self._read("streams", clause[end] or clause["low"], is_whole=True) for end in ("low", "high"))
+            row[key] = [low, high] if key in _SPANS else low
+        if match["sites"]:
+            row["sites"] = [site.strip() for site in match["sites"].split(",") if site.strip()]
+        return row
 
     def _site_rows(self, name: str) -> list[Json]:
         return [{"name": site, "cpus": cpus} for site, cpus in self._sites(name)]
@@ -300,19 +333,57 @@ def read_posted(data: Mapping[str, str]) -> BuilderForm:
     """The form as it was sent."""
     n_variants = min(max(read_whole(data.get("n_variants", ""), 2) or 0, 0), MOST_VARIANTS)
     form = BuilderForm({}, n_variants)
-    names = ["name", "kind", "seed", "kept_from", "entry", "entry_for", *WORKLOAD_FIELDS]
+    names = ["name", "kind", "seed", "kept_from", "scenario", "entry", "entry_for", *WORKLOAD_FIELDS]
     names += [f"{prefix}{name}" for prefix in form.prefixes for name in VARIANT_FIELDS]
     form.values = {name: data.get(name, "")[:_LONGEST] for name in names}
     return form
 
 
 def form_of_spec(spec: Mapping[str, Any], tree: TreeColumns) -> BuilderForm:
-    """The form with the base and variants of an experiment; its jobs are kept as they are."""
+    """The form with the base and variants of an experiment; its jobs are kept as they are.
+
+    Drawn jobs are in their fields, too, so that they can be changed. tree: of its base.
+    """
     variants: Sequence[Mapping[str, Any]] = spec.get("variants", [])
     form = BuilderForm({"seed": str(spec.get("seed", 1)), "kind": KEPT}, len(variants))
     for prefix, each in zip(form.prefixes, [spec.get("base", {}), *variants], strict=True):
         form.values |= {f"{prefix}{name}": text for name, text in variant_values(each, tree).items()}
+    if spec.get("scenario"):
+        form.values["scenario"] = str(spec["scenario"])
+    if spec["workload"]["kind"] == SYNTHETIC:
+        form.values |= _drawn_values(spec["workload"], tree)
     return form
+
+
+def _drawn_values(workload: Mapping[str, Any], tree: TreeColumns) -> dict[str, str]:
+    """Texts of the fields of drawn jobs. What the first stream has is in the fields of all jobs."""
+    streams: Sequence[Mapping[str, Any]] = workload.get("streams", [])
+    usual = workload.get("all_users") or streams[0]
+    values = {
+        "hours": _typed(workload["hours"]),
+        "sites": "\n".join(f"{site['name']} {site['cpus']}" for site in workload["sites"]),
+        "job_cpus": str(usual.get("cpus", 1)),
+        "load": _typed(usual["load"]) if workload.get("all_users") and "load" in usual else "",
+        "streams": "\n".join(_stream_line(stream, usual, tree) for stream in streams),
+    }
+    for key, names in (("run_h", ("run_from_h", "run_to_h")), ("requested_factor", _REQUESTED)):
+        values |= dict(zip(names, map(_typed, usual.get(key, ())), strict=False))
+    return values
+
+
+def _stream_line(stream: Mapping[str, Any], usual: Mapping[str, Any], tree: TreeColumns) -> str:
+    """/physics every 15 run 0.6 to 1.4 at R1, R2, as it is typed. usual: what the line needs not repeat."""
+    word, key = next((word, key) for word, key in _RATES.items() if key in stream)
+    number = _typed(stream[key])
+    parts = [path_of(str(stream["entry"]), tree), number if word == "load" else f"{word} {number}"]
+    for word, key in _CLAUSES.items():
+        if key not in stream or (key in (*_SPANS, "cpus") and stream[key] == usual.get(key)):
+            continue
+        value = stream[key]
+        parts.append(f"{word} {_typed(value[0])} to {_typed(value[1])}" if key in _SPANS else f"{word} {_typed(value)}")
+    if stream.get("sites"):
+        parts.append(f"at {', '.join(stream['sites'])}")
+    return " ".join(parts)
 
 
 def variant_values(spec: Mapping[str, Any], tree: TreeColumns) -> dict[str, str]:

@@ -18,7 +18,9 @@ from apps.contrib.lab.experiments import selectors, services
 from apps.contrib.lab.experiments.asked import has_own_jobs
 from apps.contrib.lab.experiments.permissions import policy_to_manage
 from apps.contrib.lab.experiments.records import TraceRow
-from apps.contrib.lab.experiments.spec import MOST_VARIANTS, REPLAY, SYNTHETIC, TRACE
+from apps.contrib.lab.experiments.scenario_base import scenario_tree, tree_of_base
+from apps.contrib.lab.experiments.scenario_titles import title_of_scenario
+from apps.contrib.lab.experiments.spec import MOST_VARIANTS, REPLAY, SYNTHETIC, TRACE, read_spec
 from apps.contrib.lab.experiments.traces import LONGEST_NAME, MOST_BYTES, list_traces, remove_trace, upload_trace
 from apps.contrib.lab.experiments.variant_trees import entry_named
 from apps.contrib.lab.pages import presenters
@@ -27,12 +29,15 @@ from apps.contrib.lab.pages.builder_form import KEPT, BuilderForm, entry_line, f
 from apps.contrib.lab.pages.list_views import lab_url
 from apps.contrib.lab.pages.numbers import estimate_text, wait_text
 from apps.contrib.lab.pages.questions import USUAL_DAYS, drawn_workload, entry_choices
+from apps.contrib.lab.pages.scenarios import scenario_preset
+from apps.contrib.lab.scenario_files import is_shipped, shipped_scenarios
 from apps.core import clock
 from apps.core.counts import counted
 from apps.core.errors import Conflict, Invalid, NotFound, TooLarge, status_of
 from apps.core.typed_numbers import read_whole
 from apps.policies.changesets.review import list_of_change_sets
 from apps.policies.models import Policy
+from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.icicle import get_icicle
 from apps.web.figures import Figure
@@ -47,7 +52,8 @@ _REMOVE = "remove-variant-"
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def build(request: HttpRequest, policy: str) -> HttpResponse:
-    """The form. `?from=`: with an experiment's variants and jobs; `?draft=`: with a change set as variant.
+    """The form. `?from=`: with an experiment's variants and jobs; `?draft=`: with a change set as variant;
+    `?scenario=`: with a shipped scenario; `?compare=`: with the scenarios of a group beside each other.
 
     POST makes and starts the experiment; the other buttons change the form alone.
     """
@@ -55,7 +61,7 @@ def build(request: HttpRequest, policy: str) -> HttpResponse:
     viewed = policy_to_manage(slug=policy, at=at, actor=actor)
     if request.method != "POST":
         return _show(request, viewed, _first_form(request, viewed, at=at, actor=actor))
-    form, step = read_posted(request.POST), request.POST.get("step", "start")
+    form, step = _posted(request), request.POST.get("step", "start")
     if step == "add-variant":
         form.n_variants = min(form.n_variants + 1, MOST_VARIANTS)
         return _show(request, viewed, form)
@@ -96,8 +102,16 @@ def estimate(request: HttpRequest, policy: str) -> HttpResponse:
         return SeeOther(builder_url(policy))
     actor, at = actor_of(request), clock.now()
     viewed = policy_to_manage(slug=policy, at=at, actor=actor)
-    context = _estimate(viewed, read_posted(request.POST), at=at, actor=actor)
+    context = _estimate(viewed, _posted(request), at=at, actor=actor)
     return render(request, "contrib/lab/_estimate.html", context)
+
+
+def _posted(request: HttpRequest) -> BuilderForm:
+    """Raises NotFound for a form of a scenario that there isn't."""
+    form = read_posted(request.POST)
+    if form.value("scenario") and not is_shipped(form.value("scenario")):
+        raise NotFound(_("There is no such scenario."))
+    return form
 
 
 def builder_url(policy: str) -> str:
@@ -146,17 +160,20 @@ def _tree_figure(request: HttpRequest, policy: Policy) -> Figure:
 def _first_form(request: HttpRequest, policy: Policy, *, at: datetime, actor: Actor) -> BuilderForm:
     if (kept := read_whole(request.GET.get("from", ""), 18)) is not None:
         detail = selectors.get_experiment(policy_slug=policy.slug, experiment_id=kept, at=at, actor=actor)
-        form = form_of_spec(detail.spec, load_tree(policy))
+        form = form_of_spec(detail.spec, tree_of_base(policy, read_spec(detail.spec)))
         form.values |= {"name": detail.row.name, "kept_from": str(kept)}
+    elif (preset := scenario_preset(request.GET)) is not None:
+        form = form_of_spec(preset.spec, scenario_tree(preset.spec["scenario"]))
+        form.values |= {"name": preset.title, "kind": SYNTHETIC}
     else:
         form = BuilderForm({"kind": REPLAY, "seed": "1"})
         if draft := read_whole(request.GET.get("draft", ""), 18):
             form.values["v1-change_set"] = str(draft)
             form.values["name"] = _("Change set %(id)s tried") % {"id": draft}
     drawn = drawn_workload()
-    if form.value("kind") != KEPT and not has_own_jobs(USUAL_DAYS, at=at):
+    if form.value("kind") == REPLAY and not has_own_jobs(USUAL_DAYS, at=at):
         form.values["kind"] = SYNTHETIC
-    form.values |= {
+    usual = {
         "days": str(USUAL_DAYS),
         "hours": str(drawn["hours"]),
         "sites": "\n".join(f"{site['name']} {site['cpus']}" for site in drawn["sites"]),
@@ -165,7 +182,13 @@ def _first_form(request: HttpRequest, policy: Policy, *, at: datetime, actor: Ac
         "run_to_h": "1.5",
         "job_cpus": "1",
     }
+    form.values = usual | form.values
     return form
+
+
+def _tree_of_form(form: BuilderForm, policy: Policy) -> TreeColumns:
+    """The tree of the base: of the scenario that the form began with, or of the policy."""
+    return scenario_tree(form.value("scenario")) if form.value("scenario") else load_tree(policy)
 
 
 def _kept_workload(policy: Policy, form: BuilderForm, *, at: datetime, actor: Actor) -> dict[str, Any] | None:
@@ -194,7 +217,7 @@ def _remove_variant(form: BuilderForm, number: int) -> None:
 
 def _add_entry(form: BuilderForm, policy: Policy, data: QueryDict, what: str) -> None:
     """Add a line for the chosen entry to the base or to a variant."""
-    tree, text = load_tree(policy), data.get("entry", "").strip()
+    tree, text = _tree_of_form(form, policy), data.get("entry", "").strip()
     form.values["entry"] = text
     prefix = data.get("entry_for", "")
     i = entry_named(tree, text)
@@ -271,6 +294,7 @@ def _show(request: HttpRequest, policy: Policy, form: BuilderForm, *, status: in
     variants = variant_fields(form, _drafts(policy, at=at, actor=actor))
     source = reverse("dashboard:lab-tree", kwargs={"policy": policy.slug})
     kept = read_whole(form.value("kept_from"), 18)
+    scenario = form.value("scenario")
     logs = _log_context(policy, at=at, actor=actor)
     context = {
         "policy": policy.slug,
@@ -286,11 +310,14 @@ def _show(request: HttpRequest, policy: Policy, form: BuilderForm, *, status: in
         "variants": variants,
         "may_add": form.n_variants < MOST_VARIANTS,
         "kept_from": "" if kept is None else kept,
-        "entries": entry_choices(policy),
+        "entries": entry_choices(_tree_of_form(form, policy)),
         "entry": form.value("entry"),
         "entry_for": form.value("entry_for") or "v1-",
         "entry_problem": form.problems.get("entry", ""),
-        "frame": framed(request, source, lambda: _tree_figure(request, policy)),
+        "frame": None if scenario else framed(request, source, lambda: _tree_figure(request, policy)),
+        "scenario": scenario,
+        "scenario_title": title_of_scenario(scenario),
+        "scenario_notes": shipped_scenarios()[scenario] if scenario else "",
         "n_problems": len(form.problems),
         "crumbs": [
             {"label": policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy.slug})},
@@ -306,8 +333,10 @@ def _kinds(form: BuilderForm, kept: int | None) -> list[dict[str, Any]]:
     kinds = [
         (REPLAY, _("The site’s own jobs"), _("replayed from the records, beside what happened")),
         (TRACE, _("An uploaded log"), _("in Standard Workload Format")),
-        (SYNTHETIC, _("Drawn jobs"), _("at random, with a load that you choose")),
+        (SYNTHETIC, _("Drawn jobs"), _("with loads or intervals that you choose")),
     ]
+    if form.value("scenario"):  # whose tree no job of the site and of a log belongs to
+        kinds = kinds[-1:]
     if kept is not None:
         kinds.insert(0, (KEPT, _("As in experiment %(id)s") % {"id": kept}, _("the same jobs")))
     return [

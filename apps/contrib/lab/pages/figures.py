@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from functools import cached_property
@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from apps.contrib.lab.experiments.records import Curve, EntryNumbers, ExperimentDetail, VariantReport
+from apps.contrib.lab.experiments.scenario_titles import title_of_scenario
 from apps.contrib.lab.pages.numbers import wait_text
 from apps.core.errors import FieldProblem, Invalid
 from apps.priorities.sentences.numbers import UNKNOWN, percent
@@ -62,6 +63,9 @@ class ExperimentFigures:
     @property
     def caption(self) -> str:
         row = self.detail.row
+        if scenario := self.detail.spec.get("scenario"):
+            values = {"name": row.name, "title": title_of_scenario(scenario)}
+            return _("LAB: %(name)s, shipped scenario “%(title)s”") % values
         return _("LAB: %(name)s, revision %(n)s of %(policy)s") % {
             "name": row.name,
             "n": row.revision,
@@ -76,9 +80,9 @@ def shares(page: ExperimentFigures) -> Figure:
     curves = [(report, curve) for report, curve in rows if curve is not None]
     known = [value for _report, curve in curves for value in curve.share if value is not None]
     if entry is None or not known:
-        return _without_data(page, "share", _("Share over time"))
+        return without_data(page, "share", _("Share over time"))
     drawn, labels = [], []
-    axis = _TimeAxis(page.detail, curves[0][0].at_h)
+    axis = TimeAxis(page.detail, curves[0][0].at_h)
     targets = dict.fromkeys(curve.target for _report, curve in curves if curve.target is not None)
     for target in targets:
         drawn.append(traces.target([axis.x[0], axis.x[-1]], [100 * target, 100 * target]))
@@ -87,7 +91,7 @@ def shares(page: ExperimentFigures) -> Figure:
         texts = [UNKNOWN if value is None else percent(value) for value in curve.share]
         drawn.append(
             traces.line(
-                _TimeAxis(page.detail, report.at_h).x,
+                TimeAxis(page.detail, report.at_h).x,
                 values,
                 name=report.title,
                 color=page.color(report.index),
@@ -97,7 +101,7 @@ def shares(page: ExperimentFigures) -> Figure:
         )
         last = next((value for value in reversed(values) if value is not None), None)
         if last is not None:
-            labels.append(EndLabel(last, _short(report.title), page.color(report.index)))
+            labels.append(EndLabel(last, short_text(report.title), page.color(report.index)))
     labels.extend(EndLabel(100 * target, _("target"), "$ink") for target in targets)
     return Figure(
         name="share",
@@ -139,7 +143,7 @@ def _share_sentence(entry: EntryNumbers, curves: Sequence[tuple[VariantReport, C
     }
 
 
-def _share_table(axis: _TimeAxis, curves: Sequence[tuple[VariantReport, Curve]]) -> Table:
+def _share_table(axis: TimeAxis, curves: Sequence[tuple[VariantReport, Curve]]) -> Table:
     titles = [report.title for report, _curve_of in curves]
     n = min(len(axis.x), *(len(curve.share) for _report, curve in curves))
     step = max(1, n // 30)
@@ -168,7 +172,7 @@ def _entry_controls(page: ExperimentFigures, entry: EntryNumbers) -> list[Contro
 
 
 @dataclass(frozen=True)
-class _TimeAxis:
+class TimeAxis:
     """Times of the curves: days of a replay, or hours or days from the start."""
 
     detail: ExperimentDetail
@@ -215,7 +219,7 @@ def waits(page: ExperimentFigures) -> Figure:
         key=lambda each: (-each.core_hours, each.name),
     )
     if not groups:
-        return _without_data(page, "waits", _("Waits by group"))
+        return without_data(page, "waits", _("Waits by group"))
     by_report = [(report, {each.entry: each for each in report.entries}) for report in page.reports]
 
     def wait_h(entries: dict[UUID, EntryNumbers], group: EntryNumbers) -> float | None:
@@ -226,7 +230,7 @@ def waits(page: ExperimentFigures) -> Figure:
     values = {report.index: [wait_h(entries, group) for group in groups] for report, entries in by_report}
     drawn = [
         traces.bars(
-            [traces.plotly_text(_short(group.name)) for group in shown],
+            [traces.plotly_text(short_text(group.name)) for group in shown],
             axes.rounded(values[report.index][: len(shown)], 4),
             name=report.title,
             color=page.color(report.index),
@@ -263,7 +267,7 @@ def waits(page: ExperimentFigures) -> Figure:
         },
         table=table,
         size="m",
-        legend=[Swatch(page.color(report.index), _short(report.title)) for report, _entries in by_report],
+        legend=[Swatch(page.color(report.index), short_text(report.title)) for report, _entries in by_report],
         file=f"{page.file}_waits",
         empty="" if any(known) else _("No group waits: half of its jobs or more start at once, in every variant."),
         caption=page.caption,
@@ -311,11 +315,11 @@ def _raw(value: float | None) -> float | str:
     return "" if value is None else value
 
 
-def _short(text: str, most: int = 24) -> str:
+def short_text(text: str, most: int = 24) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _without_data(page: ExperimentFigures, name: str, title: str) -> Figure:
+def without_data(page: ExperimentFigures, name: str, title: str) -> Figure:
     nothing = _("No jobs, so nothing to draw.")
     return Figure(
         name=name,
@@ -328,6 +332,3 @@ def _without_data(page: ExperimentFigures, name: str, title: str) -> Figure:
         reads=False,
         caption=page.caption,
     )
-
-
-DRAWN: dict[str, Callable[[ExperimentFigures], Figure]] = {"share": shares, "waits": waits}

@@ -23,6 +23,7 @@ from apps.contrib.lab.pages.questions import OF_AN_ENTRY, entry_choices, estimat
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound, status_of
 from apps.policies.models import Policy
+from apps.policies.tree.stored import load_tree
 from apps.web.shell.requests import SeeOther, actor_of, fragment, is_htmx
 
 SHOWN = 20
@@ -129,7 +130,7 @@ def _question_context(
     if not is_opened:
         return context
     if is_of_entry:
-        choices = entry_choices(policy)
+        choices = entry_choices(load_tree(policy))
         context |= {"entries": choices, "entry": entry or choices[0].uid}
     try:
         needed = estimated(policy, preset, at=at, actor=actor)

@@ -41,6 +41,11 @@ def points_text(points: float | None) -> str:
     return UNKNOWN if points is None else number(points, 1)
 
 
+def exact_points_text(points: float | None) -> str:
+    """A distance of one group, where a hundredth of a point can tell two settings apart: 0.03."""
+    return UNKNOWN if points is None else number(points, 2)
+
+
 def settled_text(headline: Headline) -> str:
     """When the groups stay at fair use: after 3 d, not by the end."""
     return settled_after(headline.settled_h, headline.is_settled)

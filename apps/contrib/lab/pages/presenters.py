@@ -23,6 +23,7 @@ from apps.contrib.lab.experiments.records import (
     VariantReport,
     VariantRow,
 )
+from apps.contrib.lab.experiments.scenario_titles import title_of_scenario
 from apps.contrib.lab.pages.numbers import (
     hours_text,
     points_text,
@@ -272,6 +273,14 @@ def idle_sentence(report: VariantReport) -> str:
     if report.n_idle > SHOWN_LEAVES:
         return _("Of %(n)s entries no job ran or waited.") % {"n": count(report.n_idle)}
     return _("No job of %(paths)s ran or waited.") % {"paths": ", ".join(report.idle)}
+
+
+def base_text(detail: ExperimentDetail) -> str:
+    """What its variants are variants of."""
+    scenario = detail.spec.get("scenario", "")
+    if scenario:
+        return _("shipped scenario “%(title)s”") % {"title": title_of_scenario(scenario)}
+    return _("revision %(n)s") % {"n": detail.row.revision}
 
 
 def period_text(detail: ExperimentDetail) -> str:

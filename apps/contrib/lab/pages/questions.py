@@ -12,6 +12,7 @@ from apps.contrib.lab.experiments.records import Estimate
 from apps.contrib.lab.experiments.selectors import estimate_experiment
 from apps.core.errors import Invalid
 from apps.policies.models import Policy
+from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 
 Json = dict[str, Any]
@@ -36,9 +37,8 @@ class Estimated:
     is_drawn: bool
 
 
-def entry_choices(policy: Policy) -> list[EntryChoice]:
+def entry_choices(tree: TreeColumns) -> list[EntryChoice]:
     """Entries with shares of their own, the upper levels first."""
-    tree = load_tree(policy)
     choices = []
     for i in range(1, len(tree)):
         if not tree.inherit[i] and not tree.is_reserve[i]:
@@ -51,7 +51,7 @@ def entry_choices(policy: Policy) -> list[EntryChoice]:
 def questions_of(policy: Policy, entry: str, *, at: datetime, actor: Actor) -> dict[str, Preset]:
     """By name. entry: empty for the first that there is. Raises Invalid for an unknown one."""
     if not entry:
-        entry = next((choice.uid for choice in entry_choices(policy)), "")
+        entry = next((choice.uid for choice in entry_choices(load_tree(policy))), "")
     presets = list_presets(policy_slug=policy.slug, entry=entry, at=at, actor=actor)
     return {preset.name: preset for preset in presets}
 

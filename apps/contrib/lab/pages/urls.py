@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.contrib.lab.pages import builder_views, evidence, list_views, views
+from apps.contrib.lab.pages import builder_views, evidence, list_views, scenarios, views
 
 _LAB = "policy/<slug:policy>/lab"
 _EXPERIMENT = f"{_LAB}/<int:experiment>"
@@ -14,6 +14,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_LAB}/_rows", list_views.rows, name="lab-rows"),
     path(f"{_LAB}/_question/<slug:question>", list_views.question, name="lab-question"),
     path(f"{_LAB}/ask/<slug:question>/", list_views.ask, name="lab-ask"),
+    path(f"{_LAB}/scenarios/", scenarios.scenarios, name="lab-scenarios"),
     path(f"{_LAB}/new/", builder_views.build, name="lab-new"),
     path(f"{_LAB}/new/_estimate", builder_views.estimate, name="lab-new-estimate"),
     path(f"{_LAB}/new/_logs", builder_views.logs, name="lab-new-logs"),

@@ -20,9 +20,12 @@ from apps.contrib.lab.experiments.change_set_of_variant import make_change_set_o
 from apps.contrib.lab.experiments.records import ExperimentDetail, VariantReport
 from apps.contrib.lab.experiments.spec import read_spec
 from apps.contrib.lab.pages import presenters
-from apps.contrib.lab.pages.figures import DRAWN, ExperimentFigures
+from apps.contrib.lab.pages.distances import distance_table
+from apps.contrib.lab.pages.figures import ExperimentFigures, shares, waits
+from apps.contrib.lab.pages.group_figure import chosen_report, group_shares
 from apps.contrib.lab.pages.list_views import lab_url
 from apps.contrib.lab.pages.numbers import estimate_text
+from apps.contrib.lab.pages.printed import printed_rows
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound, status_of
 from apps.core.typed_numbers import read_whole
@@ -34,6 +37,8 @@ from apps.web.links import review_url
 from apps.web.shell import presentation
 from apps.web.shell.figure_frames import answer_figure, framed
 from apps.web.shell.requests import SeeOther, actor_of, fragment
+
+DRAWN: dict[str, Callable[[ExperimentFigures], Figure]] = {"group": group_shares, "share": shares, "waits": waits}
 
 
 def page_url(policy: str, experiment: int, **_kwargs: Any) -> str:
@@ -93,6 +98,7 @@ def _show(
     actor, at = actor_of(request), clock.now()
     detail = _detail(request, policy, experiment)
     viewed = get_policy(slug=policy, actor=actor, is_past=True)
+    may_use = detail.may_manage and not detail.spec.get("scenario")  # which is not about this policy
     context = {
         **_now_context(detail),
         "refusal": refusal,
@@ -105,7 +111,8 @@ def _show(
         "json_url": reverse("api:experiment", kwargs={"policy": policy, "experiment": experiment}),
         "policy_name": viewed.name,
         **_results(request, detail, at=at, actor=actor),
-        **(_actions(viewed, detail, at=at, actor=actor) if detail.may_manage else {}),
+        **(_actions(viewed, detail, at=at, actor=actor) if may_use else {}),
+        "may_use": may_use,
     }
     return render(request, "contrib/lab/experiment.html", context, status=status)
 
@@ -124,6 +131,7 @@ def _now_context(detail: ExperimentDetail) -> dict[str, Any]:
         "estimate": estimate_text(detail.estimate),
         "period": presenters.period_text(detail),
         "kind": str(presenters.KINDS[row.kind]),
+        "base_text": presenters.base_text(detail),
         "findings": presenters.findings(detail),
         "model_error": [] if detail.model_error is None else presenters.model_error_sentences(detail.model_error),
         "history": None if detail.history is None else presenters.headline_texts(detail.history, None),
@@ -146,9 +154,7 @@ def _results(request: HttpRequest, detail: ExperimentDetail, *, at: datetime, ac
     if not reports:
         return {}
     page = ExperimentFigures(detail, reports, request.GET)
-    wanted = read_whole(request.GET.get("variant", ""), 5)
-    by_index = {report.index: report for report in reports}
-    chosen = by_index.get(-1 if wanted is None else wanted) or by_index.get(1) or reports[-1]
+    chosen = chosen_report(reports, request.GET.get("variant", "")) or reports[-1]
     query = f"variant={chosen.index}"
 
     def source(name: str) -> str:
@@ -162,6 +168,8 @@ def _results(request: HttpRequest, detail: ExperimentDetail, *, at: datetime, ac
         "frames": [framed(request, source(name), make(name)) for name in DRAWN],
         "lines": presenters.variant_lines(detail.row.policy, detail, chosen.index),
         "chosen": chosen,
+        "distances": distance_table(reports, chosen.index),
+        "printed": printed_rows(detail, reports),
         "entries": presenters.entry_lines(chosen, query),
         "n_more_entries": max(0, chosen.n_entries - presenters.SHOWN_ENTRIES),
         "is_compared": chosen.index > 0,
