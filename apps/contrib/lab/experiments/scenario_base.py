@@ -15,6 +15,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from apps.contrib.lab.experiments.scenario_titles import title_of_scenario
 from apps.contrib.lab.experiments.spec import ExperimentSpec, read_spec
 from apps.contrib.lab.scenario_files import SHIPPED
+from apps.core.derived_state import in_memory
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
@@ -26,6 +27,20 @@ from apps.series.inputs import PolicyState
 Json = dict[str, Any]
 SAM = "sam"  # the dispatch of a scenario whose queues have a front and a back instead of priorities
 USUAL_REFRESH_S = 60.0
+DERIVED_STATE = (
+    in_memory(
+        "scenario_spec",
+        "scenario_tree",
+        "scenario_settings",
+        "_read",
+        "_shipped",
+        holds="shipped scenarios as experiments, trees and settings",
+        key="name of the scenario",
+        inputs="the file of the scenario, which comes with the release",
+        range="each shipped scenario",
+        ends="the end of the process",
+    ),
+)
 
 
 def tree_of_base(policy: Policy, spec: ExperimentSpec) -> TreeColumns:

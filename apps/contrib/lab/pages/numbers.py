@@ -42,7 +42,7 @@ def points_text(points: float | None) -> str:
 
 
 def exact_points_text(points: float | None) -> str:
-    """A distance of one group, where a hundredth of a point can tell two settings apart: 0.03."""
+    """A distance of one group, in which two settings may differ by a hundredth: 0.03."""
     return UNKNOWN if points is None else number(points, 2)
 
 
