@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.core.management import get_commands, load_command_class
+from django.core.management import CommandError, get_commands, load_command_class
 from django.urls import Resolver404, resolve
 
 from apps.contrib.forecast.api.forecasts import FactorAheadSerializer
@@ -63,6 +64,27 @@ def test_documented_commands_and_their_options_exist() -> None:
             known = options_of(parser)
             wrong += [f"{place}: {name} {option}" for option in re.findall(r"--[a-z-]+", rest) if option not in known]
     assert wrong == []
+
+
+def test_documented_commands_have_the_arguments_that_they_take() -> None:
+    """Those with arguments; a command or a subcommand alone is only named."""
+    wrong = []
+    for place, line in lines():
+        for part in re.findall(r"`([^`]+)`", line) or [line]:
+            for name, rest in _COMMAND.findall(part):
+                words = shlex.split(rest.replace("'", "").rstrip("\\"))
+                parser = load_command_class(get_commands()[name], name).create_parser("manage.py", name)
+                if not words or (len(words) == 1 and words[0] in _subcommands_of(parser)):
+                    continue
+                try:
+                    parser.parse_args(words)
+                except CommandError as error:
+                    wrong.append(f"{place}: {name} {rest}: {error}")
+    assert wrong == []
+
+
+def _subcommands_of(parser: Any) -> set[str]:
+    return {name for action in parser._actions if isinstance(action.choices, dict) for name in action.choices}
 
 
 def options_of(parser: Any) -> set[str]:

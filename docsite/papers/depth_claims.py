@@ -23,7 +23,7 @@ DEPTH_OBLIVIOUS = Paper(
         "F5": Claim("formula", "R, r_l and k of each entry", "`effective_ratio`, `local_ratio`, `k` of REST"),
         "F6": Claim("figure 1", "k by the ratio of the account above", "*Operators*, figure *exponent*"),
         "F7": Claim("formula", "Usage decays by a half-life", "setting *Usage window*: `slurm`"),
-        "F8": Claim("configuration", "Chosen by a flag of Slurm", "`manage.py import_policy --slurm-config FILE`"),
+        "F8": Claim("configuration", "Chosen by a flag of Slurm", "`--slurm-config` of `manage.py import_policy`"),
         "F9": Claim("(not in the text)", "No shares give 0, no usage gives 1", "`manage.py compute`"),
         "F10": Claim("introduction", "The original factor multiplies over levels, too", "algorithm `slurm-classic`"),
         "F11": Claim(

@@ -103,7 +103,9 @@ GRIDWIDE = Paper(
         "4.55": Claim("figure 13", "Idle share goes to siblings in equal points", "`manage.py simulate idle-U-B12`"),
         "4.56": Claim("figure 14", "It stays in the group", "`manage.py simulate idle-U-B12`"),
         "4.57": Claim(
-            "figures 5–14", "Curves of shares over time", "`manage.py simulate --every 0.5 --csv`, the figures below"
+            "figures 5–14",
+            "Curves of shares over time",
+            "`manage.py simulate converge-historical --every 0.5 --csv`, the figures below",
         ),
         "4.58": Claim("section 5", "Convergence is watched", "*Convergence*, by day and hour"),
         "4.59": Claim("section 5", "Actual and target of mounted entries over time", "*Convergence*"),

@@ -70,7 +70,7 @@ def figures() -> Iterator[Figure]:
         "steps of absolute at 3 bits",
         "Each effective priority is a flat strip over targets and actuals.",
         _largest_step(),
-        "`manage.py analyse steps`",
+        "`manage.py analyse steps --operator absolute`",
         heat_map("Component of absolute by target (up) and actual (right)", _steps(), {0: "0", 19: "1"}),
     )
     yield Figure(
@@ -79,7 +79,7 @@ def figures() -> Iterator[Figure]:
         "input density of absolute",
         "Fewest inputs fall on the ends, most around balance.",
         _ends_and_balance("absolute"),
-        "`manage.py analyse input-density`",
+        "`manage.py analyse input-density --operator absolute`",
         heat_map("Input density of absolute at 3 bits", _densities(["absolute"]), _PRIORITY_TICKS),
     )
     yield Figure(
@@ -97,7 +97,7 @@ def figures() -> Iterator[Figure]:
         "densities of absolute at eleven targets",
         "No target reaches all priorities; the sum over targets hides that.",
         _unreached(),
-        "`manage.py analyse aggregation`",
+        "`manage.py analyse aggregation --operator absolute`",
         heat_map("Local density of absolute by target and priority", _by_target(), _PRIORITY_TICKS),
     )
     for number, target in (("10", 0.1), ("11", 0.5)):
@@ -107,7 +107,7 @@ def figures() -> Iterator[Figure]:
             f"profiles at a target of {target:g}",
             "The steeper the curve, the finer the operator; all meet 0 at the target.",
             _slopes(target),
-            "`manage.py analyse profiles`",
+            f"`manage.py analyse profiles --target {target:g}`",
             _profile(target),
         )
     for number, target in (("12", 0.1), ("13", 0.5)):
@@ -118,7 +118,7 @@ def figures() -> Iterator[Figure]:
             f"local densities at a target of {target:g}",
             "Sigmoid-2 is the finest around balance.",
             _finest_around_balance(rows),
-            "`manage.py analyse local-density`",
+            f"`manage.py analyse local-density --target {target:g}`",
             heat_map(f"Local density at a target of {target:g}, 3 bits", rows, _PRIORITY_TICKS),
         )
     for number, region, said in (
@@ -132,7 +132,7 @@ def figures() -> Iterator[Figure]:
             f"smallest visible job, {region}",
             said,
             _job_order(region),
-            f"`manage.py analyse job-size --region {region}`",
+            f"`manage.py analyse job-size --region {region} --reading typical`",
             heat_map(f"Logarithm of the smallest visible job, {region}", _job_sizes(region), _bit_ticks()),
         )
     yield Figure(
@@ -141,7 +141,7 @@ def figures() -> Iterator[Figure]:
         "bits for a job of 2,000 h",
         "Sigmoid-2 needs the fewest bits at balance and over target, relative-2, Slurm and combined under target.",
         _bits_table(),
-        "`manage.py analyse bits`",
+        "`manage.py analyse bits --reading typical`",
     )
 
 

@@ -8,7 +8,7 @@ OPERATORS = Paper(
     "operators",
     "Rodrigo, Östberg, Elmroth: Priority Operators for Fairshare Scheduling",
     {
-        "O1": Claim("eq. 1–3", "Priorities are in −1..1, 0 on target only, and monotone", "`manage.py analyse`"),
+        "O1": Claim("eq. 1–3", "Priorities are in −1..1, 0 on target only, and monotone", "[extending](extending.md)"),
         "O2": Claim("eq. 5", "Absolute is target − actual", "operator `absolute`"),
         "O3": Claim("eq. 6", "Relative is the gap as a fraction of the larger of both", "operator `relative`"),
         "O4": Claim("eq. 7", "Relative-n raises the gap to the power n", "operators `relative-2` … `relative-1000`"),
@@ -68,7 +68,7 @@ OPERATORS = Paper(
         "J5": Claim(
             "section 5.4",
             "The order of the operators is one at all resolutions",
-            "`manage.py analyse job-size`",
+            "`manage.py analyse job-size --reading typical`",
             "at 3 to 5 bits some neighbours change places",
         ),
         "A1": Claim(
@@ -92,7 +92,7 @@ OPERATORS = Paper(
             "n is at most 1,000: doubles can't tell more",
         ),
         "A10": Claim("eq. 10", "Combined with k = 0 is relative-2", "*Algorithm* page"),
-        "A12": Claim("section 7", "Which operator suits which region", "*Operators*, sentence of *bits*"),
+        "A12": Claim("section 7", "Which operator suits which region", "*Operators*, sentence of *job size*"),
         "A13": Claim(
             "section 7", "The least resolution for this tree and this job", "*Operators*, the check above the figures"
         ),

@@ -26,7 +26,7 @@ SAM = Paper(
         "3.7": Claim(
             "rule", "No job runs before one of higher priority", "`manage.py simulate sam-with-priority-group-start`"
         ),
-        "3.8": Claim("benefit", "The benefit function is given from outside", "entry point `fairshare.benefits`"),
+        "3.8": Claim("benefit", "The benefit function is given from outside", "`algorithm.benefit` of a case"),
         "3.9": Claim("benefit", "Weighted usage of several resources", '`benefit: {"cpu_s": 2, "data_gb": 3}`'),
         "3.10": Claim("benefit", "Benefit by the number of running processes", "benefit `processes`"),
         "3.11": Claim("benefit", "Benefit by data", "benefit `data_gb`"),

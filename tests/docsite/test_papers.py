@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 
 from apps.core.code_paths import REPOSITORY
+from apps.engine.analysis import job_size
 from docsite.marked_tests import function_of, marked_tests
 from docsite.papers import measuring, page, records, sweep
 from docsite.papers.claims import CLAIMS
@@ -92,6 +97,42 @@ def test_a_stored_row_of_the_sweep_is_what_its_setting_gives() -> None:
     assert sweep.run((row["shape"], row["noise"], row["resolution"], row["operator"])) == row
     settings = [(one["shape"], one["noise"], one["resolution"], one["operator"]) for one in records.load()["sweep"]]
     assert settings == list(sweep.settings())
+
+
+PAGE = (REPOSITORY / "docs/papers.md").read_text(encoding="utf-8")
+COMMANDS = sorted(set(re.findall(r"`manage\.py ((?:analyse|simulate) [^`]+)`", PAGE)))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(each, marks=pytest.mark.deep if each.startswith("simulate ") else ()) for each in COMMANDS],
+)
+def test_each_printed_command_runs_without_a_database(command: str) -> None:
+    name, *words = shlex.split(command)
+    out = io.StringIO()
+    call_command(name, *words, stdout=out)
+    assert len(out.getvalue().splitlines()) > 3
+
+
+def test_the_printed_commands_are_found() -> None:
+    """Others are names of commands, whose files are the reader's."""
+    others = re.findall(r"`manage\.py (?!analyse |simulate )(\w+) ([^`]+)`", PAGE)
+    assert set(others) == {("federation", "mount"), ("federation", "publish")}
+    assert len([each for each in COMMANDS if each.startswith("analyse ")]) >= 12
+    assert len([each for each in COMMANDS if each.startswith("simulate ")]) >= 12
+
+
+def test_the_command_of_figure_17_prints_the_bits_of_the_page() -> None:
+    (command,) = (each for each in COMMANDS if each.startswith("analyse bits"))
+    out = io.StringIO()
+    name, *words = shlex.split(command)
+    call_command(name, *words, "--csv", stdout=out)
+    printed = {(row["operator"], row["region"]): row for row in csv.DictReader(io.StringIO(out.getvalue()))}
+    assert len(printed) == 28
+    for operator in job_size.PUBLISHED:
+        cells = [printed[operator, region] for region in job_size.COLUMNS]
+        texts = " | ".join(f"{cell['bits']} ({cell['published']})" for cell in cells)
+        assert f"| {operator} | {texts} |" in PAGE
 
 
 @pytest.mark.parametrize(

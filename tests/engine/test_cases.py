@@ -189,18 +189,23 @@ def test_multiplying_all_usage_changes_nothing(case: dict[str, Any], factor: flo
 
 @pytest.mark.paper("Z5")
 def test_other_groups_change_nothing_in_this_group() -> None:
-    def case(moved: int) -> dict[str, Any]:
+    def case(moved: int, more: int = 0) -> dict[str, Any]:
         group = [{"name": "x", "shares": 2}, {"name": "y", "shares": 1}]
         policy = {
             "children": [{"name": "g", "shares": 1, "children": group}, {"name": "h", "shares": 3, "children": group}]
         }
-        usage = {"/g/x": 5 + moved, "/g/y": 9 - moved, "/h/x": 7, "/h/y": 2}
+        usage = {"/g/x": 5 + moved + more, "/g/y": 9 - moved, "/h/x": 7, "/h/y": 2}
         return {"algorithm": {"name": "aequus"}, "policy": policy, "usage": usage}
 
     before, after = solve(case(0))["nodes"], solve(case(4))["nodes"]
     assert before["/g/x"]["vector"] != after["/g/x"]["vector"]
     for path in ("/h", "/h/x", "/h/y"):
         assert before[path]["vector"] == after[path]["vector"]
+    busier = solve(case(0, more=100))["nodes"]
+    assert before["/h"]["vector"] != busier["/h"]["vector"]
+    for path in ("/h/x", "/h/y"):
+        assert before[path]["priority"] == busier[path]["priority"]
+        assert before[path]["vector"][1:] == busier[path]["vector"][1:]
 
 
 @pytest.mark.parametrize("amount", [1e308, 5e-324, 1e-300])

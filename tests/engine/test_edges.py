@@ -246,3 +246,6 @@ def test_the_order_of_lsf_is_that_of_relative_and_the_order_of_maui_that_of_abso
     by_lsf, by_maui = np.argsort(-(shares / usage)), np.argsort(-(target - actual))
     assert np.argsort(-get_operator("relative")(target, actual)).tolist() == by_lsf.tolist() == [1, 0, 2]
     assert np.argsort(-get_operator("absolute")(target, actual)).tolist() == by_maui.tolist() == [0, 1, 2]
+    absolute, relative = (get_operator(name).schedulers for name in ("absolute", "relative"))
+    assert absolute.startswith("The paper (section 6) names LSF. The manuals of Maui")
+    assert relative.startswith("The paper (section 6) names Maui. The manual of LSF")

@@ -237,7 +237,7 @@ def rank_tuples(tuples: list[list[float]]) -> list[int]:
     return [by_row[leaf] for leaf in leaves]
 
 
-@pytest.mark.paper("4.38", "4.35")
+@pytest.mark.paper("4.35")
 def test_tuples_decide_where_the_number_ties_or_misleads(grid: dict[str, Any]) -> None:
     carry, fraction = grid["digit_traps"]
     assert codecs.grid_value(carry["a"], 2) == codecs.grid_value(carry["b"], 2) == carry["priority_a"]

@@ -92,6 +92,18 @@ def test_an_unchanged_document_costs_one_conditional_request(
 
 
 @pytest.mark.paper("4.22")
+def test_a_mount_is_fetched_again_after_its_interval(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched(mount, monkeypatch)
+    assert mount.due_at is not None
+    interval = mount.due_at - AT
+    assert 0.9 * mount.every_s <= interval.total_seconds() <= mount.every_s
+    assert request_due_fetches(at=AT + 0.9 * interval) == 0
+    assert request_due_fetches(at=AT + interval) == 1
+    run = Run.objects.get(kind="federation_fetch", state="queued")
+    assert run.arguments == {"mount": mount.pk}
+
+
+@pytest.mark.paper("4.22")
 def test_a_change_within_the_limits_is_applied_automatically(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:

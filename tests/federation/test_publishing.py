@@ -58,6 +58,7 @@ def test_the_first_document_contains_the_whole_subtree(publication: Publication)
     assert (document.head.issuer, document.head.publication, document.head.version) == ("vo-a.example", "vo-a", 1)
     assert document.head.expires_at == AT + 7 * DAY
     assert document.tree.name == ["VO-A", "P-A1", "P-A2", "rest", "anna"]
+    assert document.tree.shares[1:].tolist() == [50, 30, 20, 1]
     assert document.tree.uuid(0) == publication.entry_uid
     assert issued.document.n_entries == 5
 

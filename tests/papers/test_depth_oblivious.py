@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -38,6 +39,8 @@ def test_the_example_of_a_user_below_an_account_over_its_share(paper_value: Pape
     paper_value("F3", "k", user["k"])
     paper_value("F3", "R", user["effective_ratio"])
     assert user["local_ratio"] == pytest.approx(1 / 3)
+    assert user["k"] == pytest.approx(1 / (1 + (5 * math.log(2)) ** 2))
+    assert user["effective_ratio"] == pytest.approx(2 * (1 / 3) ** user["k"])
     assert 2 / 3 < user["effective_ratio"] < 2
 
 

@@ -27,6 +27,7 @@ def test_without_any_policy(printed: Printed, paper_value: PaperValue) -> None:
     case = printed("blog01")
     priorities = {row["prior"] for row in solve(case)["jobs"].values()}
     assert len(priorities) == 1
+    assert max(priorities) == pytest.approx(0.555, abs=1e-12)
     paper_value("1.4", "priority", priorities.pop(), 0.555)
 
 

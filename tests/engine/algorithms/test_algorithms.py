@@ -62,7 +62,7 @@ def test_no_input_gives_nan_or_exceeds_the_declared_ranges(
 
 @examples(150)
 @given(drawn=trees())
-@pytest.mark.paper("4.14", "4.15")
+@pytest.mark.paper("4.14")
 def test_targets_and_actuals_sum_to_one_or_zero_in_every_group(drawn: tuple[FairshareTree, FloatArray]) -> None:
     tree, usage = drawn
     result = compute(tree, usage)

@@ -71,7 +71,7 @@ def test_damping_takes_the_root_of_a_factor() -> None:
         assert damped[path]["rank"] == plain[path]["rank"]
 
 
-@pytest.mark.paper("F9", "F10")
+@pytest.mark.paper("F9")
 def test_without_shares_the_factor_is_0_and_without_usage_it_is_1() -> None:
     nodes = solve(case_of([user("none", 0), user("idle", 2), user("busy", 2)], {"/busy": 7}))["nodes"]
     assert (nodes["/none"]["factor"], nodes["/idle"]["factor"]) == (0.0, 1.0)

@@ -13,6 +13,7 @@ from apps.accounts.actor import COMMAND
 from apps.core import clock
 from apps.engine.algorithms import all_algorithms
 from apps.engine.operators import all_operators
+from apps.pages.algorithm.comparison import compare_algorithms
 from apps.policies.models import Policy, Revision
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import change_settings, change_shares
@@ -350,7 +351,18 @@ def test_compare_asks_for_resolution_and_k_only_where_they_apply(admin: Client) 
     assert page.each('input[name="k"]', "type") == ["", "hidden", "hidden", "hidden"]
 
 
-@pytest.mark.paper("A7", "A8")
+@pytest.mark.paper("A8")
+def test_a_coarse_resolution_moves_leaves_by_rounding_alone(grid: Grid) -> None:
+    fine, coarse, other = (
+        {"name": "aequus", "operator": operator, "resolution": resolution}
+        for operator, resolution in (("relative", 2**31), ("relative", 2), ("absolute", 2**31))
+    )
+    found = compare_algorithms(policy_slug=SLUG, algorithms=[fine, coarse, other], actor=COMMAND)
+    _first, by_rounding, by_operator = found.sides
+    assert by_rounding.n_moved == by_rounding.n_by_rounding > 0 == by_rounding.n_by_operator
+    assert by_operator.n_moved == by_operator.n_by_operator > 0 == by_operator.n_by_rounding
+
+
 def test_rank_changes_by_operator_and_by_rounding_are_counted_separately(admin: Client) -> None:
     keys = ("aequus:sigmoid-2", "aequus:slurm", "aequus:relative-7", "aequus:absolute")
     for key in keys:

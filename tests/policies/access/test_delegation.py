@@ -138,7 +138,7 @@ def test_an_invalid_grant_is_refused_by_field(
     assert not Grant.objects.exists()
 
 
-@pytest.mark.paper("4.6", "4.63")
+@pytest.mark.paper("4.6")
 def test_a_delegate_grants_held_rights_at_and_below_their_entry(policy: Policy, bob: Actor, charlie: Actor) -> None:
     give(bob, "charlie", "/physics/alice")
     give(bob, "charlie", "/physics", "viewer", expires_at=None)  # bob's own right has no end
@@ -146,6 +146,7 @@ def test_a_delegate_grants_held_rights_at_and_below_their_entry(policy: Policy, 
 
 
 @pytest.mark.parametrize(("path", "error"), [("/", NotAllowed), ("/biology", NotFound), ("/biology/lab", NotFound)])
+@pytest.mark.paper("4.63")
 def test_a_delegate_grants_nothing_above_or_beside_their_entry(
     policy: Policy, bob: Actor, charlie: Actor, path: str, error: type[DomainError]
 ) -> None:

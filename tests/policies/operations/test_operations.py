@@ -65,6 +65,7 @@ def test_operations_do_not_modify_the_input_tree(tree: TreeColumns) -> None:
     assert paths(tree) == before
 
 
+@pytest.mark.paper("4.15")
 def test_a_percentage_changes_only_the_shares_of_its_entry(tree: TreeColumns) -> None:
     after = tree_after(tree, [set_shares("/physics", {"percent": 35})])
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [37.69, 50, 20]
@@ -80,6 +81,7 @@ def test_a_percentage_names_its_givers_only_if_chosen(tree: TreeColumns) -> None
     assert kept == [{"percent": 35}, {"percent": 35, "from": "siblings"}]
 
 
+@pytest.mark.paper("4.15")
 def test_a_percentage_from_all_siblings_scales_them_and_keeps_the_sum(tree: TreeColumns) -> None:
     after = tree_after(tree, [set_shares("/physics", {"percent": 65, "from": "siblings"})])
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [65, 25, 10]

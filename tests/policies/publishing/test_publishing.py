@@ -302,6 +302,7 @@ def test_entries_stand_in_for_a_damaged_tree(policy: Policy, alice: Actor, caplo
     assert shares_of(policy, "/physics") == 7
 
 
+@pytest.mark.paper("4.63")
 def test_a_manager_divides_only_the_own_subtree(policy: Policy, bob: Actor) -> None:
     publish(draft(policy, bob, {"op": "set_shares", "entry": "/physics/bob", "shares": 7}), bob)
     assert shares_of(policy, "/physics/bob") == 7
@@ -327,6 +328,7 @@ def test_invisible_entries_do_not_exist_for_a_manager(policy: Policy, bob: Actor
         draft(policy, bob, operation)
 
 
+@pytest.mark.paper("4.63")
 def test_on_an_open_policy_a_manager_still_changes_only_the_own_subtree(policy: Policy, bob: Actor) -> None:
     Policy.objects.update(visibility=Policy.Visibility.TREE)
     change_set = draft(policy, bob, {"op": "set_shares", "entry": "/biology", "shares": 1})

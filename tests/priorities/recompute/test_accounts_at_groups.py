@@ -90,7 +90,7 @@ def test_an_empty_entry_not_declared_as_a_group_competes_like_a_leaf(
     "algorithm", [ALGORITHMS[0], *(pytest.param(each, marks=pytest.mark.deep) for each in ALGORITHMS[1:])], ids=str
 )
 @pytest.mark.parametrize("is_group", [False, True])
-@pytest.mark.paper("4.12", "4.13", "4.32")
+@pytest.mark.paper("4.13", "4.32")
 def test_an_account_at_a_group_ranks_by_the_padded_vector_of_the_group(
     paper: Callable[[dict[str, Any]], Site], algorithm: dict[str, Any], is_group: bool
 ) -> None:

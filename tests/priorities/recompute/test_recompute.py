@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 from unittest.mock import patch
 
 import pytest
+from celery import current_app
 from django.db import connection
 
 from apps.accounts.actor import Actor
@@ -19,6 +21,7 @@ from apps.priorities.recompute import staleness as recompute
 from apps.priorities.recompute.fingerprint import read_fingerprint, tick_of
 from apps.priorities.serving import store
 from apps.priorities.snapshot_retention import prune_snapshots
+from apps.priorities.tasks import recompute_stale
 from apps.runs.leases import LeaseLost
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease, work_run_now
@@ -54,6 +57,23 @@ def test_unchanged_inputs_are_not_computed_again_and_changed_ones_are(site: Site
     site.map(site.rule(), site.rule("/physics", suffix=""))
     assert site.recompute().mapping_version == second.mapping_version + 1
     assert recompute.is_stale(policy, as_of=AS_OF + timedelta(seconds=60))
+
+
+@pytest.mark.paper("4.70")
+def test_the_schedule_recomputes_a_policy_once_its_snapshot_is_a_tick_old(
+    site: Site, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduled = settings.CELERY_BEAT_SCHEDULE.get("recompute-stale", {})
+    assert scheduled == {"task": recompute_stale.name, "schedule": float(settings.FAIRSHARE_TICK_S)}
+    site.recompute()
+    monkeypatch.setenv("FAIRSHARE_CLOCK", NOW.isoformat())
+    assert current_app.tasks[scheduled["task"]]() == 0
+    later = NOW + timedelta(seconds=scheduled["schedule"])
+    monkeypatch.setenv("FAIRSHARE_CLOCK", later.isoformat())
+    assert current_app.tasks[scheduled["task"]]() == 1
+    run = Run.objects.get(kind="recompute", state=Run.State.QUEUED)
+    assert (run.subject, work_run_now(run.pk).state) == ("policy:grid", Run.State.SUCCEEDED)
+    assert store.newest("grid").as_of == tick_of(later)
 
 
 def test_the_same_inputs_give_the_same_bytes(site: Site) -> None:

@@ -31,6 +31,7 @@ def lines(body: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in body.splitlines()]
 
 
+@pytest.mark.paper("4.38")
 def test_one_account_gets_the_contracted_object(scheduler: Caller) -> None:
     answer = scheduler.get(ONE, {"account": "alice"})
     assert answer.status_code == 200

@@ -29,13 +29,14 @@ from apps.contrib.lab.operators.records import (
 from apps.core.errors import NotFound
 from apps.engine import codecs
 from apps.engine.algorithms import read_algorithm
+from apps.engine.algorithms.aequus import operator_of
 from apps.engine.analysis import density, job_size
 from apps.engine.analysis.job_size import COLUMNS, PUBLISHED, Reading
 from apps.engine.analysis.properties import exponent_curve
 from apps.engine.operators import Operator, get_operator
 from apps.priorities.recompute.totals import simulate_totals_or_none
 from apps.priorities.tree_check import ranks_sentence
-from apps.priorities.tried_settings import TriedPolicy, finite
+from apps.priorities.tried_settings import TriedPolicy, aequus_settings, finite
 
 SEVEN = ("sigmoid-2", "sigmoid", "slurm", "relative", "relative-2", "combined", "absolute")
 JOB_BITS = tuple(range(3, 21))  # as in the paper
@@ -148,10 +149,20 @@ class NamedTarget:
 
 
 @dataclass(frozen=True, eq=False)
-class OperatorQuery(TriedPolicy):
-    """A query about one policy, as one actor may see it. tried: the settings in the query."""
+class PaperQuery:
+    """A query about operators alone: what figures of the papers need, which are of no policy."""
 
     query: FigureQuery
+
+    @cached_property
+    def operator(self) -> Operator:
+        """The queried operator, else the default one."""
+        return operator_of(aequus_settings({}, self.query.tried))
+
+    @property
+    def target(self) -> float:
+        """The queried target, else the paper's."""
+        return _PAPER_TARGET if self.query.target is None else self.query.target
 
     @cached_property
     def operators(self) -> list[Operator]:
@@ -165,6 +176,11 @@ class OperatorQuery(TriedPolicy):
     @property
     def reading(self) -> Reading:
         return READINGS[self.query.reading].reading
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OperatorQuery(TriedPolicy, PaperQuery):
+    """A query about one policy, as one actor may see it. tried: the settings in the query."""
 
     @cached_property
     def targets(self) -> list[NamedTarget]:
@@ -243,11 +259,12 @@ def leaf_jobs_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
     return sentences.leaf_jobs_sentence(check)
 
 
-def exponents(query: OperatorQuery) -> Iterator[ExponentPoint]:
-    """Yield the curve, then entries on it: the queried one, else those with the smallest exponents."""
+def exponents(query: PaperQuery) -> Iterator[ExponentPoint]:
+    """Yield the curve, then entries of a policy on it: the queried one, else those with the smallest exponents."""
     for ratio, k in zip(*(axis.tolist() for axis in exponent_curve()), strict=True):
         yield ExponentPoint(ratio, k, None, None, None)
-    yield from _entry_points(query)
+    if isinstance(query, OperatorQuery):
+        yield from _entry_points(query)
 
 
 def _entry_points(query: OperatorQuery) -> Iterator[ExponentPoint]:
@@ -277,6 +294,8 @@ def _entry_points(query: OperatorQuery) -> Iterator[ExponentPoint]:
         )
 
 
-def exponent_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
+def exponent_sentence(query: PaperQuery, rows: Sequence[Row]) -> str:
+    if not isinstance(query, OperatorQuery):
+        return sentences.exponent_curve_sentence()
     points = [row for row in rows if isinstance(row, ExponentPoint) and row.entry is not None]
     return sentences.exponent_sentence(points, is_queried=bool(query.query.entry))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from django.utils.functional import Promise
 from django.utils.text import format_lazy
@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from apps.accounts.actor import Actor
 from apps.contrib.lab.operators import figure_numbers, sentences
-from apps.contrib.lab.operators.figure_numbers import NamedTarget, OperatorQuery
+from apps.contrib.lab.operators.figure_numbers import NamedTarget, OperatorQuery, PaperQuery
 from apps.contrib.lab.operators.records import (
     REGIONS,
     BitsNeeded,
@@ -38,23 +38,27 @@ from apps.priorities.tree_check import TreeCheck
 from apps.web.operator_choices import OperatorChoice, list_operator_choices
 
 R = TypeVar("R")
+Q = TypeVar("Q", bound=PaperQuery, contravariant=True)
 
 
 @dataclass(frozen=True)
-class Figure:
-    """Definition of one figure. parameters: the fields of the query that it uses."""
+class Figure(Generic[Q]):
+    """Definition of one figure. parameters: the fields of the query that it uses.
+
+    Q: what it is of, operators alone or a policy's tree.
+    """
 
     name: str
     title: str | Promise
     unit: str | Promise
     reference: str | Promise
     record: type
-    rows: Callable[[OperatorQuery], Iterable[Row]]
-    sentence: Callable[[OperatorQuery, Sequence[Row]], str]
+    rows: Callable[[Q], Iterable[Row]]
+    sentence: Callable[[Q, Sequence[Row]], str]
     parameters: tuple[str, ...]
     layout: Layout | None = None
 
-    def table(self, query: OperatorQuery) -> FigureTable:
+    def table(self, query: Q) -> FigureTable:
         rows = tuple(self.rows(query))
         return FigureTable(
             name=self.name,
@@ -68,19 +72,19 @@ class Figure:
         )
 
 
-def get_figure_definition(name: str) -> Figure:
+def get_figure_definition(name: str) -> Figure[OperatorQuery]:
     """Return the definition; NotFound lists the known names."""
     if name not in FIGURES:
         raise NotFound(f"There is no figure {name[:40]!r}; known: {', '.join(FIGURES)}.")
     return FIGURES[name]
 
 
-def _profile_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
+def _profile_sentence(query: PaperQuery, _rows: Sequence[Row]) -> str:
     densities = figure_numbers.local_densities([query.operator], [query.target], query.query.bits)
     return sentences.profile_sentence(query.operator.name, query.target, [row.density for row in densities])
 
 
-def _density_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
+def _density_sentence(query: PaperQuery, rows: Sequence[Row]) -> str:
     middle = 2 ** (query.query.bits - 1)
     near: dict[str, float] = {}
     for row in rows:
@@ -90,7 +94,7 @@ def _density_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
     return sentences.density_sentence(finest, coarsest, (near[finest], near[coarsest]))
 
 
-def _aggregation_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
+def _aggregation_sentence(query: PaperQuery, rows: Sequence[Row]) -> str:
     reached: dict[float, int] = {}
     for row in _rows_of(LocalDensity, rows):
         reached[row.target] = reached.get(row.target, 0) + (row.density > 0)
@@ -99,14 +103,14 @@ def _aggregation_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
     )
 
 
-def _steps_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
+def _steps_sentence(query: PaperQuery, _rows: Sequence[Row]) -> str:
     """Of all pairs, not of those that the picture samples."""
     parts = {row.component: row.density for row in figure_numbers.input_densities([query.operator], query.query.bits)}
     widest = max(parts, key=parts.__getitem__)
     return sentences.steps_sentence(query.operator.name, query.query.bits, widest, parts[widest])
 
 
-def _job_size_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
+def _job_size_sentence(query: PaperQuery, rows: Sequence[Row]) -> str:
     first: dict[str, int | None] = {}
     for row in _rows_of(JobSize, rows):
         if row.region == "balance":
@@ -117,7 +121,7 @@ def _job_size_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
     return f"{sentences.job_size_sentence(query.query.job_h, list(first.items()))} {sentences.best_sentence(best)}"
 
 
-def _bits_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
+def _bits_sentence(query: PaperQuery, rows: Sequence[Row]) -> str:
     overall = {row.operator: row.bits for row in _rows_of(BitsNeeded, rows) if row.region == "overall"}
     return sentences.bits_sentence(query.query, query.operator.name, overall)
 
@@ -134,7 +138,7 @@ def _in_paper(numbers: str) -> Any:
     return format_lazy("{} {}", gettext_lazy("Operators paper, figure"), numbers)
 
 
-_FIGURES = (
+_OF_OPERATORS: tuple[Figure[PaperQuery], ...] = (
     Figure(
         "profiles",
         gettext_lazy("Profiles"),
@@ -213,6 +217,18 @@ _FIGURES = (
         Layout("operator", "region", "bits"),
     ),
     Figure(
+        "exponent",
+        gettext_lazy("Depth-oblivious exponent"),
+        gettext_lazy("k by the ratio of the parent"),
+        gettext_lazy("Slurm: Depth-Oblivious Fair-share Factor, figure 1"),
+        ExponentPoint,
+        figure_numbers.exponents,
+        figure_numbers.exponent_sentence,
+        ("entry",),
+    ),
+)
+_OF_TREES: tuple[Figure[OperatorQuery], ...] = (
+    Figure(
         "resolution",
         gettext_lazy("Effect of the resolution on this tree"),
         gettext_lazy("by bits of a component, and at 10,000"),
@@ -233,18 +249,10 @@ _FIGURES = (
         figure_numbers.leaf_jobs_sentence,
         ("operator", "resolution", "k"),
     ),
-    Figure(
-        "exponent",
-        gettext_lazy("Depth-oblivious exponent"),
-        gettext_lazy("k by the ratio of the parent"),
-        gettext_lazy("Slurm: Depth-Oblivious Fair-share Factor, figure 1"),
-        ExponentPoint,
-        figure_numbers.exponents,
-        figure_numbers.exponent_sentence,
-        ("entry",),
-    ),
 )
-FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _FIGURES}
+PAPER_FIGURES: Mapping[str, Figure[PaperQuery]] = {figure.name: figure for figure in _OF_OPERATORS}
+_LISTED: tuple[Figure[OperatorQuery], ...] = (*_OF_OPERATORS[:-1], *_OF_TREES, _OF_OPERATORS[-1])
+FIGURES: Mapping[str, Figure[OperatorQuery]] = {figure.name: figure for figure in _LISTED}
 
 
 @dataclass(frozen=True)
@@ -306,6 +314,13 @@ def get_figure(*, policy_slug: str, figure: str, query: FigureQuery, actor: Acto
     return chosen.table(open_query(policy_slug=policy_slug, query=query, actor=actor))
 
 
+def get_paper_figure(*, figure: str, query: FigureQuery) -> FigureTable:
+    """Return one figure that is of no policy as numbers. Raises NotFound for another one."""
+    if figure not in PAPER_FIGURES:
+        raise NotFound(f"The figure {figure[:40]} is of a policy's tree: name the policy before it.")
+    return PAPER_FIGURES[figure].table(PaperQuery(query))
+
+
 def open_query(*, policy_slug: str, query: FigureQuery, actor: Actor) -> OperatorQuery:
     """Open the policy for a query, for callers that compute several figures of it."""
-    return OperatorQuery(open_view(policy_slug=policy_slug, actor=actor), query.tried, query)
+    return OperatorQuery(view=open_view(policy_slug=policy_slug, actor=actor), tried=query.tried, query=query)

@@ -141,6 +141,11 @@ def leaf_jobs_sentence(check: TreeCheck) -> str:
     return text % values
 
 
+def exponent_curve_sentence() -> str:
+    """Describe the curve, without entries on it."""
+    return _("The exponent is 1 where the parent is on target, and falls towards 0 the further it is from its target.")
+
+
 def exponent_sentence(points: Sequence[ExponentPoint], *, is_queried: bool) -> str:
     """Describe the exponent of the queried entry, or the number of entries with an exponent below 1."""
     if is_queried:

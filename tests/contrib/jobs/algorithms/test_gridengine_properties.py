@@ -134,7 +134,7 @@ def test_the_order_of_the_input_changes_nothing(case: dict[str, Any], shuffler: 
 
 
 @given(cases(variants=VARIANTS))
-@pytest.mark.paper("1.1", "1.14")
+@pytest.mark.paper("1.1", "1.14", "1.5")
 def test_parts_add_up_and_normalised_values_stay_in_range(case: dict[str, Any]) -> None:
     config = case["config"]
     rows = solve(case)["jobs"]

@@ -90,7 +90,6 @@ NEVER_A_NUMBER: list[object] = [-1, math.nan, math.inf, "7", True, [1], {"a": 1}
         ("jobs.0.wait_time_s", "jobs.1.wait_time_s"),
     ],
 )
-@pytest.mark.paper("1.12")
 def test_invalid_numbers_are_rejected_with_their_location(path: str, place: str, value: object) -> None:
     assert refusal(changed(path, value)).place == place
 
@@ -158,6 +157,15 @@ def test_invalid_numbers_are_rejected_with_their_location(path: str, place: str,
 )
 def test_invalid_input_is_rejected_with_its_location(path: str, value: object, place: str) -> None:
     assert refusal(changed(path, value)).place == place
+
+
+@pytest.mark.paper("1.12")
+def test_posix_priorities_are_integers_from_minus_1023_to_1024() -> None:
+    for value in (-1023, 1024):
+        assert solve(changed("jobs.0.posix_priority", value))["jobs"]
+    for value in (-1024, 1025):
+        message = refusal(changed("jobs.0.posix_priority", value)).message
+        assert "-1023 to 1024" in message
 
 
 def test_an_unknown_project_is_rejected_only_if_projects_are_listed() -> None:

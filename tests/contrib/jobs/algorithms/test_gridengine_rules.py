@@ -48,6 +48,13 @@ def test_a_deadline_has_at_least_a_second_left() -> None:
     assert column(rows, "dlcontr") == [1000, 10, 0]
 
 
+@pytest.mark.paper("1.9")
+def test_the_waiting_time_of_running_jobs_counts_as_that_of_pending_ones() -> None:
+    jobs = [job(n, submitted_s_ago=40 * n, state=state) for n, state in enumerate(("pending", "running"), 1)]
+    rows = solved(*jobs, config={"weight_waiting_time": 2})
+    assert column(rows, "wtcontr") == column(rows, "urg") == [80, 160]
+
+
 def test_omitted_settings_have_the_installed_defaults() -> None:
     row = solve({"jobs": [job(1, submitted_s_ago=None, wait_time_s=100)]})["jobs"]["1"]
     assert row["wtcontr"] == pytest.approx(27.8)
@@ -60,7 +67,7 @@ def test_omitted_settings_have_the_installed_defaults() -> None:
     }
 
 
-@pytest.mark.paper("1.9", "1.11")
+@pytest.mark.paper("1.11")
 def test_running_jobs_widen_the_range_and_held_and_suspended_ones_do_not() -> None:
     config = {"urgency": {"slots": 1}}
     jobs = (job(1, slots=1), job(2, slots=3), job(3, slots=5, state="running"))

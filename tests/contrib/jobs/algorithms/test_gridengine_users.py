@@ -31,6 +31,7 @@ def functional(*jobs: dict[str, Any], users: list[dict[str, Any]], **config: Any
 
 
 @pytest.mark.parametrize("users", [[], [{"name": name} for name in ("userA", "userB", "userC")]])
+@pytest.mark.paper("1.23")
 def test_the_worked_example_of_2011_needs_no_shares_by_hand(golden_dir: Path, users: list[dict[str, Any]]) -> None:
     cases = json.loads((golden_dir / "gridengine/blog_cases.json").read_text())
     (case,) = (case for case in cases if case["id"].startswith("blog07"))

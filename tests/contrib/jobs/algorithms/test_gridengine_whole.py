@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from apps.contrib.jobs.algorithms import all_job_algorithms, solve_job_case
-from apps.contrib.jobs.algorithms.gridengine import GRID_ENGINE, solve
+from apps.contrib.jobs.algorithms.gridengine import GRID_ENGINE, solve, term_weights
 from apps.contrib.jobs.algorithms.gridengine.config import DEFAULTS, OTHER_NAMES, PRESETS
 from apps.engine.errors import BadCase
 from tests.contrib.jobs.algorithms.gridengine_cases import column, job
@@ -125,7 +125,16 @@ def _with_shares(case: dict[str, Any], pending: list[str]) -> list[str]:
 # Presets
 
 
-@pytest.mark.paper("1.2", "1.4")
+@pytest.mark.paper("1.2")
+def test_the_weights_of_6_2_are_those_after_its_installation() -> None:
+    assert term_weights({"config": {"preset": "6.2"}}) == {
+        "config.weight_urgency": 0.1,
+        "config.weight_ticket": 0.01,
+        "config.weight_priority": 1.0,
+    }
+
+
+@pytest.mark.paper("1.4")
 def test_without_policies_the_defaults_of_6_2_give_0_555() -> None:
     rows = solve({"config": {"preset": "6.2"}, "jobs": [job(1), job(2)]})["jobs"]
     assert column(rows, "prior") == pytest.approx([0.555, 0.555], abs=1e-15)

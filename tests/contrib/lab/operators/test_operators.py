@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ def figure(name: str, actor: Actor = COMMAND, **query: Any) -> Any:
     return get_figure(policy_slug=SLUG, figure=name, query=FigureQuery(**query), actor=actor)
 
 
-@pytest.mark.paper("A12")
 def test_every_figure_has_rows_of_its_record_and_a_sentence(open_grid: Grid) -> None:
     for name, made in FIGURES.items():
         found = figure(name)
@@ -96,6 +96,62 @@ def test_figure_17_follows_the_nodes_the_window_and_the_job(open_grid: Grid) -> 
     assert all((a.bits or 99) <= (b.bits or 99) for a, b in zip(few, paper, strict=True))
 
 
+@pytest.mark.paper("J3")
+def test_smallest_jobs_equal_those_of_searched_states(open_grid: Grid) -> None:
+    """At 5 bits: the states by halving, not by inverses; of each component its easiest target, then the lower third."""
+    rows = {(row.operator, row.region): row.job_h for row in figure("job-size").rows if row.bits == 5}
+    assert len(rows) == len(SEVEN) * len(job_size.REGIONS)
+    for (name, region), job_h in rows.items():
+        low, high = job_size.REGIONS[region]
+        easiest = []
+        for i in range(32):
+            edge = -1 + i / 16
+            if low - 1e-12 <= edge <= high + 1e-12:
+                sizes = [_job_between(name, edge, edge + 1 / 16, tenths / 10) for tenths in range(1, 10)]
+                easiest += [min(size for size in sizes if size is not None)] if any(sizes) else []
+        expected = sorted(easiest)[(len(easiest) - 1) // 3] * 600 * 365 * 24 if easiest else None
+        assert job_h == (None if expected is None else pytest.approx(expected, rel=1e-6)), (name, region)
+
+
+def _job_between(name: str, lowest: float, highest: float, target: float) -> float | None:
+    """The job, as a part of all usage, that leads from one edge of a component to the other; None if none exists."""
+    low, high = _actual_at(name, highest, target), _actual_at(name, lowest, target)
+    if low is None or high is None or high >= 1 - 1e-12:
+        return None
+    return (high - low) / (1 - high)
+
+
+@cache
+def _actual_at(name: str, priority: float, target: float) -> float | None:
+    """The actual share with this priority, by halving; None if no share from 0 to 1 has it."""
+    operator = get_operator(name)
+
+    def priority_at(actual: float) -> float:
+        return float(operator(np.array([target]), np.array([actual]))[0])
+
+    if not priority_at(1.0) - 1e-12 <= priority <= priority_at(0.0) + 1e-12:
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if priority_at(middle) >= priority else (low, middle)
+    return low
+
+
+@pytest.mark.paper("A12")
+def test_the_sentence_of_job_sizes_names_the_finest_operator_of_each_region(open_grid: Grid) -> None:
+    found = figure("job-size")
+    finest = {}
+    for region in job_size.REGIONS:
+        jobs = {row.operator: row.job_h for row in found.rows if (row.region, row.bits) == (region, 10) and row.job_h}
+        finest[region] = min(jobs, key=jobs.__getitem__)
+    assert len(set(finest.values())) > 1
+    assert found.sentence.endswith(
+        f"Smallest visible job: {finest['balance']} around balance, {finest['under']} under target, "
+        f"{finest['over']} over target."
+    )
+
+
 @pytest.mark.paper("D2")
 def test_figure_6_and_9_are_components_and_densities(open_grid: Grid) -> None:
     for row in figure("steps").rows:
@@ -128,6 +184,10 @@ def test_exponents_equal_those_of_the_algorithm_and_are_on_the_curve(open_grid: 
         same_side = (row.parent_ratio - 1) * (row.local_ratio - 1) >= 0
         assert row.k == pytest.approx(1.0 if same_side else bent)
         assert row.effective_ratio == pytest.approx(row.parent_ratio * row.local_ratio**row.k)
+    curve = [row for row in rows if not row.entry]
+    assert [row.parent_ratio for row in (curve[0], curve[-1])] == pytest.approx([0.2, 5.0])
+    for row in curve:
+        assert row.k == pytest.approx(1 / (1 + (5 * np.log(row.parent_ratio)) ** 2))
     one = figure("exponent", entry="/atlas/alice").rows
     assert [row.entry for row in one if row.entry] == ["/atlas/alice"]
     with pytest.raises(NotFound):

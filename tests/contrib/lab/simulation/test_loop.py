@@ -119,6 +119,19 @@ def read_and_draw(scenario: dict[str, Any]) -> tuple[Scenario, Workload]:
     return read, draw(read)
 
 
+@pytest.mark.paper("4.42")
+def test_each_job_goes_to_a_site_at_random(shipped: Callable[[str], dict[str, Any]]) -> None:
+    """Each pair of sites follows each other as often as any, so that neither a turn nor a favourite is left."""
+    workload = read_and_draw(shipped("converge-predictive"))[1]
+    n_sites, n_queues = 6, len(workload.entries)
+    for queue in range(n_queues):
+        site = workload.arrivals.site_queue[workload.arrivals.site_queue % n_queues == queue] // n_queues
+        pairs = np.bincount(site[:-1] * n_sites + site[1:], minlength=n_sites**2)
+        expected = (len(site) - 1) / n_sites**2
+        assert expected > 400
+        assert abs(pairs - expected).max() < 5 * expected**0.5
+
+
 def jobs_of(read: Scenario, workload: Workload) -> list[Job]:
     """The drawn jobs in order of arrival, for the twin."""
     found = []
@@ -142,7 +155,6 @@ def jobs_of(read: Scenario, workload: Workload) -> list[Job]:
 @examples(60)
 @example(scenario=HALF_AND_QUARTER)
 @given(scenario=scenarios())
-@pytest.mark.paper("4.42")
 def test_job_starts_equal_the_oracle(scenario: dict[str, Any]) -> None:
     read, workload = read_and_draw(scenario)
     with fast.switched(False):

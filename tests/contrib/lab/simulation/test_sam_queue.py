@@ -158,6 +158,9 @@ def test_priority_groups_are_served_in_their_own_order() -> None:
     assert waits["/high"] < waits["/low"] / 3
     result = simulate(scenario)
     assert set(result["booked_share"]) == {"/fair"}
+    parts = result["reports"][-1]["share_of_parent"]
+    assert parts["/high"] == pytest.approx(50, abs=5)  # all that it submits
+    assert parts["/fair"] < 3, "only what starts while none of the others waits"
 
 
 def test_sites_have_separate_ledgers_unless_the_root_is_global() -> None:

@@ -82,7 +82,6 @@ def test_aged_usage_is_the_weighted_sum_of_hours(
     assert view.usage(seen_s)[1:].sum() == pytest.approx(0.0, abs=1e-6)
 
 
-@pytest.mark.paper("A5")
 def test_coarse_usage_has_quantised_shares(small: dict[str, Any]) -> None:
     tree = read_scenario(small, seed=None, traces={}).policy.tree
     own = np.array([0.0, 0, 0, 311, 97, 53, 39])

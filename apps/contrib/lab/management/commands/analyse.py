@@ -1,4 +1,7 @@
-"""`manage.py analyse SLUG [FIGURE]`: print the effect of an operator and a resolution on a policy's tree."""
+"""`manage.py analyse SLUG [FIGURE]`: print the effect of an operator and a resolution on a policy's tree.
+
+`manage.py analyse FIGURE` prints a figure of the papers: about operators alone, without a policy and a database.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,13 @@ import orjson
 from apps.accounts.actor import COMMAND
 from apps.contrib.lab.advisor.runs import advice_sentence
 from apps.contrib.lab.operators.records import BOUNDS, NAMES, FigureTable, as_json, columns_of, read_query
-from apps.contrib.lab.operators.selectors import FIGURES, OperatorsPage, get_figure, get_operators_page
+from apps.contrib.lab.operators.selectors import (
+    FIGURES,
+    OperatorsPage,
+    get_figure,
+    get_operators_page,
+    get_paper_figure,
+)
 from apps.core import clock, tables
 from apps.core.operator_commands import OperatorCommand
 from apps.priorities.serving import store
@@ -23,7 +32,7 @@ class Command(OperatorCommand):
     help = "Prints the effect of an operator and a resolution on the tree of a policy, or the numbers of one figure."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("policy", help="slug of the policy")
+        parser.add_argument("policy", help="slug of the policy; or a figure of the papers, which is of no policy")
         parser.add_argument(
             "figure", nargs="?", choices=list(FIGURES), help="figure to print (default: the check and all operators)"
         )
@@ -37,6 +46,9 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         query = read_query({name: options[name] for name in NAMES})
+        if not options["figure"] and options["policy"] in FIGURES:
+            self._figure(get_paper_figure(figure=options["policy"], query=query), options)
+            return
         store.poll()
         asked: dict[str, Any] = {"policy_slug": options["policy"], "query": query, "actor": COMMAND}
         if options["figure"]:
