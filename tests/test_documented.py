@@ -72,7 +72,7 @@ def test_documented_commands_have_the_arguments_that_they_take() -> None:
     for place, line in lines():
         for part in re.findall(r"`([^`]+)`", line) or [line]:
             for name, rest in _COMMAND.findall(part):
-                words = shlex.split(rest.replace("'", "").rstrip("\\"))
+                words = shlex.split(rest.replace("'", "").rstrip("\\"), comments=True)
                 parser = load_command_class(get_commands()[name], name).create_parser("manage.py", name)
                 if not words or (len(words) == 1 and words[0] in _subcommands_of(parser)):
                     continue

@@ -44,11 +44,6 @@ _BEHIND_ITSELF = Mutation(
     "rank = 1 + count_ahead(snapshot.leaf_components, list(components), snapshot.order)",
     "rank = 2 + count_ahead(snapshot.leaf_components, list(components), snapshot.order)",
 )
-_WIDE_TIES = Mutation(
-    _SITES,
-    "return _rule(next_job.GRIDWIDE, coarse=coarse, tie=TIE_POINTS, pad=0.0)",
-    "return _rule(next_job.GRIDWIDE, coarse=coarse, tie=100.0, pad=0.0)",
-)
 _EQUAL_TARGETS = Mutation(
     _SITES,
     "target=np.where(is_padding, 0.0, prepared.target[inner]),",
@@ -264,7 +259,10 @@ GRIDWIDE: Mapping[str, tuple[Mutation, ...]] = {
         ),
     ),
     "4.43": (_ONE_APPROACH, _NO_REQUESTED_TIME),
-    "4.44": (_EQUAL_TARGETS, _WIDE_TIES),
+    "4.44": (
+        _EQUAL_TARGETS,
+        Mutation(_SITES, "local_approach=scenario.local_approach,", "local_approach=scenario.global_approach,"),
+    ),
     "4.45": (_EQUAL_TARGETS,),
     "4.46": (_EQUAL_TARGETS,),
     "4.47": (_EQUAL_TARGETS,),
@@ -278,13 +276,7 @@ GRIDWIDE: Mapping[str, tuple[Mutation, ...]] = {
     "4.49": (_ONE_APPROACH,),
     "4.50": (_ONE_APPROACH,),
     "4.51": (_NO_REQUESTED_TIME,),
-    "4.52": (
-        Mutation(
-            "apps/contrib/lab/simulation/next_job.py",
-            "if order[queues.head[first_queue + queue]] < order[queues.head[first_queue + first]]:",
-            "if order[queues.head[first_queue + queue]] > order[queues.head[first_queue + first]]:",
-        ),
-    ),
+    "4.52": (Mutation(_SITES, "machines=Machines(cpus, np.full", "machines=Machines(cpus // 10, np.full"),),
     "4.53": (
         Mutation(
             _SCENARIO,
