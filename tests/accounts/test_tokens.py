@@ -4,6 +4,7 @@ import os
 import threading
 from concurrent.futures import Future
 from datetime import datetime, timedelta
+from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
 
@@ -214,7 +215,7 @@ class _Clock:
         return self.now_s
 
 
-def _outage() -> object:
+def _outage() -> Any:
     failing = OperationalError("the database is away")
     return patch("apps.accounts.token_cache.look_up_token", side_effect=failing)
 
@@ -275,7 +276,7 @@ def test_during_an_outage_a_verified_token_reads_priorities_for_a_day(alice: Use
         cache.verify(text, at=at)
         cache.verify(reader_text, at=at)
         clock.now_s += FRESH_S
-        with patch("apps.accounts.token_cache.connection"), _outage() as asked:  # type: ignore[attr-defined]
+        with patch("apps.accounts.token_cache.connection"), _outage() as asked:
             assert cache.verify(text, at=at)[1].scopes == {"priorities:read"}
             assert cache.verify(text, at=at)[1].scopes == {"priorities:read"}
             assert asked.call_count == 1, "the second one doesn't wait for the database again"
