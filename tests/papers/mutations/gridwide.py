@@ -261,7 +261,9 @@ GRIDWIDE: Mapping[str, tuple[Mutation, ...]] = {
     "4.43": (_ONE_APPROACH, _NO_REQUESTED_TIME),
     "4.44": (
         _EQUAL_TARGETS,
-        Mutation(_SITES, "local_approach=scenario.local_approach,", "local_approach=scenario.global_approach,"),
+        Mutation(
+            _SITES, "is_shared=~is_padding & scenario.scope_is_global[entry_of[inner]],", "is_shared=~is_padding,"
+        ),
     ),
     "4.45": (_EQUAL_TARGETS,),
     "4.46": (_EQUAL_TARGETS,),
@@ -328,6 +330,16 @@ GRIDWIDE: Mapping[str, tuple[Mutation, ...]] = {
             _AUTHORITY,
             "above = tree.lineage(node)[:-1]\n        if above",
             "above = tree.lineage(node)\n        if above",
+        ),
+        Mutation(
+            _AUTHORITY,
+            "missing = [] if self._only_see else self._missing(verb, lineage)",
+            "missing = []",
+        ),
+        Mutation(
+            "apps/policies/access/delegation.py",
+            "end, missing = setting.holding.limit(grant.verbs, lineage)\n        _refuse_missing(missing)",
+            "end, missing = setting.holding.limit(grant.verbs, lineage)",
         ),
     ),
     "4.64": (

@@ -172,7 +172,7 @@ OPERATORS: Mapping[str, tuple[Mutation, ...]] = {
     "A5": (Mutation(_SITES, "resolution=float(resolution),", "resolution=2.0**31,"),),
     "A6": (_NOT_MONOTONE,),
     "A7": (
-        Mutation(_RESOLUTION, "n_sharing=int((size[vector] > 1).sum())", "n_sharing=int((size[vector] > 2).sum())"),
+        Mutation(_RESOLUTION, "n_lost=int(_is_lost(exact, rounded).sum())", "n_lost=int((size[vector] > 2).sum())"),
     ),
     "A8": (_AS_EXACT,),
     "A9": (

@@ -138,6 +138,8 @@ def test_the_first_level_is_independent_of_global_usage(results: Results) -> Non
     for same_seed in zip(*runs, strict=False):  # the seeds that all were simulated on
         shares = [shares_at(result, 72)["VO-A"] for result in same_seed]
         assert max(shares) - min(shares) < 0.3
+        rms = [result["rms_points"]["/"] for result in same_seed]
+        assert max(rms) < 1.5 * min(rms), "by global usage it would be 1.5, 0.4 and 0.03 points"
 
 
 @pytest.mark.parametrize("name", ["idle-U-B12", "idle-U-B12-absolute"])
