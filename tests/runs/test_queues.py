@@ -38,9 +38,10 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Message]:
 def one_kind_a_queue(monkeypatch: pytest.MonkeyPatch) -> dict[str, Work]:
     """Kinds named after their queues, two of one subject or key being held back."""
     handlers: dict[str, Work] = {}
-    for name in ("_handlers", "_most_of_key", "_most_threads"):
+    for name in ("_handlers", "_most_of_key", "_most_threads", "_length"):
         monkeypatch.setattr(kinds, name, handlers if name == "_handlers" else {})
     monkeypatch.setattr(queues, "_queues", {})
+    monkeypatch.setattr(services, "_turns", {})
     for queue in (INTERACTIVE, RECOMPUTE, IMPORT, FEDERATION, SERIES):
         kinds.register(queue, lambda run, lease: {"done": run.pk}, queue=queue)
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
@@ -213,6 +214,32 @@ def test_before_a_run_begins_earlier_queues_are_empty(sent: list[Message], one_k
     asked = [ask(kind) for kind in (SERIES, FEDERATION, IMPORT, RECOMPUTE, INTERACTIVE)]
     tasks.work_run(asked[0].pk, SERIES)
     assert order == [INTERACTIVE, RECOMPUTE, IMPORT, FEDERATION, SERIES]
+
+
+def test_kinds_of_one_queue_take_turns_and_long_ones_let_shorter_ones_through(
+    sent: list[Message],
+) -> None:
+    """Five short runs were asked for before one of each longer kind; none of them comes last."""
+    steps: list[str] = []
+
+    def in_steps(run: Run, lease: Lease) -> dict[str, Any]:
+        for _ in range(3):
+            steps.append(run.kind)
+            work_other_runs(lease)
+        return {}
+
+    for length, kind in enumerate(("short", "long", "longest")):
+        kinds.register(kind, in_steps, queue=SERIES, length=length)
+    for number in range(5):
+        ask("short", str(number))
+    for kind in ("long", "longest"):
+        ask(kind)
+    while sent:
+        work_run(*sent.pop(0), clock=lambda: AT)
+    assert sorted(steps) == sorted(3 * (5 * ["short"] + ["long", "longest"]))
+    begun = [next(at for at, kind in enumerate(steps) if kind == name) for name in ("short", "long", "longest")]
+    assert begun[0] == 0
+    assert begun[1:] == [3, 9], "after a run of each other kind, and the short run that the long one let through"
 
 
 def test_a_worker_of_one_queue_leaves_the_others_alone(
