@@ -37,11 +37,13 @@ OF_THE_PROCESS = {
     "runs.bell._silent_until_s": _COUNTS,
     "runs.fault_points._passed": _COUNTS,
     "runs.kinds._handlers": _HOOKS,
+    "runs.kinds._length": _HOOKS,
     "runs.kinds._most_of_key": _HOOKS,
     "runs.kinds._most_threads": _HOOKS,
     "runs.leases._held": "leases of the runs at work in this thread",
     "runs.queues._queues": _HOOKS,
     "runs.services._threads": "threads at work, by kind",
+    "runs.services._turns": "the last turn of each kind of run in this process",
     "web.lookup_metrics._by_status": _COUNTS,
     "web.rest.views._names_of": _HOOKS,
 }
