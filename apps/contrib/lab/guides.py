@@ -30,8 +30,8 @@ GUIDES: dict[str, Addition[Guide]] = {
     "Lab": Addition(
         Guide(
             "Lab",
-            "lab lab-ask lab-new lab-scenarios lab-tree experiment experiment-figure experiment-cancel experiment-repeat "
-            "experiment-attach experiment-draft experiment-remove change-experiments",
+            "lab lab-ask lab-new lab-scenarios lab-tree experiment experiment-figure experiment-cancel "
+            "experiment-repeat experiment-attach experiment-draft experiment-remove change-experiments",
             (("questions", "lab.md#questions"), ("results", "lab.md#results"), ("simulator", "simulator.md")),
             (
                 "GET policies/{policy}/experiments",
