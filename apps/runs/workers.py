@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Max, Q
 from django_celery_beat.models import PeriodicTask
 
 from apps.accounts.clock_watch import note_clock
@@ -80,6 +80,9 @@ def is_stalled(at: datetime) -> Q:
 
 
 def beat_silent_since(at: datetime) -> datetime | None:
-    """Time at which the task scheduler last ran, if that is too long ago; else None."""
-    rang_at = PeriodicTask.objects.filter(name="sweep-runs").values_list("last_run_at", flat=True).first()
+    """Time at which the task scheduler last ran, if that is too long ago; else None.
+
+    Of any task: after its start it stores the first one that it starts, and all others three minutes later.
+    """
+    rang_at: datetime | None = PeriodicTask.objects.aggregate(last=Max("last_run_at"))["last"]
     return rang_at if rang_at is not None and at - rang_at > _BEAT_SILENT else None
