@@ -75,8 +75,10 @@ def shorter_kinds(kind: str) -> list[str]:
     return sorted(shorter, key=lambda each: _length.get(each, 0))
 
 
-def other_kinds_of_queue(kind: str) -> list[str]:
-    return [each for each in own_kinds() if each != kind and queue_of(each) == queue_of(kind)]
+def kinds_in_turn(kind: str) -> list[str]:
+    """Other kinds on its queue, if it has short and long ones; elsewhere runs begin in the order of their messages."""
+    others = [each for each in own_kinds() if each != kind and queue_of(each) == queue_of(kind)]
+    return others if any(_length.get(each, 0) != _length.get(kind, 0) for each in others) else []
 
 
 def handler_of(kind: str) -> Handler:

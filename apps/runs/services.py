@@ -32,9 +32,9 @@ from apps.runs.kinds import (
     handler_of,
     kinds,
     kinds_before,
+    kinds_in_turn,
     limits_by_key,
     limits_of_threads,
-    other_kinds_of_queue,
     shorter_kinds,
 )
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled
@@ -266,12 +266,12 @@ def _claimable(values: Mapping[str, Any], most: int) -> list[tuple[int, str]]:
 def work_run(run_id: int, kind: str, *, clock: Callable[[], datetime]) -> bool:
     """Work on this run unless it has to wait; returns whether it was worked on.
 
-    Before it come due runs of earlier queues, and one of each kind of its queue whose last turn was before that of this
-    kind. A message that is old, lost its run to another worker or came twice does nothing.
+    Before it come due runs of earlier queues, and one of each kind in turn with it whose last turn was before its own.
+    A message that is old, lost its run to another worker or came twice does nothing.
     """
     work_due_runs(clock=clock, of_kinds=kinds_before(kind))
     last = _turns.get(kind, 0)
-    for other in other_kinds_of_queue(kind):
+    for other in kinds_in_turn(kind):
         if _turns.get(other, 0) < last:
             _work_next_run(other, clock=clock)
     with _thread_for(kind) as is_free:

@@ -242,6 +242,24 @@ def test_kinds_of_one_queue_take_turns_and_long_ones_let_shorter_ones_through(
     assert begun[1:] == [3, 9], "after a run of each other kind, and the short run that the long one let through"
 
 
+def test_a_message_of_another_host_waits_for_no_run_of_another_kind(sent: list[Message]) -> None:
+    """Where no kind is longer than another, runs begin in the order of their messages."""
+    begun: list[str] = []
+
+    def begin(run: Run, lease: Lease) -> dict[str, Any]:
+        begun.append(run.kind)
+        return {}
+
+    for kind in ("webhook", "collection"):
+        kinds.register(kind, begin, queue=FEDERATION)
+    for number in range(2):
+        ask("webhook", str(number))
+    ask("collection")
+    for message in list(sent):
+        work_run(*message, clock=lambda: AT)
+    assert begun == ["webhook", "webhook", "collection"]
+
+
 def test_a_worker_of_one_queue_leaves_the_others_alone(
     sent: list[Message], one_kind_a_queue: dict[str, Work], monkeypatch: pytest.MonkeyPatch
 ) -> None:
