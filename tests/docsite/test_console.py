@@ -5,8 +5,10 @@ from __future__ import annotations
 import urllib.request
 from datetime import datetime, timedelta
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
+from django.conf import settings
 
 from apps.core.code_paths import REPOSITORY
 from tests.docsite.consoles import Shell, is_answer, steps_of
@@ -39,6 +41,7 @@ def test_the_shown_output_does_not_depend_on_the_day(
 def check_pages(live_server: object, folder: Path, monkeypatch: pytest.MonkeyPatch, at: datetime) -> None:
     monkeypatch.chdir(REPOSITORY)
     monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
+    rmtree(Path(settings.VAR) / "accounts", ignore_errors=True)  # of another test's database: commands would report it
     with urllib.request.urlopen(f"{live_server}/fairshare") as answer:
         program = folder / "fairshare"
         program.write_bytes(answer.read())
