@@ -43,10 +43,11 @@ VARIANT_FIELDS = (
 _LONGEST = 20_000
 _ENTRY_LINE = re.compile(r"(?P<entry>/.*?)(?:\s+shares\s+(?P<shares>\S+))?(?:\s+jobs\s+(?P<jobs>\S+))?")
 _NUMBER = r"[-+]?\d[\d.,]*"
+_GAP = r"\s{1,8}"  # bounded: a line of blanks costs as much as any other
+_SPAN = rf"{_GAP}(?:run|requested|cpus|from|until|priority){_GAP}{_NUMBER}(?:{_GAP}to{_GAP}{_NUMBER})?"
 _STREAM_LINE = re.compile(
-    rf"(?P<entry>/.*?)\s+(?:(?P<rate>load|every|poisson)\s+)?(?P<value>{_NUMBER})"
-    rf"(?P<clauses>(?:\s+(?:run|requested|cpus|from|until|priority)\s+{_NUMBER}(?:\s+to\s+{_NUMBER})?)*)"
-    r"(?:\s+at\s+(?P<sites>.+))?"
+    rf"(?P<entry>/.*?){_GAP}(?:(?P<rate>load|every|poisson){_GAP})?(?P<value>{_NUMBER})"
+    rf"(?P<clauses>(?:{_SPAN})*)(?:{_GAP}at{_GAP}(?P<sites>.+))?"
 )
 _CLAUSE = re.compile(rf"(?P<word>[a-z]+)\s+(?P<low>{_NUMBER})(?:\s+to\s+(?P<high>{_NUMBER}))?")
 _RATES = {"load": "load", "every": "every_s", "poisson": "poisson_s"}
