@@ -357,8 +357,8 @@ def test_a_coarse_resolution_moves_leaves_by_rounding_alone(grid: Grid) -> None:
         {"name": "aequus", "operator": operator, "resolution": resolution}
         for operator, resolution in (("relative", 2**31), ("relative", 2), ("absolute", 2**31))
     )
-    found = compare_algorithms(policy_slug=SLUG, algorithms=[fine, coarse, other], actor=COMMAND)
-    _first, by_rounding, by_operator = found.sides
+    comparison = compare_algorithms(policy_slug=SLUG, algorithms=[fine, coarse, other], actor=COMMAND)
+    _first, by_rounding, by_operator = comparison.sides
     assert by_rounding.n_moved == by_rounding.n_by_rounding > 0 == by_rounding.n_by_operator
     assert by_operator.n_moved == by_operator.n_by_operator > 0 == by_operator.n_by_rounding
 

@@ -202,12 +202,12 @@ def _resolved(schema: Any, document: Document) -> Document:
     if "allOf" in schema:
         merged: Document = {}
         for part in schema["allOf"]:
-            found = _resolved(part, document)
+            resolved = _resolved(part, document)
             merged = {
                 **merged,
-                **found,
-                "properties": {**merged.get("properties", {}), **found.get("properties", {})},
-                "required": [*merged.get("required", ()), *found.get("required", ())],
+                **resolved,
+                "properties": {**merged.get("properties", {}), **resolved.get("properties", {})},
+                "required": [*merged.get("required", ()), *resolved.get("required", ())],
             }
         return {**merged, **_own(schema, "allOf")}
     return schema
@@ -245,12 +245,12 @@ def main() -> int:
     os.environ.setdefault("FAIRSHARE_VAR", make_var())
     os.environ["FAIRSHARE_TESTING"] = "1"
     set_up_django()
-    found = present()
-    broken = unannounced(breaks(kept(), found), DEPRECATED, at=datetime.now(UTC).date()) if KEPT.exists() else []
+    described = present()
+    broken = unannounced(breaks(kept(), described), DEPRECATED, at=datetime.now(UTC).date()) if KEPT.exists() else []
     if broken:
         print("\n".join(f"{operation}: {sentence}." for operation, sentence in broken), file=sys.stderr)
         return 1
-    KEPT.write_text(written(found), encoding="utf-8")
+    KEPT.write_text(written(described), encoding="utf-8")
     return 0
 
 

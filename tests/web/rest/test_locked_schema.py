@@ -63,18 +63,18 @@ OLD: Document = {
 
 
 def operation(document: Document, method: str = "get") -> Document:
-    found: Document = document["paths"]["/entries/{entry}"][method]
-    return found
+    operations: dict[str, Document] = document["paths"]["/entries/{entry}"]
+    return operations[method]
 
 
 def fields(document: Document, name: str) -> Document:
-    found: Document = document["components"]["schemas"][name]["properties"]
-    return found
+    properties: Document = document["components"]["schemas"][name]["properties"]
+    return properties
 
 
 def required(document: Document, name: str) -> list[str]:
-    found: list[str] = document["components"]["schemas"][name]["required"]
-    return found
+    names: list[str] = document["components"]["schemas"][name]["required"]
+    return names
 
 
 Change = Callable[[Document], Any]

@@ -104,8 +104,8 @@ def scenario_settings(name: str) -> PolicySettings:
     case = _shipped(name)
     usage = case.get("usage", {})
     approach = {each: usage.get(each, "active") for each in ("local", "global")}
-    given = {"window": usage.get("window", {"aging": "none"}), "approach": approach}
-    return PolicySettings.from_json(given | ({"algorithm": case["algorithm"]} if "algorithm" in case else {}))
+    changes = {"window": usage.get("window", {"aging": "none"}), "approach": approach}
+    return PolicySettings.from_json(changes | ({"algorithm": case["algorithm"]} if "algorithm" in case else {}))
 
 
 def shipped_as(spec: ExperimentSpec, index: int, names: tuple[str, ...]) -> str:

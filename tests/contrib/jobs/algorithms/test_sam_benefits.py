@@ -37,9 +37,9 @@ def job(name: str = "j", group: str = "g1", **fields: Any) -> dict[str, Any]:
 
 @pytest.mark.paper("3.11")
 def test_data_is_booked_by_its_gigabytes() -> None:
-    found = solved("data_gb", job("a", data_gb=5, mem_gb=900), benefit={"g1": 23, "g2": 73})
-    assert found["jobs"]["a"]["fraction_after"] == 28 / 101
-    assert (found["ledger"]["unit"], found["ledger"]["groups"]["g1"]["booked"]) == ("GB", 5)
+    solution = solved("data_gb", job("a", data_gb=5, mem_gb=900), benefit={"g1": 23, "g2": 73})
+    assert solution["jobs"]["a"]["fraction_after"] == 28 / 101
+    assert (solution["ledger"]["unit"], solution["ledger"]["groups"]["g1"]["booked"]) == ("GB", 5)
 
 
 # Weighted sums

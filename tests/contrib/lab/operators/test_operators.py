@@ -140,13 +140,13 @@ def _actual_at(name: str, priority: float, target: float) -> float | None:
 
 @pytest.mark.paper("A12")
 def test_the_sentence_of_job_sizes_names_the_finest_operator_of_each_region(open_grid: Grid) -> None:
-    found = figure("job-size")
+    table = figure("job-size")
     finest = {}
     for region in job_size.REGIONS:
-        jobs = {row.operator: row.job_h for row in found.rows if (row.region, row.bits) == (region, 10) and row.job_h}
+        jobs = {row.operator: row.job_h for row in table.rows if (row.region, row.bits) == (region, 10) and row.job_h}
         finest[region] = min(jobs, key=jobs.__getitem__)
     assert len(set(finest.values())) > 1
-    assert found.sentence.endswith(
+    assert table.sentence.endswith(
         f"Smallest visible job: {finest['balance']} around balance, {finest['under']} under target, "
         f"{finest['over']} over target."
     )
