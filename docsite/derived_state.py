@@ -17,6 +17,7 @@ _ORDER = (Kept.TABLE, Kept.FILE, Kept.MEMORY)
 OF_CODE_ALONE = frozenset(
     {
         "accounts.sign_in.sessions._hash_of",
+        "cli.sample.jobs._unended_jobs",
         "contrib.jobs.algorithms.gridengine.sharetree.decay_factor",
         "contrib.lab.advisor.tree_facts.orders_like",
         "contrib.lab.operators.figure_numbers._fraction",

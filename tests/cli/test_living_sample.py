@@ -22,6 +22,7 @@ from tests.killed_process import work_until_killed
 
 HOUR = timedelta(hours=1)
 WEEK_OFF = AT + timedelta(days=9)
+DAYS_OFF = pytest.mark.parametrize("until", [AT + timedelta(days=2), pytest.param(WEEK_OFF, marks=pytest.mark.deep)])
 LIVING = [site for site in SITES if not site.silent_h]
 
 
@@ -32,15 +33,16 @@ def by_hour(until: datetime) -> Iterator[datetime]:
         yield at
 
 
-def test_jobs_are_the_same_by_the_hour_and_at_once() -> None:
-    at_once = {job.number: job for job in later_jobs(Grid(), loaded_at=AT, after=AT, until=WEEK_OFF)}
+@DAYS_OFF
+def test_jobs_are_the_same_by_the_hour_and_at_once(until: datetime) -> None:
+    at_once = {job.number: job for job in later_jobs(Grid(), loaded_at=AT, after=AT, until=until)}
     known: dict[int, SampleJob] = {}
     after = AT
-    for until in by_hour(WEEK_OFF):
-        known |= {job.number: job for job in later_jobs(Grid(), loaded_at=AT, after=after, until=until)}
-        after = until
+    for hour_at in by_hour(until):
+        known |= {job.number: job for job in later_jobs(Grid(), loaded_at=AT, after=after, until=hour_at)}
+        after = hour_at
     assert known == at_once
-    assert len(at_once) > 9 * 200
+    assert len(at_once) > (until - AT).days * 200
 
 
 def test_jobs_that_ran_at_the_start_end() -> None:
@@ -79,19 +81,21 @@ def empty_sources(db: None) -> None:
     make_sources()
 
 
-def test_a_week_off_is_caught_up_to_equal_numbers(empty_sources: None) -> None:
-    for at in by_hour(AT + timedelta(hours=30)):
+@DAYS_OFF
+def test_days_off_are_caught_up_to_equal_numbers(empty_sources: None, until: datetime) -> None:
+    n_hours = (until - AT) // HOUR
+    for at in by_hour(AT + n_hours // 7 * HOUR):
         continue_sample(at=at)
-    for step in range(30, 9 * 24 + 1, 13):
+    for step in range(n_hours // 7, n_hours, 13):
         continue_sample(at=AT + step * HOUR)
-    continue_sample(at=WEEK_OFF)
+    continue_sample(at=until)
     often = stored()
     assert {job[0] for job in often[0]} == {source_slug(site) for site in LIVING}
-    assert continue_sample(at=WEEK_OFF) == 0, "there is nothing more"
+    assert continue_sample(at=until) == 0, "there is nothing more"
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM usage_record; DELETE FROM usage_bucket")
     Source.objects.update(cursor=Progress(AT, AT).cursor, last_submit_at=None, last_record_end_at=None, n_records=0)
-    assert continue_sample(at=WEEK_OFF) >= len(often[0]), "and ends of jobs that ran between two steps"
+    assert continue_sample(at=until) >= len(often[0]), "and ends of jobs that ran between two steps"
     assert stored() == often
 
 

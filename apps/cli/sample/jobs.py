@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from apps.cli.sample.grid import SEED, SITES, STORY, Behaviour, Grid, Member
 
@@ -50,8 +51,8 @@ def later_jobs(grid: Grid, *, loaded_at: datetime, after: datetime, until: datet
     was silent stay silent.
     """
     first_day, last_day = ((at - loaded_at) // _DAY + DAYS for at in (after - _LONGEST, until))
-    for job in _first_jobs(grid, loaded_at) if first_day < DAYS else ():
-        if (job.end_at or loaded_at) > max(after, loaded_at) and not _SILENT_H[job.site]:
+    for job in _unended_jobs(grid, loaded_at) if first_day < DAYS else ():
+        if (job.end_at or loaded_at) > after and not _SILENT_H[job.site]:
             yield known_at(job, until)
     parts = _parts(grid)
     for day in range(max(first_day, DAYS), last_day + 1):
@@ -65,6 +66,12 @@ def later_jobs(grid: Grid, *, loaded_at: datetime, after: datetime, until: datet
 def known_at(job: SampleJob, at: datetime) -> SampleJob:
     """The job as its site knows it at an instant: without an end that is yet to come."""
     return job if job.end_at is None or job.end_at <= at else replace(job, end_at=None)
+
+
+@lru_cache(maxsize=1)
+def _unended_jobs(grid: Grid, end_at: datetime) -> tuple[SampleJob, ...]:
+    """Those of the first days that end later: kept, because these days are drawn as a whole."""
+    return tuple(job for job in _first_jobs(grid, end_at) if (job.end_at or end_at) > end_at)
 
 
 def _first_jobs(grid: Grid, end_at: datetime) -> Iterator[SampleJob]:
