@@ -48,7 +48,6 @@ CHROMIUM_ARGS = (
     "--renderer-process-limit=1",  # pages of one context share a process, and with it what is compiled
 )
 REPOSITORY = Path(__file__).resolve().parent.parent
-LONGEST_FIRST = ("faults", "pages", "ring", "acceptance", "browser")
 _ENDS_S = "FAIRSHARE_TESTS_END_S"  # Unix time, for the workers
 _IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 
@@ -77,7 +76,14 @@ if not is_engine_alone(sys.argv[1:]):
     set_up_django()
 register_profiles()
 
-pytest_plugins = ["tests.material", "tests.faults_by_name", "tests.papers_by_claim", "tests.whole_run", "pytester"]
+pytest_plugins = [
+    "tests.material",
+    "tests.faults_by_name",
+    "tests.papers_by_claim",
+    "tests.whole_run",
+    "tests.longest_first",
+    "pytester",
+]
 _server = pytest.StashKey[PostgresServer]()
 
 
@@ -183,7 +189,7 @@ DEEP_PATIENCE = 4  # many examples, beside a grid of nine instances
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks by folder; what takes longest first, so that no worker ends long before the other (`--dist worksteal`)."""
+    """Leave out what wasn't asked for; mark the others by folder."""
     if not config.getoption("deep"):
         left_out = {item for item in items if item.get_closest_marker("deep")}
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
@@ -199,13 +205,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             own = item.get_closest_marker("timeout")
             seconds = float(own.args[0] if own else config.getini("timeout"))
             item.add_marker(pytest.mark.timeout(DEEP_PATIENCE * seconds), append=False)
-    if not config.pluginmanager.hasplugin("randomly"):
-        items.sort(key=_turn)
-
-
-def _turn(item: pytest.Item) -> int:
-    folders = _folders(item.path)
-    return next((n for n, name in enumerate(LONGEST_FIRST) if name in folders), len(LONGEST_FIRST))
 
 
 @cache

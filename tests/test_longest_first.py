@@ -1,0 +1,79 @@
+"""Tests that took long in the last run come first, an equal share of them in each worker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.longest_first import KEPT, deal
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+_TESTS = """
+import os, pytest
+
+@pytest.mark.parametrize("n", range(9))
+def test_n(n):
+    with open("order.txt", "a") as file:
+        print(os.environ.get("PYTEST_XDIST_WORKER"), n, file=file)
+
+@pytest.mark.timeout(900)
+def test_of_long_patience():
+    with open("order.txt", "a") as file:
+        print(os.environ.get("PYTEST_XDIST_WORKER"), "patient", file=file)
+"""
+
+
+@pytest.fixture
+def elsewhere(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    for name in ("PYTEST_XDIST_WORKER", "DJANGO_SETTINGS_MODULE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    pytester.makeconftest('pytest_plugins = ["tests.longest_first"]\n')
+    pytester.makepyfile(test_x=_TESTS)
+    return pytester
+
+
+def order(elsewhere: pytest.Pytester, *options: str) -> list[str]:
+    (elsewhere.path / "order.txt").unlink(missing_ok=True)
+    ended = elsewhere.runpytest_subprocess("-p", "no:randomly", "-p", "no:django", "-o", "timeout=300", *options)
+    ended.assert_outcomes(passed=10)
+    return (elsewhere.path / "order.txt").read_text().splitlines()
+
+
+def remember(elsewhere: pytest.Pytester, took: dict[str, float]) -> None:
+    path = elsewhere.path / ".pytest_cache/v" / KEPT
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(took))
+
+
+def test_a_first_run_begins_with_tests_that_may_take_long(elsewhere: pytest.Pytester) -> None:
+    assert [line.split()[1] for line in order(elsewhere)][:3] == ["patient", "0", "1"]
+
+
+def test_the_longest_of_the_last_run_is_first(elsewhere: pytest.Pytester) -> None:
+    remember(elsewhere, {"test_x.py::test_n[5]": 10.0, "test_x.py::test_n[7]": 90.0})
+    assert [line.split()[1] for line in order(elsewhere)][:3] == ["7", "5", "0"]
+
+
+def test_two_workers_begin_with_a_long_one_each(elsewhere: pytest.Pytester) -> None:
+    remember(elsewhere, {"test_x.py::test_n[5]": 10.0, "test_x.py::test_n[7]": 90.0})
+    lines = order(elsewhere, "-n", "2", "--dist", "worksteal")
+    first = {line.split()[0]: line.split()[1] for line in reversed(lines)}
+    assert sorted(first.values()) == ["5", "7"]
+
+
+def test_a_run_keeps_what_took_long_and_forgets_what_no_longer_does(elsewhere: pytest.Pytester) -> None:
+    remember(elsewhere, {"test_x.py::test_n[5]": 10.0, "test_elsewhere.py::test_y": 9.0})
+    order(elsewhere)
+    kept = json.loads((elsewhere.path / ".pytest_cache/v" / KEPT).read_text())
+    assert kept == {"test_elsewhere.py::test_y": 9.0}
+
+
+@given(n=st.integers(0, 40), n_long=st.integers(0, 40), n_workers=st.integers(1, 6))
+def test_each_test_is_dealt_once(n: int, n_long: int, n_workers: int) -> None:
+    ranked = list(range(n))
+    assert sorted(deal(ranked, min(n, n_long), n_workers)) == ranked
