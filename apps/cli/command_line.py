@@ -38,16 +38,19 @@ def main() -> None:
 
 
 def _execute() -> None:
-    """Run the command. Tables that aren't there yet are a sentence, whichever command asks them."""
+    """Run the command. A database out of reach or without tables is a sentence, whichever command asks it."""
     from django.core.management import execute_from_command_line
-    from django.db import DatabaseError
+    from django.db import DatabaseError, OperationalError
 
     try:
         execute_from_command_line(sys.argv)
     except DatabaseError as error:
-        from apps.core.operator_commands import being_prepared
+        from apps.core.operator_commands import being_prepared, no_database
 
-        if not (reason := being_prepared(error)):
+        # Without a state of SQL there was no server that could have said what is wrong.
+        is_out_of_reach = isinstance(error, OperationalError) and not getattr(error.__cause__, "sqlstate", None)
+        reason = no_database(error) if is_out_of_reach else being_prepared(error)
+        if not reason:
             raise
         sys.exit(f"CommandError: {reason}")
 
