@@ -15,9 +15,9 @@ import numpy.typing as npt
 from apps.accounts.account_index import load_account_index
 from apps.contrib.lab.advisor.replay import MOST_DAYS, Jobs
 from apps.contrib.lab.advisor.replayed_settings import HALF_LIVES_S, half_life_window
+from apps.contrib.lab.experiments.account_entries import entries_of_accounts
 from apps.contrib.lab.experiments.inputs import WAS_RUNNING
 from apps.contrib.lab.experiments.past_usage import load_usage_before, reach_days
-from apps.contrib.lab.experiments.prepare import entries_of_accounts
 from apps.contrib.lab.experiments.replay_records import (
     ReplayedJobs,
     count_by_account,

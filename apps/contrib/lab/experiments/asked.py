@@ -7,7 +7,8 @@ from datetime import datetime
 
 from django.utils.translation import gettext as _
 
-from apps.contrib.lab.experiments.estimate import estimate_inputs, estimate_replay, refuse_without_jobs
+from apps.contrib.lab.experiments.account_entries import load_entries
+from apps.contrib.lab.experiments.estimate import estimate_inputs, estimate_replay, own_jobs
 from apps.contrib.lab.experiments.prepare import days_of_replay, prepare
 from apps.contrib.lab.experiments.records import Estimate
 from apps.contrib.lab.experiments.scenario_base import tree_of_base
@@ -16,6 +17,7 @@ from apps.contrib.lab.experiments.variant_trees import load_variant_trees, with_
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.policies.models import Policy
 from apps.policies.tree.names import clean_text
+from apps.policies.tree.stored import load_tree
 from apps.series.daily_series import last_complete_day, site_zone
 
 
@@ -38,9 +40,11 @@ def ask(policy: Policy, spec: object, *, at: datetime) -> Asked:
     if isinstance(read.workload, ReplayWorkload):
         workload = _with_last_day(read.workload, at)
         read = replace(read, workload=workload)
-        load_variant_trees(policy, policy.head_number, read)
+        trees = load_variant_trees(policy, policy.head_number, read)
+        base = tree if trees[0] is None else trees[0].columns
         days = days_of_replay(workload)
-        return Asked(read, estimate_replay(read, days[0].from_at, days[-1].to_at, len(tree)))
+        entries = load_entries(policy, base)
+        return Asked(read, estimate_replay(read, days[0].from_at, days[-1].to_at, entries, len(tree)))
     return Asked(read, estimate_inputs(prepare(policy, policy.head_number, read, is_strict=True).inputs))
 
 
@@ -56,11 +60,11 @@ def clean_name(name: str) -> str:
     return cleaned
 
 
-def has_own_jobs(days: int, *, at: datetime) -> bool:
-    """Whether jobs of the last days can be replayed."""
+def has_own_jobs(policy: Policy, days: int, *, at: datetime) -> bool:
+    """Whether jobs of the last days can be replayed on the policy as published."""
     span = days_of_replay(_with_last_day(ReplayWorkload(days), at))
     try:
-        refuse_without_jobs(span[0].from_at, span[-1].to_at)
+        own_jobs(span[0].from_at, span[-1].to_at, load_entries(policy, load_tree(policy)))
     except Invalid:
         return False
     return True

@@ -10,19 +10,19 @@ import numpy as np
 from django.db import connection
 from django.utils.translation import gettext as _
 
+from apps.contrib.lab.experiments.account_entries import AccountEntries
 from apps.contrib.lab.experiments.inputs import Inputs
 from apps.contrib.lab.experiments.records import Estimate
-from apps.contrib.lab.experiments.replay_records import own_sources
+from apps.contrib.lab.experiments.replay_records import count_replayable, own_sources, sources_with_submit_times
 from apps.contrib.lab.experiments.spec import ExperimentSpec
 from apps.contrib.lab.experiments.variant_scenario import DEFAULT_REFRESH_S, scenario_of
 from apps.contrib.lab.experiments.variant_trees import place_of
 from apps.contrib.lab.simulation.scenario import Scenario, decision_steps, refuse_endless
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.errors import EngineError
-from apps.usage.account_counts import account_counts
-from apps.usage.parsers.base import PENDING
 
 MOST_JOBS = 1_500_000  # of one variant
+_MOST_COUNTED = 2 * MOST_JOBS
 MOST_SECONDS = 1_800.0  # of processor time, of all variants together
 MOST_MEMORY_MB = 1_024.0
 # Measured by `python -m bench --large lab`, on one core with machine code.
@@ -78,60 +78,66 @@ def _load_of(scenario: Scenario) -> _Load:
     return _Load(n_jobs, n_refreshes, decision_steps(scenario, n_jobs), scenario.policy.tree.n_entries)
 
 
-_COUNT_JOBS = """
+# Jobs that ended in these days, from hourly sums, and their sites.
+_COUNT_ABOUT = """
 SELECT COALESCE(sum(n), 0)::float8, count(*) FROM (
-    SELECT sum(jobs) AS n FROM usage_bucket WHERE source_id = ANY(%s) AND hour_at >= %s AND hour_at < %s
+    SELECT sum(jobs) AS n FROM usage_bucket WHERE source_id = ANY(%s) AND account_id = ANY(%s::int8[])
+        AND hour_at >= %s AND hour_at < %s
     GROUP BY source_id, site) AS of_sites
 """
-_ONE_BUCKET = "SELECT FROM usage_bucket WHERE source_id = ANY(%s) AND hour_at >= %s AND hour_at < %s LIMIT 1"
 
 
-def refuse_without_jobs(from_at: datetime, to_at: datetime) -> None:
-    """Raise Invalid where no job of these days can be replayed."""
-    with connection.cursor() as cursor:
-        cursor.execute(_ONE_BUCKET, [[source.pk for source in own_sources()], from_at, to_at])
-        has_used = cursor.fetchone() is not None
-    if not has_used:
-        message = _("No job of this site ran in these days.")
-        raise Invalid(message, code="no_jobs", fields=[FieldProblem("workload.days", message)])
-    _refuse_without_submit_times(from_at, to_at)
+@dataclass(frozen=True, slots=True)
+class OwnJobs:
+    """Jobs of some days that have an entry in the policy, and the sites where they are replayed."""
+
+    n_jobs: int
+    n_sites: int
 
 
-def estimate_replay(spec: ExperimentSpec, from_at: datetime, to_at: datetime, n_entries: int) -> Estimate:
-    """About, from hourly sums: jobs that ended in these days, and accounts that ever used something.
+def own_jobs(from_at: datetime, to_at: datetime, mapping: AccountEntries) -> OwnJobs:
+    """Exactly those that `replayed_jobs` chooses; about, where they are many more than can be simulated.
 
-    n_entries: of the tree. Raises Invalid for what is too large, and where nothing ran in these days.
+    Raises Invalid (`no_jobs`, `no_submit_times`) where none can be replayed, or nothing said about waits.
     """
-    refuse_without_jobs(from_at, to_at)
     source_ids = [source.pk for source in own_sources()]
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT_JOBS, [source_ids, from_at, to_at])
-        n_jobs, n_sites = cursor.fetchone()
-    n_accounts = sum(account_counts.count(source_ids).values())
-    taking_part = min(n_entries, 2 * n_accounts)
+        cursor.execute(_COUNT_ABOUT, [source_ids, mapping.mapped_ids().tolist(), from_at, to_at])
+        n_about, n_sites = cursor.fetchone()
+    if n_about > _MOST_COUNTED:
+        return OwnJobs(int(n_about), n_sites)
+    counts = count_replayable(from_at, to_at)
+    mapped = mapping.of(counts.account_id) >= 0
+    if not mapped.any():
+        raise no_jobs()
+    if not np.isin(counts.source_id[mapped], sources_with_submit_times(from_at, to_at)).any():
+        raise no_submit_times()
+    return OwnJobs(int(counts.n[mapped].sum()), len(set(counts.site[mapped].tolist())))
+
+
+def estimate_replay(
+    spec: ExperimentSpec, from_at: datetime, to_at: datetime, mapping: AccountEntries, n_entries: int
+) -> Estimate:
+    """The jobs of the base exactly; those of a variant with more or fewer jobs on average.
+
+    n_entries: of the tree. Raises Invalid for what is too large, and as `own_jobs`.
+    """
+    own = own_jobs(from_at, to_at, mapping)
+    taking_part = min(n_entries, 2 * mapping.n_entries())
     seconds = (to_at - from_at).total_seconds()
     loads = []
     for index in range(spec.n_runs):
         setup = spec.setup(index)
-        times = setup.jobs_times or 1.0
+        n_jobs = own.n_jobs * (setup.jobs_times or 1.0)
         n_refreshes = seconds / (setup.refresh_s or DEFAULT_REFRESH_S)
-        n_steps = times * n_jobs * min(taking_part, 200) + n_refreshes * taking_part
-        loads.append(_Load(times * n_jobs, n_refreshes, n_steps, taking_part))
-    return _estimate(loads, n_sites)
+        n_steps = n_jobs * min(taking_part, 200) + n_refreshes * taking_part
+        loads.append(_Load(n_jobs, n_refreshes, n_steps, taking_part))
+    return _estimate(loads, own.n_sites)
 
 
-_WAITED = f"""
-SELECT EXISTS (SELECT FROM usage_record WHERE source_id = ANY(%s) AND submit_at >= %s AND submit_at < %s
-    AND (submit_at < start_at OR state = {PENDING}))
-"""  # noqa: S608 - constants only
-
-
-def _refuse_without_submit_times(from_at: datetime, to_at: datetime) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(_WAITED, [[source.pk for source in own_sources()], from_at, to_at])
-        (has_waited,) = cursor.fetchone()
-    if not has_waited:
-        raise no_submit_times()
+def no_jobs() -> Invalid:
+    message = _("No job of these days has an entry in the policy.")
+    return Invalid(message, code="no_jobs", fields=[FieldProblem("workload.days", message)])
 
 
 def no_submit_times() -> Invalid:

@@ -18,7 +18,7 @@ def headline_json(outcome: Outcome) -> dict[str, Any]:
     settled = float(outcome.settled_h[0])
     return {
         "n_jobs": int(outcome.n_jobs[0]),
-        "n_started": int(outcome.numbers["n_started"]),
+        "n_started": int(outcome.n_jobs[0] - outcome.n_waiting[0]),
         "n_waiting": int(outcome.n_waiting[0]),
         "wait_mean_s": known(outcome.wait_mean_s[0]),
         "wait_median_s": known(outcome.wait_median_s[0]),
@@ -35,7 +35,8 @@ def headline_json(outcome: Outcome) -> dict[str, Any]:
 def headline_of(stored: Mapping[str, Any] | None) -> Headline | None:
     if not stored:
         return None
-    headline = Headline(**stored)
+    # A release before counted jobs that ran at the start among those that started.
+    headline = Headline(**{**stored, "n_started": stored["n_jobs"] - stored["n_waiting"]})
     # A release before compared with bare targets.
     return headline if headline.fair_points is not None else replace(headline, settled_h=None, is_settled=None)
 

@@ -11,8 +11,9 @@ from typing import Generic, TypeVar
 import numpy as np
 from django.utils.translation import gettext as _
 
-from apps.accounts.account_index import AccountIndex, load_account_index
-from apps.contrib.lab.experiments.estimate import no_submit_times
+from apps.accounts.account_index import load_account_index
+from apps.contrib.lab.experiments.account_entries import entries_in, entries_of_accounts
+from apps.contrib.lab.experiments.estimate import no_jobs, no_submit_times
 from apps.contrib.lab.experiments.inputs import NO_PAST, NO_SUBMIT_TIME, GivenJobs, Inputs, PastUsage, VariantInputs
 from apps.contrib.lab.experiments.past_usage import UsageBefore, load_usage_before, reach_days, summed
 from apps.contrib.lab.experiments.replay_records import (
@@ -46,8 +47,6 @@ from apps.contrib.lab.models import UploadedTrace
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.core.postgresql import consistent_read
-from apps.mapping.rules.placement import place_accounts
-from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.models import Policy
 from apps.series.daily_series import Day, days_of, site_zone
 
@@ -229,7 +228,7 @@ def _prepare_replay(
     from_at, to_at = days[0].from_at, days[-1].to_at
     with consistent_read() as is_settled:
         accounts = load_account_index(use_cache=is_settled)
-        entries = [None if tree is None else _entries(policy, tree, accounts) for tree in trees]
+        entries = [None if tree is None else entries_in(policy, tree.columns, accounts) for tree in trees]
     base, base_entry = _base_of(trees), entries[0]
     if base_entry is None:
         raise ValueError("The base is never left out.")
@@ -286,21 +285,6 @@ class _Once(Generic[Value]):
         return self._known[metric]
 
 
-def _entries(policy: Policy, tree: VariantTree, accounts: AccountIndex) -> I8:
-    """The entry of each account in this tree, −1 for none."""
-    rule_set = load_rule_set(policy, tree.columns)
-    placed = place_accounts(tree.columns, rule_set.rules, rule_set.known, accounts.keys).of_usage
-    return placed.astype(np.int64)
-
-
-def entries_of_accounts(accounts: AccountIndex, entry: I8, ids: I8) -> I8:
-    """The entries of these accounts; −1 for one that was made after they were read."""
-    if not len(accounts.ids):
-        return np.full(len(ids), -1, dtype=np.int64)
-    at = np.minimum(np.searchsorted(accounts.ids, ids), len(accounts.ids) - 1)
-    return np.where(accounts.ids[at] == ids, entry[at], -1)
-
-
 def _usage_before(
     from_at: datetime, metric: Mapping[str, object], trees: Trees, sites: Sequence[Site], done: Done
 ) -> UsageBefore:
@@ -317,7 +301,6 @@ def _usage_before(
 def _refuse_unsuitable(replayed: ReplayedJobs) -> None:
     jobs = replayed.jobs
     if not len(jobs):
-        message = _("No job of these days has an entry in the policy.")
-        raise Invalid(message, code="no_jobs", fields=[FieldProblem("workload.days", message)])
+        raise no_jobs()
     if not (jobs.marks & NO_SUBMIT_TIME == 0).any():
         raise no_submit_times()

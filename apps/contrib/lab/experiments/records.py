@@ -60,7 +60,7 @@ class Headline:
     """The numbers of one outcome that a list shows; null: not known."""
 
     n_jobs: Annotated[int, "Jobs whose waits count"]
-    n_started: int
+    n_started: Annotated[int, "Of the jobs whose waits count, those that started"]
     n_waiting: Annotated[int, "Of the jobs whose waits count, those that still wait at the end"]
     wait_mean_s: float | None
     wait_median_s: float | None

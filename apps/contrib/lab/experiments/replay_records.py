@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from django.db import connection
 
 from apps.contrib.lab.experiments.inputs import NO_SUBMIT_TIME, WAS_RUNNING, WAS_WAITING, GivenJobs
 from apps.contrib.lab.experiments.spec import Site
@@ -21,7 +22,7 @@ from apps.priorities.metering import JobClassRow, site_names, weighted_amounts
 from apps.usage.arrays import OpenRecords
 from apps.usage.held_hours import OF_CURRENT
 from apps.usage.models import JobClass, Overlap, SiteDay, Source
-from apps.usage.open_jobs import known_until_epoch
+from apps.usage.open_jobs import KNOWN_UNTIL, known_until_epoch
 from apps.usage.parsers.base import FINISHED, NO_TIME, PENDING, RUNNING, WITHDRAWN
 from apps.usage.pgbinary import fetch_columns
 
@@ -38,13 +39,23 @@ SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), arr
 FROM usage_record LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS named(name, code) ON named.name = site
 WHERE source_id = ANY(%s::int8[]) AND {when}{of_current}{sampled}
 """
-_COUNT = f"""
-SELECT array_agg(account_id), array_agg(n) FROM (
-    SELECT account_id, count(*) AS n FROM usage_record
-    WHERE source_id = ANY(%s::int8[]) AND submit_at >= %s AND submit_at < %s{OF_CURRENT}
-    GROUP BY account_id
-) AS counted
-"""  # noqa: S608 - constants only
+_KNOWN_UNTIL = KNOWN_UNTIL.replace("record.", "usage_record.")
+# As `replayed_jobs` chooses: each reason to leave a job out, but for the mapping.
+_COUNT = """
+SELECT account_id, source_id, COALESCE(NULLIF(usage_record.site, ''), source.slug), count(*)
+FROM usage_record JOIN usage_source AS source ON source.id = source_id
+WHERE source_id = ANY(%s::int8[]) AND ({carried} OR {in_span}){of_current}
+    AND NOT is_charge AND cpus > 0 AND NOT {held}::bool AND CASE usage_record.state
+        WHEN {finished} THEN end_at > start_at
+        WHEN {running} THEN requested_s > 0 OR LEAST(%s, {known_until}) > start_at
+        WHEN {pending} THEN requested_s > 0
+        ELSE false END
+GROUP BY 1, 2, 3
+"""
+_WAITED = """
+SELECT wanted FROM unnest(%s::int8[]) AS wanted WHERE EXISTS (SELECT FROM usage_record WHERE source_id = wanted
+    AND ({carried} OR {in_span}) AND (submit_at < start_at OR state = {pending}))
+"""
 _IS_HELD = """(EXISTS (
     SELECT FROM usage_overlap AS held WHERE held.held_id = source_id AND held.site = usage_record.site
     AND held.state IN ('held', 'dropped') AND start_at >= held.from_at AND start_at < held.to_at
@@ -115,11 +126,58 @@ def own_sources() -> list[Source]:
     return list(Source.objects.filter(origin="").exclude(kind=Source.Kind.PEER).order_by("pk"))
 
 
+@dataclass(frozen=True, eq=False)
+class ReplayableCounts:
+    """How many records are replayed if their accounts are mapped, by account, source and site: (m,) each."""
+
+    account_id: I8
+    source_id: I8
+    site: npt.NDArray[np.object_]
+    n: I8
+
+
+def count_replayable(from_at: datetime, to_at: datetime) -> ReplayableCounts:
+    """As `replayed_jobs` of the records of these days, without reading them."""
+    sources = own_sources()
+    carried = _CARRIED.format(finished=FINISHED, pending=PENDING, running=RUNNING)
+    query = _COUNT.format(
+        carried=carried,
+        in_span=_IN_SPAN,
+        of_current=OF_CURRENT,
+        held=_held_by(sources),
+        known_until=_KNOWN_UNTIL,
+        finished=FINISHED,
+        running=RUNNING,
+        pending=PENDING,
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(query, [[source.pk for source in sources], from_at, from_at, from_at, to_at, to_at])
+        rows = cursor.fetchall()
+    account, source, site, n = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return ReplayableCounts(
+        np.array(account, np.int64), np.array(source, np.int64), np.array(site, np.object_), np.array(n, np.int64)
+    )
+
+
 def count_by_account(from_at: datetime, to_at: datetime) -> tuple[I8, I8]:
-    """(accounts, records of jobs that each submitted in these days)."""
-    sources = [source.pk for source in own_sources()]
-    columns = fetch_columns(_COUNT, [sources, from_at, to_at])
-    return (columns[0], columns[1]) if columns else (np.zeros(0, np.int64), np.zeros(0, np.int64))
+    """(accounts, records of each that are replayed if it is mapped)."""
+    counts = count_replayable(from_at, to_at)
+    accounts, place = np.unique(counts.account_id, return_inverse=True)
+    return accounts, np.bincount(place.reshape(-1), counts.n, minlength=len(accounts)).astype(np.int64)
+
+
+def sources_with_submit_times(from_at: datetime, to_at: datetime) -> I8:
+    """As `replayed_jobs` has it: one of their records of these days waited."""
+    carried = _CARRIED.format(finished=FINISHED, pending=PENDING, running=RUNNING)
+    query = _WAITED.format(carried=carried, in_span=_IN_SPAN, pending=PENDING)
+    with connection.cursor() as cursor:
+        cursor.execute(query, [[source.pk for source in own_sources()], from_at, from_at, from_at, to_at])
+        return np.array([row[0] for row in cursor.fetchall()], np.int64)
+
+
+def _held_by(sources: Sequence[Source]) -> str:
+    """The SQL for whether hours of a record are held: nearly never there is any."""
+    return _IS_HELD if Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists() else "0"
 
 
 def load_recorded_jobs(
@@ -134,11 +192,11 @@ def load_recorded_jobs(
             .values_list("site", flat=True)
         )
     )
-    is_held = Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists()
+    held = _held_by(sources)
     sampled = f" AND usage_record.id %% {one_in:d} = 0" if one_in > 1 else ""
     pieces = []
     for when, parameters in _spans(from_at, to_at):
-        query = _LOAD.format(when=when, of_current=OF_CURRENT, sampled=sampled, held=_IS_HELD if is_held else "0")
+        query = _LOAD.format(when=when, of_current=OF_CURRENT, sampled=sampled, held=held)
         columns = fetch_columns(query, [names, [source.pk for source in sources], *parameters])
         if columns:
             pieces.append(columns)

@@ -171,7 +171,7 @@ def _first_form(request: HttpRequest, policy: Policy, *, at: datetime, actor: Ac
             form.values["v1-change_set"] = str(draft)
             form.values["name"] = _("Change set %(id)s tried") % {"id": draft}
     drawn = drawn_workload()
-    if form.value("kind") == REPLAY and not has_own_jobs(USUAL_DAYS, at=at):
+    if form.value("kind") == REPLAY and not has_own_jobs(policy, USUAL_DAYS, at=at):
         form.values["kind"] = SYNTHETIC
     usual = {
         "days": str(USUAL_DAYS),

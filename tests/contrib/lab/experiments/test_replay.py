@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from apps.accounts.actor import COMMAND
+from apps.contrib.lab.experiments.asked import ask
+from apps.contrib.lab.experiments.headline import headline_of
 from apps.contrib.lab.experiments.inputs import NO_PAST, WAS_RUNNING, WAS_WAITING, Inputs
 from apps.contrib.lab.experiments.outcome import Outcome
 from apps.contrib.lab.experiments.records import ExperimentDetail
@@ -23,9 +25,10 @@ from apps.contrib.lab.simulation.run import run_jobs
 from apps.contrib.lab.simulation.scenario import Scenario, read_scenario
 from apps.contrib.lab.simulation.workload import draw
 from apps.core.errors import Invalid
+from apps.policies.models import Policy
 from apps.runs.services import work_due_runs
 from apps.usage.parsers.base import RecordRow
-from tests.priority_site import AS_OF, PROJECTS, Site
+from tests.priority_site import AS_OF, PROJECTS, Site, children, finished, new_site
 
 pytestmark = pytest.mark.django_db
 DAYS = 3
@@ -275,3 +278,76 @@ def test_fewer_processors_lengthen_all_waits(replayable: Callable[..., Site]) ->
     assert shown.sites == {"grid-c1": N_CPUS // 2}
     assert shown.model_error is not None
     assert (shown.model_error.wait_median_s or 0) > 600
+
+
+NOT_STARTED: dict[str, Any] = {"state": "pending", "start_at": None, "end_at": None}
+
+
+def test_a_question_counts_exactly_the_jobs_that_it_replays(replayable: Callable[..., Any]) -> None:
+    """Beside those of another policy, and each job that is left out."""
+    site = replayable(AGED)
+    other = new_site("other", at=FROM_AT - timedelta(days=2), namespace="c2")
+    other.publish(children(chemistry={"eva": 1}), AGED, at=FROM_AT - timedelta(days=1))
+    other.map(at=FROM_AT - timedelta(days=1))
+    other.jobs([finished("eva", "chemistry", 1, ago_h=13, job=str(number)) for number in range(700)])
+    spec = {"workload": {"kind": "replay", "days": 2}, "variants": [{"jobs_times": 2.0}]}
+    site.job("eva", "chemistry", 2, ago_h=30)
+    site.job("alice", "physics", 1, ago_h=40, cpus=0, job="no cpus")
+    open_job = site.jobs_of[-1]._replace(submit_at=_instant(70 * 3600.0), user="alice", group="physics")
+    site.jobs(
+        [
+            *site.jobs_of,
+            open_job._replace(job="gone", state="withdrawn"),
+            open_job._replace(job="no length", **NOT_STARTED, requested_s=None),
+            open_job._replace(job="waits", **NOT_STARTED, requested_s=60.0),
+            open_job._replace(job="at once", state="finished", start_at=TO_AT, end_at=TO_AT),
+            open_job._replace(job="no limit", state="running", start_at=TO_AT, end_at=None, requested_s=None),
+            open_job._replace(job="later", state="running", start_at=TO_AT, end_at=None, requested_s=600.0),
+        ]
+    )
+    asked = ask(Policy.objects.get(slug=site.slug), spec, at=AS_OF)
+    experiment = replay(site, **spec)
+    stored = ExperimentInputs.objects.get(experiment=experiment)
+    inputs = Inputs.unpack(bytes(stored.data), stored.digest)
+    assert inputs.jobs is not None
+    left_out = {each.reason: each.n_jobs for each in detail(site, experiment).left_out}
+    assert left_out == {"withdrawn": 1, "unmapped": 701, "no_cpus": 1, "unknown_length": 1, "no_run_time": 2}
+    assert (asked.estimate.n_jobs, asked.estimate.n_sites) == (2 * len(inputs.jobs), len(inputs.sites))
+
+
+def test_jobs_that_ran_at_the_start_are_not_among_those_that_started(replayable: Callable[..., Site]) -> None:
+    site = replayable(AGED)
+    shown = detail(site, replay(site, workload={"kind": "replay", "days": 2}))
+    for headline in (shown.history, shown.variants[0].headline):
+        assert headline is not None
+        assert headline.n_started + headline.n_waiting == headline.n_jobs
+        assert headline.n_started > 1_000
+
+
+def test_a_stored_headline_of_a_release_before_counts_the_same_jobs() -> None:
+    stored = {**dict.fromkeys(("wait_mean_s", "wait_median_s", "wait_p90_s", "rms_points", "settled_h", "is_settled"))}
+    before = {**stored, "n_jobs": 32_988, "n_started": 33_012, "n_waiting": 0, "core_hours": 1.0, "busy": 0.2}
+    headline = headline_of(before)
+    assert headline is not None
+    assert headline.n_started == 32_988
+
+
+def test_jobs_that_wait_have_no_core_hours_and_no_share_of_use(replayable: Callable[..., Any]) -> None:
+    """Neither among what is left out, nor in what happened, nor in the replay: 107 million were once told for 1.5."""
+    site = replayable()
+    without = replay(site)
+    waits = site.jobs_of[-1]._replace(
+        **NOT_STARTED, cpus=10_000, submit_at=TO_AT - timedelta(seconds=1), requested_s=9e6
+    )
+    own = waits._replace(cpus=1, user="carol", group="biology")
+    site.jobs([site.jobs_of[0], own._replace(job="own")])
+    site.jobs([site.jobs_of[0], waits._replace(job="unmapped", user="eva", group="chemistry")])
+    site.jobs([site.jobs_of[0], waits._replace(job="no length", requested_s=None)])
+    with_waiting = replay(site)
+    left_out = {each.reason: (each.n_jobs, each.core_hours) for each in detail(site, with_waiting).left_out}
+    assert left_out == {"unmapped": (1, 0.0), "unknown_length": (1, 0.0)}
+    for outcome_of in (history, outcome):
+        before, after = outcome_of(without), outcome_of(with_waiting)
+        assert int(after.n_waiting[0]) == int(before.n_waiting[0]) + 1
+        for name in ("core_h", "share", "day_core_h", "busy"):
+            np.testing.assert_array_equal(getattr(after, name), getattr(before, name), name)
