@@ -37,11 +37,13 @@ def ambiguous_accounts(tree: TreeColumns, top: int) -> Mapping[str, tuple[int, .
 
 
 def _named(tree: TreeColumns, top: int, account: str) -> tuple[int, ...]:
+    """Entries elsewhere may have the name too: they say nothing about those below `top`."""
     if not account:
         return ()
     name = entry_name(account)
-    places = tree.groups_by_name.get(account) or tree.groups_by_name.get(name)
-    return _below(tree, top, places or tree.groups_by_lower_name.get(name.lower(), ()))
+    groups = tree.groups_by_name
+    alike = (groups.get(account, ()), groups.get(name, ()), tree.groups_by_lower_name.get(name.lower(), ()))
+    return next((below for places in alike if (below := _below(tree, top, places))), ())
 
 
 def _below(tree: TreeColumns, top: int, places: tuple[int, ...]) -> tuple[int, ...]:

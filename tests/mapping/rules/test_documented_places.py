@@ -1,0 +1,113 @@
+"""Accounts count where docs/accounts.md says, on random trees with random rules: against tests/oracles/mapping.py."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.accounts.account_ids import AccountKey, canonical
+from apps.accounts.account_index import AccountKeys
+from apps.mapping.rules.placement import place_columns
+from apps.mapping.rules.resolver import UNMAPPED, Decided, KnownAccounts, Resolver
+from apps.mapping.rules.rule import KINDS, Person, Rule
+from apps.mapping.rules.rule_set import in_order
+from apps.policies.files.document import read_document
+from apps.policies.tree.columns import TreeColumns
+from tests.oracles import mapping as oracle
+
+_USERS = ("alice", "bob", "Carol", "carol")
+_GROUPS = ("", "atlas", "Atlas", "cms", "root")
+_LEAVES = ("alice", "bob", "carol", "carol", "Carol", "alice:gpu", "default", "keep")
+_INNER = ("atlas", "Atlas", "cms", "p1", "p2", "alice", "default")
+_DNS = ("", "", "/DC=org/CN=alice", "CN=alice,DC=org", "/DC=org/CN=bob")
+_FQANS = ("", "/atlas", "/atlas/Role=NULL", "/atlas/Role=production", "/cms/Role=NULL/Capability=NULL")
+_UIDS = [UUID(int=number) for number in range(1, 13)]
+_ACCOUNTS = st.builds(
+    AccountKey,
+    st.sampled_from(["c1", "c2"]),
+    st.sampled_from(_USERS),
+    st.sampled_from(_GROUPS),
+    st.sampled_from(_DNS),
+    st.sampled_from(_FQANS),
+    st.sampled_from(["", "", "p1", "GPU", "atlas"]),
+)
+_STORED = _ACCOUNTS.map(canonical)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> dict[str, Any]:
+    """At most twelve entries on four levels, as in a policy file."""
+    uids = iter(_UIDS)
+    root: dict[str, Any] = {"name": "grid", "uid": str(next(uids)), "children": []}
+    inner = [(root, 0)]
+    for uid in uids:
+        above, depth = draw(st.sampled_from(inner))
+        kind = draw(st.sampled_from(["group", "group", "project", "user", "user", "user", "reserve"]))
+        has_children = kind in ("group", "project") and depth < 3
+        free = sorted(set(_INNER if has_children else _LEAVES) - {child["name"] for child in above["children"]})
+        if not free:
+            continue
+        entry = {"name": draw(st.sampled_from(free)), "uid": str(uid), "kind": kind, "shares": 1}
+        above["children"].append(entry)
+        if has_children:
+            entry["children"] = []
+            inner.append((entry, depth + 1))
+    return root
+
+
+def rules(kinds: tuple[str, ...]) -> st.SearchStrategy[Rule]:
+    return st.builds(
+        Rule,
+        st.sampled_from(kinds),
+        st.sampled_from(_UIDS),
+        namespace=st.sampled_from(["", "", "c1"]),
+        user_pattern=st.sampled_from(["", "", "alice", "a*", "?ob", "CN=alice,DC=org"]),
+        group_pattern=st.sampled_from(["", "", "atlas", "[Aa]tlas", "c*"]),
+        fqan_pattern=st.sampled_from(["", "", "/atlas", "/atlas/Role=NULL"]),
+        suffix=st.sampled_from(["", "", "/{user}", "/{group}/{user}", "/atlas/{user}", "/{project}", "/{group}/x"]),
+        people=st.sampled_from(["", "", "staff", "st*"]),
+        reach_uid=st.sampled_from([None, None, *_UIDS]),
+        written_at=st.sampled_from(["", "2026-01-01", "2026-02-01"]),
+    )
+
+
+def placed(resolver: Resolver, tree: TreeColumns, decided: Decided) -> oracle.Place:
+    match, number = decided
+    if match.entry == UNMAPPED:
+        return oracle.NOWHERE
+    rule = None if number is None else resolver.rules[number]
+    return oracle.Place(tree.path(match.entry), rule, match.joins is not None, match.member is not None)
+
+
+@given(
+    trees(),
+    st.lists(rules(tuple(kind for kind in KINDS if kind != "each")), max_size=4),
+    st.lists(rules(("each",)), max_size=3),
+    st.dictionaries(_STORED, st.sampled_from(_UIDS), max_size=2),
+    st.dictionaries(_STORED, st.just(Person("bob", frozenset({"staff"}))), max_size=3),
+    st.lists(_ACCOUNTS, min_size=1, max_size=12),
+)
+def test_accounts_count_where_the_documentation_says(
+    document: dict[str, Any],
+    stored: list[Rule],
+    of_entries: list[Rule],
+    attached: dict[AccountKey, UUID],
+    people: dict[AccountKey, Person],
+    accounts: list[AccountKey],
+) -> None:
+    tree = read_document({"policy": "grid", "root": document}).tree
+    root = oracle.tree_of(document)
+    present = {node.uid for node in root.nodes()}
+    of_entries = [rule for rule in of_entries if rule.target_uid in present]
+    entries = {tree.uuid(at): at for at in range(len(tree))}
+    level = {uid: int(tree.level[at]) for uid, at in entries.items()}
+    of_entries.sort(key=lambda rule: (-level[rule.target_uid], entries[rule.target_uid]))  # as rules_of_tree does
+    resolver = Resolver(in_order(stored, of_entries), tree, KnownAccounts(attached, people))
+    tried = oracle.in_documented_order(stored, of_entries, root)
+    right = [oracle.place(account, tried, root, attached, people) for account in accounts]
+    assert [placed(resolver, tree, resolver.decide(account)) for account in accounts] == right
+    together = place_columns(resolver, AccountKeys.of(accounts))
+    assert [placed(resolver, tree, decided) for decided in together] == right
