@@ -19,7 +19,7 @@ OF_CODE_ALONE = frozenset(
         "accounts.sign_in.sessions._hash_of",
         "cli.sample.jobs._unended_jobs",
         "contrib.jobs.algorithms.gridengine.sharetree.decay_factor",
-        "contrib.lab.advisor.tree_facts.orders_like",
+        "contrib.lab.comparison.replayed_settings.orders_like",
         "contrib.lab.operators.figure_numbers._fraction",
         "contrib.lab.operators.records.columns_of",
         "contrib.schedulers.pages.views.program_file",

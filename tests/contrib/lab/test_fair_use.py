@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from apps.contrib.lab.comparison.recorded_order import explains_waits
 from apps.contrib.lab.fair_use import fair_use, kept_from
-from apps.contrib.lab.model_waits import explains_waits
 from apps.engine.convergence import tolerance_of, water_fill
 from apps.engine.tree import FairshareTree
 

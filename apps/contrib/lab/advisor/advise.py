@@ -3,21 +3,15 @@
 A setting is changed only where another is measurably better, by the margins below; else the advice is to keep it.
 - Resolution: the least candidate that misplaces at most MISPLACED_PERCENT of the leaves by rounding, where the current
   one misplaces more. Source: operators paper, section 7 (a minimum resolution by the state of the system).
-- Operator, half-life, algorithm: own jobs are replayed, where the replay meets history. Another one must be nearer to
-  fair use on the first days, by NEARER_PERCENT, by FEWEST_POINTS, by the error of the replay of history, and by more
-  than twice the standard error of the replays; and nearer on the held-back days, too. Where candidates don't differ on
-  the first days, the first half of the held-back days chooses, and their second half must confirm it by the same
-  margins. Operators and algorithms must have the properties that the current one has. Among half-lives that are as near
-  as the nearest, the closest to the current one is advised.
+- Operator, half-life, algorithm: own jobs are replayed, where the replay meets history; `comparison.verdict` decides.
 - Where the held-back days contradict the first ones, nothing is changed, and the headline says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log2, sqrt
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -28,19 +22,15 @@ from apps.contrib.lab.advisor.records import (
     AdvisedChoice,
     Candidate,
     Criterion,
-    Decision,
     Evidence,
     HeldBack,
     OperatorFacts,
-    ReplayFacts,
-    Sample,
 )
-from apps.engine.decay_functions import get_decay_function
+from apps.contrib.lab.comparison.replayed_settings import aging_with_half_life
+from apps.contrib.lab.comparison.sentences import compared, contradiction
+from apps.contrib.lab.comparison.verdict import ReplayFacts, decide
 
 MISPLACED_PERCENT = 1.0  # of all leaves
-NEARER_PERCENT = 5.0  # of the distance with the current settings
-FEWEST_POINTS = 0.5  # of distance from fair use: less is not worth a change
-ERRORS = 2.0
 
 
 def advise(evidence: Evidence) -> Advice:
@@ -66,13 +56,6 @@ def advised_operator(evidence: Evidence) -> dict[str, Any]:
     """Settings of the algorithm with the advised operator, by the replays of operators alone."""
     decision = decide(evidence.tried_operators, evidence.sample)
     return dict(evidence.algorithm if decision is None else decision.chosen.value)
-
-
-def aging_with_half_life(window: Mapping[str, Any]) -> str:
-    """The window's decay function if it has a half-life, else the exponential one."""
-    aging = str(window["aging"])
-    has_half_life = any(each.name == "half_life_s" for each in get_decay_function(aging).parameters)
-    return aging if has_half_life else "exponential"
 
 
 @dataclass(frozen=True)
@@ -196,13 +179,13 @@ def _operator(evidence: Evidence) -> _Decided | None:
         for each in facts
     )
     alike = [each.name for each in facts if each.orders_like == now.orders_like and each is not now]
-    sentence = sentences.operator(now, decision, alike, evidence.sample, NEARER_PERCENT)
+    sentence = sentences.operator(now, decision, alike, evidence.sample)
     choice = AdvisedChoice(
         "operator", _("Operator"), now.name, chosen.name, chosen is not now, sentence, criteria, rows
     )
     if decision is None:
         return _Decided(choice, now)
-    return _Decided(choice, decision.chosen, sentences.contradiction(_("Operator"), decision, evidence.sample))
+    return _Decided(choice, decision.chosen, contradiction(_("Operator"), decision, evidence.sample))
 
 
 def _half_life(evidence: Evidence) -> _Decided | None:
@@ -239,11 +222,11 @@ def _replayed(
         now.name,
         chosen.name,
         chosen is not now,
-        sentences.replayed(decision, evidence.sample, NEARER_PERCENT),
+        compared(decision, evidence.sample),
         criteria,
         tuple(map(row, facts)),
     )
-    return _Decided(choice, chosen, sentences.contradiction(title, decision, evidence.sample))
+    return _Decided(choice, chosen, contradiction(title, decision, evidence.sample))
 
 
 def _distances() -> tuple[Criterion, Criterion]:
@@ -251,69 +234,6 @@ def _distances() -> tuple[Criterion, Criterion]:
         Criterion("training", _("Distance from fair use on the first days"), "points"),
         Criterion("held_back", _("Distance from fair use on the held-back days"), "points"),
     )
-
-
-def decide(facts: Sequence[ReplayFacts], sample: Sample) -> Decision | None:
-    """Choose among replayed candidates; None where the current one was not replayed."""
-    now = next((each for each in facts if each.is_now), None)
-    if now is None:
-        return None
-    margin = max(FEWEST_POINTS, sample.model_error_points or 0.0)
-    others = [each for each in facts if each.training and each is not now and _keeps_properties(now, each)]
-    if not now.training or not others:
-        return Decision(now, now, now, "keep")
-    first = [each for each in others if is_nearer(now.training, each.training, margin)]
-    if first:
-        nearest = _nearest(now, first, lambda each: each.training, margin)
-        confirms = fmean(nearest.held_back) < fmean(now.held_back)
-        return Decision(now, nearest, nearest if confirms else now, "first" if confirms else "contradicted")
-    late = [each for each in others if is_nearer(now.late, each.late, margin)]
-    undecided = [each for each in late if not is_nearer(each.training, now.training, margin)]
-    confirmed = [each for each in undecided if is_nearer(now.latest, each.latest, margin)]
-    if confirmed:
-        nearest = _nearest(now, confirmed, lambda each: each.late, margin)
-        return Decision(now, nearest, nearest, "last")
-    held_back = [each for each in others if is_nearer(now.held_back, each.held_back, margin)]
-    if held_back:
-        return Decision(now, _nearest(now, held_back, lambda each: each.held_back, margin), now, "contradicted")
-    return Decision(now, now, now, "keep")
-
-
-def _nearest(
-    now: ReplayFacts, better: Sequence[ReplayFacts], part: Callable[[ReplayFacts], Sequence[float]], margin: float
-) -> ReplayFacts:
-    """The nearest; of half-lives the closest to the current one among those that are no farther by the margin."""
-    nearest = min(better, key=lambda each: fmean(part(each)))
-    if not isinstance(nearest.value, int | float):
-        return nearest
-    bound = fmean(part(nearest)) + margin
-    alike = [each for each in better if fmean(part(each)) <= bound]
-    return min(alike, key=lambda each: _octaves(each, now))
-
-
-def _octaves(each: ReplayFacts, now: ReplayFacts) -> float:
-    """Between two half-lives; without a current one, the longer the closer."""
-    if not now.value:
-        return -float(each.value)
-    return abs(log2(float(each.value) / float(now.value)))
-
-
-def _keeps_properties(now: ReplayFacts, other: ReplayFacts) -> bool:
-    return (
-        other.is_isolated >= now.is_isolated
-        and other.is_proportional >= now.is_proportional
-        and other.has_boundaries >= now.has_boundaries
-    )
-
-
-def is_nearer(now: Sequence[float], other: Sequence[float], margin: float) -> bool:
-    """By both margins, and by more than twice the standard error of the paired replays."""
-    if not now or not other:
-        return False
-    gains = [before - after for before, after in zip(now, other, strict=True)]
-    gain = fmean(gains)
-    error = stdev(gains) / sqrt(len(gains)) if len(gains) > 1 else 0.0
-    return gain * 100 >= NEARER_PERCENT * fmean(now) and gain >= margin and gain > ERRORS * error
 
 
 def _held_back(

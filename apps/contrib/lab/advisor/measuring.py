@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,8 +13,8 @@ from apps.accounts.actor import SYSTEM
 from apps.contrib.lab.advisor.advise import advise, advised_operator
 from apps.contrib.lab.advisor.own_jobs import OwnJobs, load_own_jobs
 from apps.contrib.lab.advisor.records import Evidence, Sample
-from apps.contrib.lab.advisor.replayed_settings import Replays
 from apps.contrib.lab.advisor.tree_facts import operator_facts, resolution_facts
+from apps.contrib.lab.comparison.replayed_settings import Replays
 from apps.contrib.lab.operators.figure_numbers import CANDIDATES, compared_operators, settings_with
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms.aequus import operator_of
@@ -54,28 +54,11 @@ def measure_policy(
         own.origin_s,
         done=lambda n: done(1 + n, "replay"),
     )
-    whole, error = replays.whole, replays.error
-    if whole is None or error is None:
+    replayed = replays.sample(one_in=own.one_in)
+    if replayed is None:
         return evidence
-    sample = replace(
-        evidence.sample,
-        n_jobs=len(whole.jobs),
-        one_in=own.one_in * replays.one_in,
-        n_replay_days=own.jobs.n_days,
-        n_training_days=replays.split.n_training,
-        n_held_back_days=replays.split.n_held_back,
-        n_replays=replays.n_replays,
-        n_entries=len(np.unique(whole.jobs.entry)),
-        n_left_out=whole.n_left_out,
-        n_waiting=int(np.isnan(whole.jobs.started_s).sum()),
-        cpus=int(whole.cpus.sum(axis=0).max()) * own.one_in,
-        model_error_points=error.distance_points,
-        wait_s=error.wait_s,
-        model_wait_s=error.model_wait_s,
-        meets_history=error.is_met,
-    )
-    evidence = replace(evidence, sample=sample)
-    if not error.is_met:
+    evidence = replace(evidence, sample=replace(evidence.sample, **asdict(replayed)))
+    if not replayed.meets_history:
         return evidence
     return with_replays(evidence, replays, _operator_settings(settings.algorithm))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
+
+from apps.contrib.lab.comparison.verdict import ReplayFacts, read_facts
 
 VERSION = 2  # of stored evidence
 
@@ -51,43 +53,6 @@ class ResolutionFacts:
     misplaced: float
     flip_days: float
     visible: float
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayFacts:
-    """Own jobs replayed with other settings: distances from fair use in points, one of each replay.
-
-    value: the settings of the algorithm or operator, or the half-life in seconds; None where usage has no half-life.
-    held_back: of the last days, late and latest: of their first and their second half. refused: why the algorithm
-    doesn't fit the tree.
-    """
-
-    name: str
-    value: Any
-    is_now: bool
-    training: tuple[float, ...]
-    held_back: tuple[float, ...]
-    late: tuple[float, ...]
-    latest: tuple[float, ...]
-    is_isolated: bool = True
-    is_proportional: bool = True
-    has_boundaries: bool = True
-    refused: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What the replays say about one setting. nearest: the candidate that is talked about; `now` where none is nearer.
-
-    basis: `keep`; `first`: chosen on the first days, confirmed by the held-back ones; `last`: no difference on the
-    first days, chosen on the first half of the held-back ones and confirmed by the second; `contradicted`: the first
-    days and the held-back ones disagree, so that `chosen` is `now`.
-    """
-
-    now: ReplayFacts
-    nearest: ReplayFacts
-    chosen: ReplayFacts
-    basis: Literal["keep", "first", "last", "contradicted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +118,12 @@ class Evidence:
             Sample(**data["sample"]),
             tuple(OperatorFacts(**each) for each in data["operators"]),
             tuple(ResolutionFacts(**each) for each in data["resolutions"]),
-            None if current is None else _replay(current),
-            tuple(map(_replay, data["tried_operators"])),
-            tuple(map(_replay, data["half_lives"])),
-            tuple(map(_replay, data["algorithms"])),
-            None if combined is None else _replay(combined),
+            None if current is None else read_facts(current),
+            tuple(map(read_facts, data["tried_operators"])),
+            tuple(map(read_facts, data["half_lives"])),
+            tuple(map(read_facts, data["algorithms"])),
+            None if combined is None else read_facts(combined),
         )
-
-
-def _replay(data: Mapping[str, Any]) -> ReplayFacts:
-    return ReplayFacts(**{**data, **{name: tuple(data[name]) for name in ("training", "held_back", "late", "latest")}})
 
 
 @dataclass(frozen=True, slots=True)

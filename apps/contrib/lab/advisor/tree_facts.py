@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import inf
 
 import numpy as np
 
 from apps.contrib.lab.advisor.records import OperatorFacts, ResolutionFacts
+from apps.contrib.lab.comparison.replayed_settings import orders_like
 from apps.engine.algorithms.aequus import measure, operator_of
 from apps.engine.algorithms.base import PriorityResult
 from apps.engine.analysis.density import highest_actual
 from apps.engine.analysis.job_size import smallest_jobs
-from apps.engine.analysis.properties import compare_orders
 from apps.engine.analysis.tree_resolution import Collisions, bits_now, collisions_at, safe_bits
 from apps.engine.codecs import effective_priority
-from apps.engine.operators import Operator, get_operator
+from apps.engine.operators import Operator
 from apps.engine.parameters import Settings
 
 
@@ -126,18 +125,3 @@ def _density(result: PriorityResult, operator: Operator) -> float | None:
     above = effective_priority(np.minimum(component + 1, resolution - 1), resolution)
     least = np.where(component == resolution - 1, 0.0, highest_actual(operator, above, target))
     return float(100.0 * np.median(most - least))
-
-
-_REPRESENTATIVES = ("relative", "absolute", "combined")
-
-
-@lru_cache(maxsize=64)
-def orders_like(name: str, k: float | None) -> str:
-    """The built-in operator that orders every pair alike, else its own name."""
-    operator = get_operator(name) if k is None else get_operator(name, k=k)
-    if name in _REPRESENTATIVES:
-        return name
-    for each in _REPRESENTATIVES:
-        if compare_orders(operator, get_operator(each)).is_full:
-            return each
-    return name

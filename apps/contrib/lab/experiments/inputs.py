@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from apps.contrib.lab.experiments.simulated_tree import SimulatedTree
 from apps.contrib.lab.experiments.spec import ExperimentSpec, Site, read_spec
+from apps.contrib.lab.simulated_tree import SimulatedTree
 from apps.core import blobs
 
 F8 = npt.NDArray[np.float64]
@@ -79,7 +79,8 @@ class Inputs:
     """variants: None for one that can't be simulated. jobs: None where they are drawn. origin_s: the start, in seconds
     since 1970; 0 where it is no instant.
 
-    days: ends of the days whose core-hours are summed up, in seconds from the start.
+    day_ends_s: ends of the days whose core-hours are summed up, in seconds from the start. cpus_by_day: of a replay,
+    processors of each site on each day of 24 hours from the start, (sites, days); else empty.
     """
 
     spec: ExperimentSpec
@@ -90,6 +91,7 @@ class Inputs:
     origin_s: float = 0.0
     day_ends_s: tuple[float, ...] = ()
     first_day: str = ""
+    cpus_by_day: I8 = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def variant(self, index: int) -> VariantInputs:
         variant = self.variants[index]
@@ -101,6 +103,8 @@ class Inputs:
         columns: dict[str, Any] = {}
         if self.jobs is not None:
             columns |= {f"jobs.{name}": getattr(self.jobs, name) for name in _JOBS}
+        if self.cpus_by_day.size:
+            columns["cpus_by_day"] = self.cpus_by_day.reshape(-1)
         for index, variant in enumerate(self.variants):
             if variant is None:
                 continue
@@ -147,6 +151,8 @@ class Inputs:
             meta["origin_s"],
             tuple(meta["day_ends_s"]),
             meta["first_day"],
+            # Stored before machines had days: as many processors on each.
+            columns.get("cpus_by_day", np.zeros(0, np.int64)).reshape(len(meta["sites"]), -1),
         )
 
 

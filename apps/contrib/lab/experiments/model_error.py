@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from apps.contrib.lab.comparison.recorded_order import explains_waits
 from apps.contrib.lab.experiments.headline import known
 from apps.contrib.lab.experiments.outcome import Outcome
 from apps.contrib.lab.experiments.records import Headline, ModelError
-from apps.contrib.lab.model_waits import explains_waits
 
 
 def model_error_json(replayed: Outcome, happened: Outcome) -> dict[str, Any]:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.contrib.lab.experiments.inputs import Inputs, VariantInputs
-from apps.contrib.lab.experiments.simulated_tree import SimulatedTree
 from apps.contrib.lab.fair_use import FairUse, fair_use, kept_from
+from apps.contrib.lab.simulated_tree import SimulatedTree
 from apps.contrib.lab.simulation.run import delivered, rms_points
 from apps.contrib.lab.simulation.streams import HOUR_S
 from apps.core import blobs

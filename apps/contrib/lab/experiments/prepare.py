@@ -22,7 +22,6 @@ from apps.contrib.lab.experiments.replay_records import (
     own_sources,
     replayed_jobs,
 )
-from apps.contrib.lab.experiments.simulated_tree import I8, simulated_part
 from apps.contrib.lab.experiments.spec import (
     MOST_HOURS,
     ExperimentSpec,
@@ -44,6 +43,7 @@ from apps.contrib.lab.experiments.variant_trees import (
     refuse_without_shares,
 )
 from apps.contrib.lab.models import UploadedTrace
+from apps.contrib.lab.simulated_tree import I8, simulated_part
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.core.postgresql import consistent_read
@@ -238,11 +238,11 @@ def _prepare_replay(
         recorded,
         from_at,
         to_at,
-        is_mapped=lambda ids: entries_of_accounts(accounts, base_entry, ids) >= 0,
+        entry_of=lambda ids: entries_of_accounts(accounts, base_entry, ids),
         cpus=workload.cpus,
     )
     _refuse_unsuitable(replayed)
-    rates = _Once(lambda metric: recorded.rates(json.loads(metric))[replayed.rows])
+    rates = _Once(lambda metric: replayed.rates(recorded, json.loads(metric)))
     before = _Once(lambda metric: _usage_before(from_at, json.loads(metric), trees, replayed.sites, done))
 
     def of(index: int, tree: VariantTree) -> VariantInputs:
@@ -266,6 +266,7 @@ def _prepare_replay(
         origin_s=float(days[0].from_s),
         day_ends_s=tuple(float(day.to_s - days[0].from_s) for day in days),
         first_day=days[0].on.isoformat(),
+        cpus_by_day=replayed.cpus_by_day,
     )
     return Prepared(inputs, replayed.left_out, problems or {})
 

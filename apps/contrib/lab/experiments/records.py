@@ -79,6 +79,31 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """A variant of a replay as advice compares settings: mean distance from fair use in points, of repeated replays."""
+
+    training_points: Annotated[float | None, "On the first days, from which is chosen; null: not compared"]
+    held_back_points: Annotated[float | None, "On the last third of the days, by which the choice is checked"]
+    why_not: Annotated[str, "Why it is not compared; else empty"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a replay says about the variants that change one kind of setting, by the rule of advice."""
+
+    subject: Annotated[str, "algorithm, half_life, settings, or history: the replay doesn't meet it"]
+    headline: Annotated[str, "The verdict in one sentence"]
+    sentence: Annotated[str, "Its numbers; empty where nothing is compared"]
+    chosen: Annotated[int | None, "The better variant; 0: the base, nothing is measurably better; null: no verdict"]
+    nearest: Annotated[int | None, "The variant that is talked about; 0: none is nearer"]
+    basis: Annotated[
+        str,
+        "keep: nothing measurably better; first: chosen on the first days, confirmed by the last; last: chosen and "
+        "confirmed on the last; contradicted: they disagree; unlike_history: the replay doesn't meet history",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
 class VariantRow:
     index: Annotated[int, "0: the base"]
     title: Annotated[str, "Its name, or what it changes"]
@@ -89,6 +114,7 @@ class VariantRow:
     problem: Annotated[str, "Why it failed"]
     run: int | None
     headline: Headline | None
+    compared: Annotated[Compared | None, "Of a replay, beside history; null: not yet, or nothing to compare"]
     finished_at: datetime | None
 
 
@@ -139,10 +165,12 @@ class ExperimentDetail:
     left_out: tuple[LeftOut, ...]
     variants: tuple[VariantRow, ...]
     history: Annotated[Headline | None, "What happened in fact, of a replay"]
+    happened: Annotated[Compared | None, "Distances of what happened in fact, on the days of the comparison"]
     model_error: ModelError | None
     explains_waits: Annotated[
         bool, "false: the replay has less than half of the real waits, so variants aren't compared"
     ]
+    verdicts: Annotated[tuple[Verdict, ...], "Of a replay, one for each kind of setting that variants change"]
     closest: Annotated[int | None, "The variant or base that was closest to fair use; null: none yet"]
     may_manage: bool
 

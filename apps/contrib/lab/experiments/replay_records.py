@@ -1,8 +1,9 @@
 """Read the site's own jobs of some days from its records, as they are replayed: who, where, when, and how much.
 
 Taken are all jobs that were submitted in these days, that waited or ran when they began, and that reached an entry of
-the policy. Those that still run at the end run on; those that still wait are as long as they requested. What is left
-out is counted with its reason. Jobs of peers are not known one by one: their usage is not replayed.
+the policy. Those that still run at the end run on; those that still wait are as long as they requested times the part
+that their entry usually uses. What is left out is counted with its reason. Jobs of peers are not known one by one:
+their usage is not replayed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
+from apps.contrib.lab.comparison.replay import DAY_S
 from apps.contrib.lab.experiments.inputs import NO_SUBMIT_TIME, WAS_RUNNING, WAS_WAITING, GivenJobs
+from apps.contrib.lab.experiments.replayed_jobs import delivered_by_day, narrowed_to, with_usual_lengths
 from apps.contrib.lab.experiments.spec import Site
 from apps.priorities.metering import JobClassRow, site_names, weighted_amounts
 from apps.usage.arrays import OpenRecords
@@ -268,16 +271,22 @@ def _seconds(us: I8) -> F8:
 
 @dataclass(frozen=True, eq=False)
 class ReplayedJobs:
-    """jobs: those that are replayed, by their submission. rows: of each, its record. account_ids: by `jobs.who`.
-
-    left_out: (number of jobs, core-hours) by reason.
+    """jobs: those that are replayed, by their submission; their rate is a factor of that of their record. rows: of
+    each, its record. account_ids: by `jobs.who`. sites: with the processors of the day with the most. cpus_by_day:
+    (sites, days). left_out: (number of jobs, core-hours) by reason.
     """
 
     jobs: GivenJobs
     rows: I8
     account_ids: I8
     sites: tuple[Site, ...]
+    cpus_by_day: I8
     left_out: Mapping[str, tuple[int, float]]
+
+    def rates(self, recorded: RecordedJobs, metric: Mapping[str, Any]) -> F8:
+        """Usage of each job per second, in this metric."""
+        rates: F8 = recorded.rates(metric)[self.rows] * self.jobs.rate
+        return rates
 
 
 def replayed_jobs(
@@ -285,15 +294,15 @@ def replayed_jobs(
     from_at: datetime,
     to_at: datetime,
     *,
-    is_mapped: Callable[[I8], Mask],
+    entry_of: Callable[[I8], I8],
     cpus: Mapping[str, int],
 ) -> ReplayedJobs:
-    """Choose what is replayed. is_mapped: whether accounts, by id, have an entry in the policy. cpus: of sites, instead
-    of the most that ran there at once.
+    """Choose what is replayed. entry_of: of accounts, by id, their entries in the policy, −1 for none. cpus: of sites,
+    instead of the most that ran there at once on each day.
     """
     from_s, to_s = from_at.timestamp(), to_at.timestamp()
     accounts, who = np.unique(recorded.account_id, return_inverse=True)
-    mapped = is_mapped(accounts)[who.reshape(-1)] if len(accounts) else np.zeros(0, np.bool_)
+    mapped = entry_of(accounts)[who.reshape(-1)] >= 0 if len(accounts) else np.zeros(0, np.bool_)
     end_s = np.where(recorded.state == FINISHED, recorded.end_s, np.inf)
     length_s = _lengths(recorded, to_s)
     reasons: dict[str, Mask] = {
@@ -338,13 +347,21 @@ def replayed_jobs(
         cpus=np.ceil(recorded.cpus[rows]).astype(np.int64),
         site=site.reshape(-1).astype(np.int64),
         who=who.reshape(-1).astype(np.int64),
-        rate=np.zeros(len(rows)),
+        rate=np.ones(len(rows)),
         marks=marks[order],
         waited_s=np.where(recorded.start_s[rows] < to_s, recorded.start_s[rows] - recorded.submit_s[rows], np.nan),
     )
+    entry = entry_of(known_accounts)[jobs.who] if len(rows) else jobs.who
+    jobs = with_usual_lengths(jobs, entry)
     names = [recorded.sites[each] for each in used_sites.tolist()]
-    sites = _capacities(recorded, rows, jobs, names, (from_s, to_s), cpus)
-    return ReplayedJobs(jobs, rows, known_accounts, sites, left_out)
+    by_day = delivered_by_day(jobs, len(names), round((to_s - from_s) / DAY_S))
+    for number, name in enumerate(names):
+        by_day[number] = cpus.get(name, by_day[number])
+    is_asked = np.array([name in cpus for name in names], dtype=np.bool_)
+    most = np.maximum(by_day.max(axis=1, initial=0), 1)
+    jobs = narrowed_to(jobs, np.where(is_asked, np.iinfo(np.int64).max, most))
+    sites = tuple(Site(name, int(each)) for name, each in zip(names, most, strict=True))
+    return ReplayedJobs(jobs, rows, known_accounts, sites, by_day, left_out)
 
 
 def _with_submit_times(recorded: RecordedJobs) -> I8:
@@ -377,33 +394,3 @@ def _core_seconds(recorded: RecordedJobs, from_s: float, to_s: float) -> F8:
     end_s = np.fmin(np.where(np.isnan(recorded.end_s), _counts_until(recorded), recorded.end_s), to_s)
     used: F8 = np.nan_to_num(np.maximum(end_s - begin_s, 0.0)) * np.nan_to_num(recorded.cpus)
     return used
-
-
-def _capacities(
-    recorded: RecordedJobs,
-    rows: I8,
-    jobs: GivenJobs,
-    names: Sequence[str],
-    span_s: tuple[float, float],
-    cpus: Mapping[str, int],
-) -> tuple[Site, ...]:
-    """The processors of each site: as given, or the most that ran there at once, and no fewer than one job needs."""
-    from_s, to_s = span_s
-    start_s = np.maximum(recorded.start_s[rows], from_s)
-    ran = np.isfinite(start_s) & (start_s < to_s)
-    end_s = np.where(np.isnan(recorded.end_s[rows]), np.inf, recorded.end_s[rows])
-    sites = []
-    for number, name in enumerate(names):
-        here = ran & (jobs.site == number)
-        most = most_at_once(start_s[here], end_s[here], jobs.cpus[here])
-        widest = int(jobs.cpus[jobs.site == number].max(initial=1))
-        sites.append(Site(name, cpus.get(name, max(most, widest))))
-    return tuple(sites)
-
-
-def most_at_once(start_s: F8, end_s: F8, cpus: I8) -> int:
-    """The largest sum of processors of jobs that ran at the same instant; ends come before starts."""
-    at_s = np.concatenate([end_s, start_s])
-    change = np.concatenate([-cpus, cpus])
-    order = np.argsort(at_s, kind="stable")
-    return int(np.cumsum(change[order]).max(initial=0))

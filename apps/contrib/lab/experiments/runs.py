@@ -13,6 +13,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from apps.contrib.lab.experiments.compare_variant import compare_variant, why_not_compared
 from apps.contrib.lab.experiments.estimate import estimate_inputs
 from apps.contrib.lab.experiments.headline import headline_json
 from apps.contrib.lab.experiments.inputs import Inputs
@@ -20,7 +21,7 @@ from apps.contrib.lab.experiments.model_error import model_error_json
 from apps.contrib.lab.experiments.outcome import Outcome
 from apps.contrib.lab.experiments.prepare import prepare
 from apps.contrib.lab.experiments.simulate_variant import history_of, simulate_variant
-from apps.contrib.lab.experiments.spec import read_spec
+from apps.contrib.lab.experiments.spec import REPLAY, read_spec
 from apps.contrib.lab.models import Experiment, ExperimentInputs, VariantResult
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import Conflict, Invalid, NotFound
@@ -144,12 +145,18 @@ def run_variant(run: Run, lease: Lease) -> dict[str, Any]:
     except CorruptBlob:
         raise Conflict(_("The stored inputs are damaged: make the experiment again."), code="damaged") from None
     del stored
+    watch = _watch(lease)
+    is_replay = inputs.spec.workload.kind == REPLAY
+    is_compared = is_replay and not why_not_compared(inputs)
     try:
-        outcome = simulate_variant(inputs, index, _watch(lease))
+        outcome = simulate_variant(inputs, index, lambda part: watch(part / 2 if is_compared else part))
+        compared = compare_variant(inputs, index, lambda part: watch(0.5 + part / 2)) if is_replay else None
     except EngineError as error:
         raise Invalid(_described(error), code=error.code) from None
     data, digest = outcome.pack()
     summary: dict[str, Any] = {"headline": headline_json(outcome)}
+    if compared is not None:
+        summary["compared"] = compared
     if happened is not None:
         summary["model_error"] = model_error_json(outcome, happened)
     with lease.fenced():

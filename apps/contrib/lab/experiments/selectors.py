@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -26,9 +26,11 @@ from apps.contrib.lab.experiments.records import (
     VariantReport,
     VariantRow,
     VariantState,
+    Verdict,
 )
 from apps.contrib.lab.experiments.report import report_of
 from apps.contrib.lab.experiments.spec import ExperimentSpec, read_spec
+from apps.contrib.lab.experiments.verdicts import compared_of, happened_of, sample_of, verdicts_of
 from apps.contrib.lab.models import Experiment, ExperimentInputs, VariantResult
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import Conflict, NotFound
@@ -205,7 +207,12 @@ def _detail(experiment: Experiment, *, at: datetime, actor: Actor) -> Experiment
     preparing = experiment.preparing
     failed = preparing is not None and preparing.state == Run.State.FAILED
     history = headline_of(summary.get("history"))
-    is_explained = base_explains_waits(history, rows[0].headline if rows else None)
+    compared = _compared(variants)
+    sample = sample_of(compared)
+    is_explained = (
+        base_explains_waits(history, rows[0].headline if rows else None) if sample is None else sample.meets_history
+    )
+    verdicts = verdicts_of(compared, {row.index: row.title for row in rows})
     first_day = summary.get("first_day")
     return ExperimentDetail(
         row=_row(experiment, variants),
@@ -218,15 +225,26 @@ def _detail(experiment: Experiment, *, at: datetime, actor: Actor) -> Experiment
         left_out=left_out_of(summary.get("left_out", [])),
         variants=rows,
         history=history,
+        happened=happened_of(compared),
         model_error=model_error_of(variants[0].summary.get("model_error") if variants else None),
         explains_waits=is_explained,
-        closest=_closest(rows) if is_explained else None,
+        verdicts=verdicts,
+        closest=_closest(rows, verdicts) if is_explained else None,
         may_manage=may_manage(experiment.policy, at=at, actor=actor),
     )
 
 
-def _closest(rows: Sequence[VariantRow]) -> int | None:
-    """Of equal ones the first."""
+def _compared(variants: Sequence[VariantResult]) -> dict[int, Mapping[str, Any]]:
+    """By index, of those that have ended."""
+    return {each.index: each.summary["compared"] for each in variants if each.summary.get("compared")}
+
+
+def _closest(rows: Sequence[VariantRow], verdicts: Sequence[Verdict]) -> int | None:
+    """Of equal ones the first. Of a replay, what its verdicts choose: the base where nothing is measurably better."""
+    if verdicts:
+        chosen = {each.chosen for each in verdicts if each.chosen is not None}
+        points = {row.index: row.compared.held_back_points for row in rows if row.compared is not None}
+        return min(chosen or {0}, key=lambda index: (index == 0, points.get(index) or 0.0))
     known = [
         (row.headline.fair_points, row.index)
         for row in rows
@@ -248,6 +266,7 @@ def _variant_row(experiment: Experiment, spec: ExperimentSpec, variant: VariantR
         problem=variant.summary.get("problem") or (run.error if run is not None and state == "failed" else ""),
         run=None if run is None else run.pk,
         headline=headline_of(variant.summary.get("headline")),
+        compared=compared_of(variant.summary.get("compared")),
         finished_at=variant.finished_at,
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from apps.contrib.lab.comparison.replay import DAY_S
 from apps.contrib.lab.experiments.inputs import F8, I8, NO_SUBMIT_TIME, WAS_RUNNING, Inputs
 from apps.contrib.lab.experiments.outcome import Outcome, RanJobs, outcome_of
 from apps.contrib.lab.experiments.spec import Changes
@@ -85,12 +86,24 @@ def numbers_of(inputs: Inputs, jobs: RanJobs, site: I8, n_events: int) -> dict[s
     has_started = np.isfinite(jobs.start_s)
     ran_s = np.minimum(jobs.run_s, end_s - jobs.start_s)
     busy_s = np.bincount(site[has_started], (jobs.cpus * ran_s)[has_started], minlength=len(inputs.sites))
-    capacity = np.array([each.cpus for each in inputs.sites], dtype=np.float64)
+    capacity_s = _capacity_s(inputs)
     return {
         "n_submitted": len(jobs.start_s),
         "n_started": int(has_started.sum()),
         "n_finished": int((has_started & (jobs.start_s + jobs.run_s <= end_s)).sum()),
         "n_events": n_events,
-        "busy": busy_s / (capacity * end_s),
-        "busy_total": float(busy_s.sum() / (capacity.sum() * end_s)),
+        "busy": np.divide(busy_s, capacity_s, out=np.zeros(len(busy_s)), where=capacity_s > 0),
+        "busy_total": float(busy_s.sum() / capacity_s.sum()),
     }
+
+
+def _capacity_s(inputs: Inputs) -> F8:
+    """Processor seconds of each site, over all days."""
+    end_s = inputs.hours * HOUR_S
+    if not inputs.cpus_by_day.size:
+        return np.array([each.cpus * end_s for each in inputs.sites], dtype=np.float64)
+    n_days = inputs.cpus_by_day.shape[1]
+    begins_s = DAY_S * np.arange(n_days)
+    lengths_s = np.minimum(np.append(begins_s[1:], max(end_s, begins_s[-1])), end_s) - np.minimum(begins_s, end_s)
+    capacity_s: F8 = inputs.cpus_by_day @ lengths_s
+    return capacity_s

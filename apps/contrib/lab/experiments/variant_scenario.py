@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from apps.contrib.lab.comparison.replay import DAY_S
 from apps.contrib.lab.experiments.inputs import WAS_RUNNING, GivenJobs, Inputs, VariantInputs
 from apps.contrib.lab.experiments.spec import AllUsers, Changes, Noise, Stream, SyntheticWorkload
 from apps.contrib.lab.simulation import scenario as simulated
@@ -17,6 +18,7 @@ from apps.contrib.lab.simulation.scenario import (
     APPROACHES,
     DEFAULT_PRIORITY_REFRESH_S,
     PastUsage,
+    Resize,
     Scenario,
 )
 from apps.contrib.lab.simulation.streams import HOUR_S, Span
@@ -63,6 +65,18 @@ def scenario_of(inputs: Inputs, index: int) -> Scenario:
         origin_s=inputs.origin_s,
         most_tried=MOST_TRIED,
         aging_step_s=AGING_STEP_S if inputs.hours <= LONG_H else LONG_AGING_STEP_S,
+        resizes=_resizes(inputs),
+    )
+
+
+def _resizes(inputs: Inputs) -> tuple[Resize, ...]:
+    """Of a replay: each day the processors that it delivered."""
+    by_day = inputs.cpus_by_day
+    return tuple(
+        Resize(DAY_S * day, site, int(by_day[site, day]))
+        for day in range(by_day.shape[1])
+        for site in range(len(by_day))
+        if day == 0 or by_day[site, day] != by_day[site, day - 1]
     )
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from apps.contrib.lab.experiments.scenario_base import queue_of_base, state_of_base
-from apps.contrib.lab.experiments.simulated_tree import I8, SimulatedTree
 from apps.contrib.lab.experiments.spec import Changes, ExperimentSpec, ReplayWorkload, SyntheticWorkload
+from apps.contrib.lab.simulated_tree import I8, SimulatedTree
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.models import ChangeSet, Policy

@@ -27,10 +27,11 @@ from apps.contrib.lab.pages import presenters
 from apps.contrib.lab.pages.builder_fields import head_fields, variant_fields, workload_fields
 from apps.contrib.lab.pages.builder_form import KEPT, BuilderForm, entry_line, form_of_spec, read_posted
 from apps.contrib.lab.pages.list_views import lab_url
-from apps.contrib.lab.pages.numbers import estimate_text, wait_text
+from apps.contrib.lab.pages.numbers import estimate_text
 from apps.contrib.lab.pages.questions import USUAL_DAYS, drawn_workload, entry_choices
 from apps.contrib.lab.pages.scenarios import scenario_preset
 from apps.contrib.lab.scenario_files import is_shipped, shipped_scenarios
+from apps.contrib.lab.wait_text import wait_text
 from apps.core import clock
 from apps.core.counts import counted
 from apps.core.errors import Conflict, Invalid, NotFound, TooLarge, status_of

@@ -85,7 +85,7 @@ def _row(policy: Policy, reviewed: ChangeSet, evidence: ReplayEvidence, page: Re
         "attached_at": evidence.attached_at,
         "attached_by": evidence.attached_by,
         "model_error": [] if detail.model_error is None else presenters.model_error_sentences(detail.model_error),
-        "history": None if detail.history is None else presenters.headline_texts(detail.history, None),
+        "history": presenters.history_texts(detail),
         "lines": lines,
         "findings": presenters.findings(detail),
         "is_variant": index is not None,

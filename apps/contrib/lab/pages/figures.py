@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from apps.contrib.lab.experiments.records import Curve, EntryNumbers, ExperimentDetail, VariantReport
 from apps.contrib.lab.experiments.scenario_titles import title_of_scenario
-from apps.contrib.lab.pages.numbers import wait_text
+from apps.contrib.lab.wait_text import wait_text
 from apps.core.errors import FieldProblem, Invalid
 from apps.priorities.sentences.numbers import UNKNOWN, percent
 from apps.web.figures import axes, traces

@@ -147,7 +147,9 @@ def _list_context(request: HttpRequest, policy: Policy) -> dict[str, Any]:
     lines = [presenters.list_row(each) for each in shown]
     for line in lines:
         if headline := headlines.get(line["row"].id):
-            line["finding"] = presenters.finding_of(headline.title, headline.headline, headline.headline_was)
+            line["finding"] = headline.verdict or presenters.finding_of(
+                headline.title, headline.headline, headline.headline_was
+            )
     return {
         "policy": policy.slug,
         "policy_name": policy.name,

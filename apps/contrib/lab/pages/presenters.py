@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from typing import Any
 
@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.contrib.lab.experiments.records import (
     Changed,
+    Compared,
     EntryNumbers,
     ExperimentDetail,
     ExperimentRow,
@@ -30,8 +31,8 @@ from apps.contrib.lab.pages.numbers import (
     settled_after,
     settled_text,
     wait_change,
-    wait_text,
 )
+from apps.contrib.lab.wait_text import wait_text
 from apps.priorities.sentences.numbers import NBSP, change_shares, count, number, percent
 from apps.web.svg.under_draft import draw_share
 
@@ -90,6 +91,9 @@ def findings(detail: ExperimentDetail) -> list[str]:
     base = next((row for row in detail.variants if row.index == 0), None)
     if base is None or base.headline is None:
         return []
+    if detail.verdicts:
+        waits = [] if not detail.explains_waits else _wait_findings(detail, base.headline)
+        return [*(f"{each.headline} {each.sentence}".strip() for each in detail.verdicts), *waits]
     if detail.history is not None and not detail.explains_waits:
         text = _(
             "Nothing can be compared: jobs waited %(waited)s on average, and in the replay %(waits)s. "
@@ -101,6 +105,13 @@ def findings(detail: ExperimentDetail) -> list[str]:
         for row in detail.variants
         if row.index and row.headline is not None
     ]
+
+
+def _wait_findings(detail: ExperimentDetail, base: Headline) -> list[str]:
+    """Of a replay with a verdict: its distances are in that one."""
+    rows = [row for row in detail.variants if row.index and row.headline is not None]
+    findings = [finding_of(row.title, replace(row.headline, fair_points=None), base) for row in rows if row.headline]
+    return findings
 
 
 def finding_of(title: str, headline: Headline, base: Headline) -> str:
@@ -179,7 +190,10 @@ def _variant_line(
         "is_open": row.state in ("waiting", "queued", "running"),
         "done": percent(row.progress, 0),
         "changes": [change_text(each) for each in row.changes],
-        "numbers": None if row.headline is None else headline_texts(row.headline, None if row.index == 0 else base),
+        "numbers": None
+        if row.headline is None
+        else headline_texts(row.headline, None if row.index == 0 else base, row.compared),
+        "why_not": row.compared.why_not if row.compared is not None and row.headline is not None else "",
         "url": experiment_url(policy, detail.row.id, f"variant={row.index}"),
         "json_url": rest,
         "csv_url": f"{rest}?format=csv",
@@ -187,7 +201,11 @@ def _variant_line(
 
 
 def _closest(detail: ExperimentDetail) -> int | None:
-    """The variant closest to fair use; None where another one is as close by the numbers that are shown."""
+    """The variant closest to fair use; None where another one is as close by the numbers that are shown. Of a replay,
+    the one that is measurably nearer than the base; None where there is none.
+    """
+    if detail.verdicts:
+        return detail.closest or None
     texts = {row.index: points_text(row.headline.fair_points) for row in detail.variants if row.headline is not None}
     closest = detail.closest
     if closest is None or len(texts) < 2 or list(texts.values()).count(texts[closest]) > 1:
@@ -195,8 +213,15 @@ def _closest(detail: ExperimentDetail) -> int | None:
     return closest
 
 
-def headline_texts(headline: Headline, base: Headline | None) -> dict[str, str]:
-    """base: None for the base itself, and for what happened in fact."""
+def history_texts(detail: ExperimentDetail) -> dict[str, str] | None:
+    """What happened in fact, of a replay."""
+    return None if detail.history is None else headline_texts(detail.history, None, detail.happened)
+
+
+def headline_texts(headline: Headline, base: Headline | None, compared: Compared | None) -> dict[str, str]:
+    """base: None for the base itself, and for what happened in fact. compared: of a replay, whose distances are those
+    of the held-back days, with those of the first days beside it.
+    """
     texts = {
         "median": wait_text(headline.wait_median_s),
         "p90": wait_text(headline.wait_p90_s),
@@ -206,6 +231,10 @@ def headline_texts(headline: Headline, base: Headline | None) -> dict[str, str]:
         "waiting": count(headline.n_waiting),
         "core_hours": hours_text(headline.core_hours),
     }
+    if compared is not None:
+        texts["points"] = points_text(compared.held_back_points)
+        if compared.training_points is not None:
+            texts["points_first"] = points_text(compared.training_points)
     if base is not None:
         texts["median_change"] = wait_change(headline.wait_median_s, base.wait_median_s)
         texts["p90_change"] = wait_change(headline.wait_p90_s, base.wait_p90_s)

@@ -134,7 +134,7 @@ def _now_context(detail: ExperimentDetail) -> dict[str, Any]:
         "base_text": presenters.base_text(detail),
         "findings": presenters.findings(detail),
         "model_error": [] if detail.model_error is None else presenters.model_error_sentences(detail.model_error),
-        "history": None if detail.history is None else presenters.headline_texts(detail.history, None),
+        "history": presenters.history_texts(detail),
         "history_url": reverse("api:experiment-history", kwargs={"policy": row.policy, "experiment": row.id}),
         "lines": presenters.variant_lines(row.policy, detail, None),
         "n_done": sum(each.state == "done" for each in detail.variants),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.contrib.lab.advisor import replay, replayed_settings
+from apps.contrib.lab.comparison import replay, replayed_settings
 from tests.priority_site import _clock, make_site  # noqa: F401 - fixtures
 
 

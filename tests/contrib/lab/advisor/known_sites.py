@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from heapq import heappop, heappush
 from typing import Any
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from apps.contrib.lab.advisor.measuring import with_replays
 from apps.contrib.lab.advisor.records import Evidence
-from apps.contrib.lab.advisor.replay import DAY_S, Jobs
-from apps.contrib.lab.advisor.replayed_settings import Replays
+from apps.contrib.lab.comparison.replay import DAY_S, Jobs
+from apps.contrib.lab.comparison.replayed_settings import Replays
 from apps.engine.algorithms import read_algorithm
 from apps.engine.arrays import FloatArray, IntArray
 from apps.engine.tree import FairshareTree
@@ -110,20 +110,12 @@ def first_come_first_served(at_s: FloatArray, run_s: FloatArray, cpus: IntArray,
 def evidence_of(site: KnownSite, jobs: Jobs | None = None) -> Evidence:
     """What the advisor measures of it by replay."""
     replays = Replays(site.tree, site.jobs() if jobs is None else jobs, site.settings)
-    error = replays.error
-    assert error is not None
-    sample = replace(
-        SAMPLE,
-        n_training_days=replays.split.n_training,
-        n_held_back_days=replays.split.n_held_back,
-        model_error_points=error.distance_points,
-        wait_s=error.wait_s,
-        model_wait_s=error.model_wait_s,
-        meets_history=error.is_met,
-    )
+    replayed = replays.sample()
+    assert replayed is not None
+    sample = replace(SAMPLE, **asdict(replayed))
     on_tree = (operator("relative"), operator("absolute"))
     evidence = Evidence(site.settings["algorithm"], site.settings["window"], sample, operators=on_tree)
-    if not error.is_met:
+    if not replayed.meets_history:
         return evidence
     operators = [_with_operator(site.settings, name) for name in ("relative", "absolute")]
     return with_replays(evidence, replays, operators)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from apps.contrib.lab.advisor.records import (
     Evidence,
     OperatorFacts,
-    ReplayFacts,
     ResolutionFacts,
     Sample,
 )
+from apps.contrib.lab.comparison.verdict import ReplayFacts
 
 SAMPLE = Sample(
     as_of=None,

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from apps.contrib.lab.advisor.advise import advise, is_nearer
+from apps.contrib.lab.advisor.advise import advise
 from apps.contrib.lab.advisor.records import AdvisedChoice, Evidence
+from apps.contrib.lab.comparison.verdict import is_nearer
 from tests.contrib.lab.advisor.made_evidence import AEQUUS, SAMPLE, WINDOW, evidence, operator, replay, resolution
 
 

@@ -7,10 +7,10 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from apps.contrib.lab.advisor import replayed_settings
 from apps.contrib.lab.advisor.advise import advise
-from apps.contrib.lab.advisor.replay import Replay, Variant
-from apps.contrib.lab.advisor.replayed_settings import Split
+from apps.contrib.lab.comparison import replayed_settings
+from apps.contrib.lab.comparison.replay import Replay, Variant
+from apps.contrib.lab.comparison.replayed_settings import Split
 from apps.engine.algorithms import read_algorithm
 from apps.priorities.metering import window_of
 from tests.contrib.lab.advisor.known_sites import N_DAYS, KnownSite, Stream, evidence_of

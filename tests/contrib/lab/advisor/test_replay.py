@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from apps.accounts.actor import SYSTEM
-from apps.contrib.lab.advisor.history import model_error, starts_in_recorded_order
 from apps.contrib.lab.advisor.measuring import measure_policy
-from apps.contrib.lab.advisor.replay import Jobs, Replay, Variant, narrowed, processors_by_day
+from apps.contrib.lab.comparison.recorded_order import model_error, starts_in_recorded_order
+from apps.contrib.lab.comparison.replay import Jobs, Replay, Variant, narrowed, processors_by_day
 from apps.engine.algorithms import read_algorithm
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.tree import FairshareTree
@@ -76,7 +76,7 @@ def test_a_machine_has_on_each_day_what_ran_there_at_once() -> None:
         n_days=3,
     )
     tree, _ = FairshareTree.from_columns(np.array([-1, 0, 0]), np.ones(3))
-    assert processors_by_day(jobs).tolist() == [[2, 0, 1]]
+    assert processors_by_day(jobs.site, jobs.started_s, jobs.run_s, jobs.cpus, 1, jobs.n_days).tolist() == [[2, 0, 1]]
     replay = Replay.of(tree, jobs)
     assert replay is not None
     # In the recorded order the third starts as soon as it fits: on the first day.

@@ -11,7 +11,7 @@ from apps.contrib.lab.experiments.inputs import Inputs, PastUsage, VariantInputs
 from apps.contrib.lab.experiments.outcome import Outcome, RanJobs, outcome_of
 from apps.contrib.lab.experiments.spec import ExperimentSpec, ReplayWorkload, Site
 from apps.policies.settings import PolicySettings
-from tests.contrib.lab.experiments.test_simulated_tree import whole_tree
+from tests.contrib.lab.test_simulated_tree import whole_tree
 
 HOURS, HALF_LIFE_S, LENGTH_S = 60.0, 30_000, 150_000
 N_JOBS = 700

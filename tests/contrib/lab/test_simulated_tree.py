@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apps.contrib.lab.experiments.simulated_tree import REST, SimulatedTree, simulated_part
+from apps.contrib.lab.simulated_tree import REST, SimulatedTree, simulated_part
 from apps.contrib.lab.simulation.run import run_jobs
 from apps.contrib.lab.simulation.scenario import PastUsage, Scenario, read_scenario
 from apps.contrib.lab.simulation.workload import draw

@@ -6,13 +6,14 @@ was asked of it. Priorities are recomputed once an hour, whatever the algorithm:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
 
-from apps.contrib.lab.experiments.simulated_tree import SimulatedTree, simulated_part
 from apps.contrib.lab.fair_use import fair_use
+from apps.contrib.lab.simulated_tree import SimulatedTree, simulated_part
 from apps.contrib.lab.simulation.log_jobs import Trace
 from apps.contrib.lab.simulation.run import delivered, run_jobs
 from apps.contrib.lab.simulation.scenario import Noise, PastUsage, Resize, Scenario
@@ -122,7 +123,9 @@ class Replay:
         part, place, place_of_usage = simulated_part(SimulatedTree.unnamed(tree), kept, has_usage)
         if past is not None:
             past = replace(past, entry=place_of_usage[past.entry])
-        cpus = processors_by_day(counted)
+        n_sites = int(counted.site.max(initial=-1)) + 1
+        columns = (counted.site, counted.started_s, counted.run_s, counted.cpus)
+        cpus = processors_by_day(*columns, n_sites, counted.n_days)
         jobs_there = narrowed(replace(counted, entry=place[counted.entry]), cpus.max(axis=1))
         return cls(part.engine_tree, jobs_there, past, cpus, max(0, n_active - MOST_ENTRIES), origin_s)
 
@@ -138,12 +141,12 @@ class Replay:
         past = None if self.past is None else replace(self.past, amount=self.past.amount / one_in)
         return replace(self, jobs=jobs, cpus=cpus, past=past)
 
-    def deviations(self, variant: Variant) -> FloatArray:
+    def deviations(self, variant: Variant, progress: Callable[[float], None] | None = None) -> FloatArray:
         """Distance from fair use at the end of each day with these settings, (n_days,); see `distances`."""
         scenario = self._scenario(variant)
         workload = draw(scenario)
         started_s = np.full(len(self.jobs), np.nan)
-        ran_s = run_jobs(scenario, workload).started_s
+        ran_s = run_jobs(scenario, workload, progress).started_s
         started_s[workload.row] = np.where(ran_s >= 0, ran_s, np.nan)
         return self.distances(started_s)
 
@@ -228,25 +231,29 @@ class Replay:
         )
 
 
-def processors_by_day(jobs: Jobs) -> IntArray:
-    """The most processors that ran at once on each day, (sites, days); ends come before starts."""
-    n_sites = int(jobs.site.max(initial=-1)) + 1
-    most = np.zeros((n_sites, jobs.n_days), dtype=np.int64)
-    ran = np.isfinite(jobs.started_s) & (jobs.started_s < jobs.n_days * DAY_S)
-    for site in range(n_sites):
-        here = ran & (jobs.site == site)
-        start_s, cpus = jobs.started_s[here], jobs.cpus[here]
-        at_s = np.concatenate([start_s + jobs.run_s[here], start_s])
-        change = np.concatenate([-cpus, cpus])
+def processors_by_day(
+    site: IntArray, started_s: FloatArray, run_s: FloatArray, cpus: IntArray, n_sites: int, n_days: int
+) -> IntArray:
+    """The most processors that jobs ran on at once on each day, (sites, days); ends come before starts.
+
+    started_s: from the first day's begin, NaN for never.
+    """
+    most = np.zeros((n_sites, n_days), dtype=np.int64)
+    ran = np.isfinite(started_s) & (started_s < n_days * DAY_S)
+    for number in range(n_sites):
+        here = ran & (site == number)
+        begins_s, width = started_s[here], cpus[here]
+        at_s = np.concatenate([begins_s + run_s[here], begins_s])
+        change = np.concatenate([-width, width])
         order = np.argsort(at_s, kind="stable")
         busy, at_s = np.cumsum(change[order]), at_s[order]
         day = np.floor(at_s / DAY_S).astype(np.int64)
-        inside = (day >= 0) & (day < jobs.n_days)
-        np.maximum.at(most[site], day[inside], busy[inside])
+        inside = (day >= 0) & (day < n_days)
+        np.maximum.at(most[number], day[inside], busy[inside])
         # What runs when a day begins, of which the day may have no start and no end.
-        last = np.searchsorted(at_s, DAY_S * np.arange(jobs.n_days), side="right") - 1
+        last = np.searchsorted(at_s, DAY_S * np.arange(n_days), side="right") - 1
         if len(busy):
-            most[site] = np.maximum(most[site], np.where(last >= 0, busy[last], 0))
+            most[number] = np.maximum(most[number], np.where(last >= 0, busy[last], 0))
     return most
 
 

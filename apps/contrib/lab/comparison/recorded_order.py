@@ -13,10 +13,11 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from apps.contrib.lab.advisor.replay import DAY_S, Replay
-from apps.contrib.lab.model_waits import explains_waits
+from apps.contrib.lab.comparison.replay import DAY_S, Replay
 from apps.engine.arrays import FloatArray, IntArray
 
+LEAST_PART = 0.5  # of the waiting in history that the replay must have
+SHORT_WAIT_S = 600.0  # waits of this length on average decide nothing
 MOST_POINTS = 2.0  # by which the distance from fair use may differ, on average over the days
 
 
@@ -34,6 +35,17 @@ class ModelError:
     def is_met(self) -> bool:
         """Whether the model meets history well enough to learn from it."""
         return self.distance_points <= MOST_POINTS and explains_waits(self.wait_s, self.model_wait_s)
+
+
+def explains_waits(wait_s: float | None, model_wait_s: float | None) -> bool:
+    """From mean waits in history and in the replay; None: not known, which refutes nothing.
+
+    Jobs that waited for something else than processors (a partition, a licence, a limit of a user) start at once in a
+    replay that knows processors alone.
+    """
+    if wait_s is None or model_wait_s is None:
+        return True
+    return wait_s <= SHORT_WAIT_S or model_wait_s >= LEAST_PART * wait_s
 
 
 def model_error(replay: Replay, first_day: int) -> ModelError:
