@@ -32,7 +32,7 @@ HALF_LIVES_DAYS = (2, 7, 30)
 
 @dataclass(frozen=True)
 class Answers:
-    """What was advised and what the lab said: the changed settings by subject, `{}` for nothing to advise."""
+    """The changed settings by subject; none where there is nothing to advise."""
 
     advice: Advice
     evidence: Evidence
