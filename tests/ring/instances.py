@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +23,7 @@ from urllib.parse import quote
 import psycopg
 
 from apps.cli.demo.instances import Failed, Instance
+from apps.core.code_paths import REPOSITORY
 
 __all__ = ["Failed", "Instance", "Instances", "Server", "free_port"]
 
@@ -103,6 +106,29 @@ class Instances:
             one.launch(has_web=name in self._web)
         for name in self._web:
             self.all[name].await_web()
+
+    def restore(self, name: str, backup: Path) -> None:
+        """On an empty machine: nothing of the former database and folder is there."""
+        one, database = self.all[name], self._databases[name]
+        one.close()
+        self._server.execute(
+            f'DROP DATABASE "{database}" WITH (FORCE)', f'CREATE DATABASE "{database}" TEMPLATE template0'
+        )
+        for path in one.clock.parent.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path not in (one.clock, one.log):
+                path.unlink()
+        subprocess.run(
+            [sys.executable, "manage.py", "restore", str(backup), "--any-origin"],
+            cwd=REPOSITORY,
+            env=one.environment,
+            check=True,
+            timeout=120,
+        )
+        one.launch(has_web=name in self._web)
+        if name in self._web:
+            one.await_web()
 
     def tell_each(
         self, names: Collection[str], do: str, of: Callable[[str], dict[str, Any]] = lambda _: {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -46,13 +47,15 @@ _MB = 1024.0  # bytes in a GB
 _MOST_REQUESTED_S = 31 * 86_400.0  # bound of a job's requested time; the capacity bounds only its cores
 MOST_UNKNOWN = 1_000  # stored and shown of one subscription
 _MOST_NAMED = 50
+_FORGOTTEN = "history_gone"  # code of a look
 
 
 @dataclass(frozen=True)
 class TrustedFeed:
     """The trusted state of a feed. number 0: everything is read again. root: the entry at the other site.
 
-    seen: the newest known state of the lineage of `number`, None if unknown.
+    seen: the newest known state of the lineage of `number`, None if unknown. is_forgotten: the feed has no history up
+    to there any more, so that it is asked for everything.
     """
 
     issuer: str
@@ -62,23 +65,33 @@ class TrustedFeed:
     root: UUID | None = None
     issued_at: datetime | None = None
     seen: State | None = None
+    is_forgotten: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class AcceptedUsage:
-    """A document that may be ingested; `trusted` is the state afterwards, with a newer key if there is one."""
+    """A document that may be ingested; `trusted` is the state afterwards, with a newer key if there is one.
+
+    begins_anew: everything is read again, because the feed has no history up to what was read before.
+    """
 
     document: UsageDocument
     trusted: TrustedFeed
+    begins_anew: bool = False
 
 
 def trusted_state_of(row: Subscription) -> TrustedFeed:
     seen = State(row.seen_number, row.seen_mark) if row.number and row.seen_mark else None
-    return TrustedFeed(row.issuer, row.feed, row.fingerprint, row.number, row.root_uid, row.issued_at, seen)
+    is_forgotten = row.number > 0 and row.error_code == _FORGOTTEN
+    return TrustedFeed(
+        row.issuer, row.feed, row.fingerprint, row.number, row.root_uid, row.issued_at, seen, is_forgotten
+    )
 
 
 def request_for(row: Subscription) -> FetchRequest:
     """Build the request from the stored state; unconditional if the document has expired, as a 304 isn't signed."""
+    if trusted_state_of(row).is_forgotten:
+        return build_request(row, url=address_since(row.url, 0, 0), etag="")
     url = address_since(row.url, row.number, row.seen_number)
     return build_request(row, url=url, etag=row.etag)
 
@@ -109,6 +122,9 @@ def read_answer(row: Subscription, answer: outbound.Answer, fetched: FetchResult
         return
     if answer.status == 409 and row.number:
         number = max(row.number, row.seen_number)
+        if _code_of(answer) == "since_forgotten":
+            message = f"It has no history up to number {number} any more: it was restored, or not read for long."
+            raise BadDocument(f"{message} All of it is read again with the next fetch.", code=_FORGOTTEN)
         message = f"It doesn't know its own number {number}: it has not reached it, or lost that history."
         remedy = "If it was restored from a backup, set up again, or not fetched for long, reset the document history."
         raise BadDocument(f"{message} {remedy}", code="older_version")
@@ -134,6 +150,14 @@ def check_usage_document(data: bytes, trusted: TrustedFeed, *, at: datetime) -> 
     if trusted.root is not None and head.root != trusted.root:
         raise _refused("other_root", "root", f"is {head.root}; so far this feed was of {trusted.root}")
     _refuse_times(document, at)
+    begins_anew = trusted.is_forgotten and not head.since
+    if begins_anew:
+        known = max(trusted.number, trusted.seen.number if trusted.seen else 0)
+        if head.newest.number <= known:
+            message = f"is {head.newest.number}, but the feed was at {known} before: this is an old document"
+            raise _refused("older_version", "newest.number", message)
+        trusted = replace(trusted, number=0, seen=None)
+    trusted = replace(trusted, is_forgotten=False)
     if head.number < trusted.number:
         message = f"is {head.number}, but {trusted.number} was accepted before: this is an old document"
         raise _refused("older_version", "number", message)
@@ -158,7 +182,16 @@ def check_usage_document(data: bytes, trusted: TrustedFeed, *, at: datetime) -> 
         issued_at=max(head.issued_at, trusted.issued_at or head.issued_at),
         seen=head.newest,
     )
-    return AcceptedUsage(document, now)
+    return AcceptedUsage(document, now, begins_anew)
+
+
+def _code_of(answer: outbound.Answer) -> str:
+    """The code of a problem document; "" of anything else."""
+    try:
+        problem = json.loads(answer.body)
+    except ValueError:
+        return ""
+    return str(problem.get("code", "")) if isinstance(problem, dict) else ""
 
 
 def apply(row: Subscription, fetched: FetchResult, at: datetime) -> bool:
@@ -201,6 +234,8 @@ def _ingest_whole(row: Subscription, accepted: AcceptedUsage, fetched: FetchResu
     if row.state == Subscription.State.FROZEN:
         fetched.outcome, fetched.message, row.etag = Fetch.Outcome.FROZEN, _summary(document, sifted, unknown), ""
         return
+    if accepted.begins_anew:
+        read_from_0(row)
     if head.number > row.number or row.root_uid is None:
         _apply(row, document, uids, sifted, at)
         row.unknown_uids = _known_as_unknown(row, head, unknown)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
-from apps.federation import control
+from apps.federation import control, restored
 from apps.federation.models import FeedMark, HeldHour, Subscription, UsageFeed
 from apps.federation.usage_feeds import feed_build
 from apps.federation.usage_feeds.feeds import drop_feed, make_feed
@@ -152,21 +152,47 @@ def test_old_usage_counts_until_a_resync_is_complete(site: RestoredSite) -> None
     assert follower.row.untold == []
 
 
-def test_a_number_without_a_stored_nonce_is_unknown(site: RestoredSite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_without_a_stored_nonce_leads_to_a_reading_from_0(
+    site: RestoredSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(feed_build, "KEPT", 3)
     first, second = site.followers
     site.has("a", Job("anna", 1.0, 5))
+    site.has("b", Job("bert", 1.0, 9))
     site.follow(first)
+    site.has("b", Job())
     for cpus in range(2, 6):
         site.has("a", Job("anna", float(cpus), 5))
         site.follow(second)
         assert site.is_exact(second)
     assert list(FeedMark.objects.order_by("number").values_list("number", flat=True)) == [3, 4, 5]
     found = site.fetched(first)
-    assert (found.code, first.row.state) == ("older_version", "active")
-    do(control.reset_history, first)
+    assert (found.code, first.row.state, first.row.number) == ("history_gone", "active", 1)
+    assert site.follow(first).outcome == "applied"
+    assert site.is_exact(first), "what was withdrawn meanwhile is gone"
+    assert first.row.error_code == ""
+
+
+@pytest.mark.usefixtures("small_documents")
+def test_a_site_that_skipped_numbers_is_read_from_0_in_parts(
+    site: RestoredSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `manage.py restore` leaves it: its rows have old numbers, and the feed one that nobody has seen."""
+    first = site.followers[0]
+    for hours in range(1, 6):
+        site.has(f"old-{hours}", Job("anna", float(hours), hours))
+    backup = site.back_up()
+    site.has("new", Job("bert", 7.0, 2))
+    site.follow(first)
+    known = first.row.number
+    site.restore(backup)
+    monkeypatch.setattr(restored, "GAP", 1_000)
+    restored.skip_published_numbers()
+    assert site.fetched(first).code == "history_gone"
+    assert first.row.number == known
     assert site.follow(first).outcome == "applied"
     assert site.is_exact(first)
+    assert first.row.number > known
 
 
 def test_a_deleted_and_recreated_feed_is_a_new_history(site: RestoredSite) -> None:
