@@ -12,6 +12,7 @@ from django.core.checks import CheckMessage, Error, Warning
 
 from apps.core.errors import DomainError
 
+BACKUP_IDS = _RECIPIENT, _FOLDER, _PROGRAMS = "fairshare.E008", "fairshare.W006", "fairshare.W007"
 _SEE = "See Back up and restore in docs/install.md."
 
 
@@ -24,12 +25,12 @@ def check_backup_settings(**_more: Any) -> list[CheckMessage]:
     try:
         check_recipient(settings.FAIRSHARE_BACKUP_RECIPIENT)
     except DomainError as error:
-        return [Error(f"FAIRSHARE_BACKUP_RECIPIENT: {error}", hint=_SEE, id="fairshare.E008")]
+        return [Error(f"FAIRSHARE_BACKUP_RECIPIENT: {error}", hint=_SEE, id=_RECIPIENT)]
     folder = Path(settings.FAIRSHARE_BACKUP_DIR)
     above = next(path for path in (folder, *folder.parents) if path.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         message = f"FAIRSHARE_BACKUP_DIR={folder} can't be written by this process."
-        return [Warning(message, hint=f"Give it to the user of the workers. {_SEE}", id="fairshare.W006")]
+        return [Warning(message, hint=f"Give it to the user of the workers. {_SEE}", id=_FOLDER)]
     return []
 
 
@@ -42,5 +43,5 @@ def check_backup_programs(databases: Sequence[str] | None = None, **_more: Any) 
     try:
         try_schedule()
     except DomainError as error:
-        return [Warning(f"The next backup by schedule will fail: {error}", hint=_SEE, id="fairshare.W007")]
+        return [Warning(f"The next backup by schedule will fail: {error}", hint=_SEE, id=_PROGRAMS)]
     return []

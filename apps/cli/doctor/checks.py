@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from apps.cli.doctor.check import Check
-from apps.cli.doctor.data import check_peers, check_snapshots, check_sources
+from apps.cli.doctor.data import check_audit, check_peers, check_snapshots, check_sources
 from apps.cli.doctor.database import check_database
 from apps.cli.doctor.instance import check_backups, check_clock, check_disk, check_settings, check_versions
 from apps.cli.doctor.outside import check_outside
@@ -27,6 +27,7 @@ _OWN: Mapping[str, Check] = {
     "peers": Check(check_peers),
     "snapshots": Check(check_snapshots),
     "series": Check(check_series),
+    "audit": Check(check_audit),
 }
 
 

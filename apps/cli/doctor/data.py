@@ -1,4 +1,4 @@
-"""Checks of what the site serves and gets: sources of usage, peers, and priorities."""
+"""Checks of what the site serves, gets and keeps: sources of usage, peers, priorities, and the audit log."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import chain
 
 from django.db.models import Max, Q
 
+from apps.accounts.audit_log import check_newest, last_check
 from apps.cli.doctor.check import Finding
 from apps.core.code_paths import command_name
 from apps.core.counts import counted
@@ -20,6 +21,7 @@ from apps.policies.models import Policy
 from apps.usage.models import Source
 from apps.usage.timeliness import is_collection_failing
 
+_MOST_ROWS = 100_000  # of the audit log: about three seconds; a task verifies all of them each hour
 _LONGEST_ERROR = 300  # characters, as in notices
 _PEERS = {
     Condition.BLOCKED: "isn't fetched until an administrator decides",
@@ -74,3 +76,15 @@ def check_snapshots(at: datetime) -> Iterator[str | Finding]:
     for each in chain(stale_policies(at), failed_recomputes(), damaged_snapshots()):
         remedy = f"Run `{command_name('recompute')} {each['subject']}`, and check the workers. See docs/monitoring.md."
         yield Finding(each["code"], "bad", f"The policy {each['subject']}: {each['message']}.", remedy)
+
+
+def check_audit(at: datetime) -> Iterator[str | Finding]:
+    """The chain of the newest rows now, and what the last check of all rows said."""
+    verdict, whole = check_newest(_MOST_ROWS), last_check()
+    yield f"{counted(verdict.n_rows, 'row')}; the newest {_MOST_ROWS:,} were verified now"
+    if problem := verdict.problem or (whole.problem if whole is not None and whole.broken_id is not None else ""):
+        remedy = (
+            f"`{command_name('verify_audit')}` checks it from its first row. Somebody with the database's password "
+            "changed it: compare it with a backup. See docs/install.md."
+        )
+        yield Finding("audit_broken", "bad", f"The audit log is broken: {problem}.", remedy)

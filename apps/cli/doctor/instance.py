@@ -17,6 +17,7 @@ from apps.accounts.clock_watch import unconfirmed_jump
 from apps.cli.backup.drafts import abandoned_folders
 from apps.cli.backup.making import abandoned_drafts
 from apps.cli.backup.scheduled import newest_backup_at, try_schedule
+from apps.cli.backup.settings_check import BACKUP_IDS
 from apps.cli.doctor.check import Finding, Level
 from apps.cli.stack.postgres import OLDEST_VERSION
 from apps.cli.stack.shared_check import DIFFERENT_IDS
@@ -31,6 +32,7 @@ from apps.runs.models import BackupMark
 from apps.runs.presence import CLOCK_S, find_differences, live_processes, own_host, read_clocks
 from apps.series.storage_growth import files_holding, list_holdings, shown_size, total
 
+_OF_OTHER_SECTIONS = frozenset((*DIFFERENT_IDS, *BACKUP_IDS))  # which have findings of their own
 _HOSTS = 'See "Several hosts and processes" in docs/install.md.'
 _LEAST_DAYS = 30
 _MOST_LISTED = 5
@@ -47,7 +49,7 @@ def check_settings(at: datetime) -> Iterator[str | Finding]:
 
 def _messages(messages: Iterable[checks.CheckMessage]) -> Iterator[Finding]:
     for message in messages:
-        if message.is_silenced() or message.id in DIFFERENT_IDS:  # those are findings of their own
+        if message.is_silenced() or message.id in _OF_OTHER_SECTIONS:
             continue
         level: Level = "bad" if message.level >= checks.ERROR else "warn" if message.level >= checks.WARNING else "info"
         remedy = " ".join(str(message.hint or "Change it: docs/settings.md describes each setting.").split())
