@@ -29,7 +29,10 @@ class Flux:
     name = "flux"
     label = "Flux: weighted tree"
     formula = "order by w = (shares/Σ shares)/(usage/Σ usage), highest first; factor = (N − users ahead)/N"
-    component = "(S − U)/(S + U), which is (w − 1)/(w + 1): −1 without shares, else 1 without usage"
+    component = (
+        "(S − U)/(S + U), which is (w − 1)/(w + 1): −1 without shares, else 1 without usage; "
+        "less than 1e-9 core-s counts as none"
+    )
     reference = "flux-accounting: weighted tree (src/fairness), commit 9546e250"
     parameters: tuple[Parameter, ...] = ()
     fields: tuple[str, ...] = ("target", "actual", "weight", "rank", "factor")
