@@ -328,10 +328,10 @@ def test_each_rule_finds_a_planted_contradiction(rule: str, monkeypatch: pytest.
     assert list(RULES[rule](faces)) == []
     lies = [each for each in LIES if each.rule == rule]
     assert lies
-    assert [lie for lie in lies if not list(RULES[rule](told_otherwise(faces, lie)))] == []
+    assert [lie for lie in lies if not list(RULES[rule](with_lie(faces, lie)))] == []
 
 
-def told_otherwise(faces: Faces, lie: Lie) -> Faces:
+def with_lie(faces: Faces, lie: Lie) -> Faces:
     """The same site, read anew by clients that get other answers."""
     return Faces(faces.site, _lied_to(faces.client, lie), _caller(_lied_to(faces.rest.client, lie)))
 

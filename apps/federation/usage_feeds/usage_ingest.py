@@ -72,12 +72,12 @@ class TrustedFeed:
 class AcceptedUsage:
     """A document that may be ingested; `trusted` is the state afterwards, with a newer key if there is one.
 
-    begins_anew: everything is read again, because the feed has no history up to what was read before.
+    is_restart: everything is read again, because the feed has no history up to what was read before.
     """
 
     document: UsageDocument
     trusted: TrustedFeed
-    begins_anew: bool = False
+    is_restart: bool = False
 
 
 def trusted_state_of(row: Subscription) -> TrustedFeed:
@@ -150,8 +150,8 @@ def check_usage_document(data: bytes, trusted: TrustedFeed, *, at: datetime) -> 
     if trusted.root is not None and head.root != trusted.root:
         raise _refused("other_root", "root", f"is {head.root}; so far this feed was of {trusted.root}")
     _refuse_times(document, at)
-    begins_anew = trusted.is_forgotten and not head.since
-    if begins_anew:
+    is_restart = trusted.is_forgotten and not head.since
+    if is_restart:
         known = max(trusted.number, trusted.seen.number if trusted.seen else 0)
         if head.newest.number <= known:
             message = f"is {head.newest.number}, but the feed was at {known} before: this is an old document"
@@ -182,7 +182,7 @@ def check_usage_document(data: bytes, trusted: TrustedFeed, *, at: datetime) -> 
         issued_at=max(head.issued_at, trusted.issued_at or head.issued_at),
         seen=head.newest,
     )
-    return AcceptedUsage(document, now, begins_anew)
+    return AcceptedUsage(document, now, is_restart)
 
 
 def _code_of(answer: outbound.Answer) -> str:
@@ -234,7 +234,7 @@ def _ingest_whole(row: Subscription, accepted: AcceptedUsage, fetched: FetchResu
     if row.state == Subscription.State.FROZEN:
         fetched.outcome, fetched.message, row.etag = Fetch.Outcome.FROZEN, _summary(document, sifted, unknown), ""
         return
-    if accepted.begins_anew:
+    if accepted.is_restart:
         read_from_0(row)
     if head.number > row.number or row.root_uid is None:
         _apply(row, document, uids, sifted, at)
