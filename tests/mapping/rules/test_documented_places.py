@@ -16,6 +16,7 @@ from apps.mapping.rules.rule import KINDS, Person, Rule
 from apps.mapping.rules.rule_set import in_order
 from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns
+from tests.examples import examples
 from tests.oracles import mapping as oracle
 
 _USERS = ("alice", "bob", "Carol", "carol")
@@ -82,13 +83,14 @@ def placed(resolver: Resolver, tree: TreeColumns, decided: Decided) -> oracle.Pl
     return oracle.Place(tree.path(match.entry), rule, match.joins is not None, match.member is not None)
 
 
+@examples(3_000, fixed=400)  # rules meet in many ways
 @given(
     trees(),
-    st.lists(rules(tuple(kind for kind in KINDS if kind != "each")), max_size=4),
+    st.lists(rules(tuple(kind for kind in KINDS if kind != "each")), max_size=5),
     st.lists(rules(("each",)), max_size=3),
     st.dictionaries(_STORED, st.sampled_from(_UIDS), max_size=2),
     st.dictionaries(_STORED, st.just(Person("bob", frozenset({"staff"}))), max_size=3),
-    st.lists(_ACCOUNTS, min_size=1, max_size=12),
+    st.lists(_ACCOUNTS, min_size=5, max_size=20),
 )
 def test_accounts_count_where_the_documentation_says(
     document: dict[str, Any],
