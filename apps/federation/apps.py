@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class FederationConfig(AppConfig):
@@ -19,7 +20,10 @@ class FederationConfig(AppConfig):
             queue=FEDERATION,
             most_of_key=fetching.MOST_OF_OWNER,
             most_threads=fetching.MOST_THREADS,
+            title=_("a fetch from another site"),
         )
-        register(document_builds.KIND, document_builds.run_build, queue=RECOMPUTE)
+        register(
+            document_builds.KIND, document_builds.run_build, queue=RECOMPUTE, title=_("a document for other sites")
+        )
         register_publish_step(keep_usage)
         register_publish_step(document_builds.request_builds_after_publish)

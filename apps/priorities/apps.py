@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class PrioritiesConfig(AppConfig):
@@ -22,8 +23,13 @@ class PrioritiesConfig(AppConfig):
         from apps.runs.queues import INTERACTIVE, RECOMPUTE
 
         register_check(check_packages)
-        register(KIND, recompute.run_recompute, queue=RECOMPUTE)
-        register(change_effect_runs.KIND, change_effect_runs.run_effect, queue=INTERACTIVE)
+        register(KIND, recompute.run_recompute, queue=RECOMPUTE, title=_("a recompute"))
+        register(
+            change_effect_runs.KIND,
+            change_effect_runs.run_effect,
+            queue=INTERACTIVE,
+            title=_("the effect of a change set"),
+        )
         register_rank_count(change_effect_runs.count_rank_moves)
         register_trial(change_effect_runs.check_algorithm_on_usage)
         policy_published.connect(recompute_after_publish, dispatch_uid="priorities.recompute_after_publish")

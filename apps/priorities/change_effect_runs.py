@@ -52,6 +52,7 @@ from apps.priorities.visible_entries import numbers_visible_in
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
+from apps.runs.waiting import RunWaiting, waiting_of
 
 DERIVED_STATE = (
     in_memory(
@@ -83,6 +84,7 @@ class Effect:
     computed_at: datetime | None = None
     head_number: int = 0
     problem: str = ""
+    waiting: RunWaiting | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def get_effect(change_set: ChangeSet, *, at: datetime) -> Effect:
         return Effect("no_snapshot")
     request = _Request(policy, change_set, snapshot)
     if is_large(policy, at=at):
-        return _stored(request)
+        return _stored(request, at)
     try:
         with _lock:
             projection = _cache.get(request.key)
@@ -290,18 +292,20 @@ def check_algorithm_on_usage(policy: Policy, after: TreeColumns, algorithm: Mapp
         simulate_totals(snapshot.totals, after, algorithm=algorithm)
 
 
-def _stored(request: _Request) -> Effect:
+def _stored(request: _Request, at: datetime) -> Effect:
     row = ChangeSetEffect.objects.filter(change_set=request.change_set).first()
     run = newest_run(request.change_set)
+    waiting = waiting_of(run, at=at)
     if row is None or row.digest_of != request.digest:
         state = _state_of(run)
-        return Effect(state, problem=run.error if run is not None and state == "failed" else "")
+        problem = run.error if run is not None and state == "failed" else ""
+        return Effect(state, problem=problem, waiting=waiting)
     columns, meta = blobs.unpack(bytes(row.data), row.digest)
     projection = Projection(tuple(meta["horizons_days"]), **{name: columns[name] for name in _COLUMNS})
     is_current = (row.head_number, row.snapshot_id) == (request.policy.head_number, request.snapshot.snapshot_id)
     waits = run is not None and run.state in (Run.State.QUEUED, Run.State.RUNNING)
     state = "ready" if is_current else "asked" if waits else "stale"
-    return Effect(state, projection, row.as_of, row.computed_at, row.head_number)
+    return Effect(state, projection, row.as_of, row.computed_at, row.head_number, waiting=waiting)
 
 
 def _state_of(run: Run | None) -> State:

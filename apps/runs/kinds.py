@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django.utils.functional import Promise
+
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.queues import assign, consumed_queues, queue_of, rank_of
@@ -15,6 +17,7 @@ _handlers: dict[str, Handler] = {}
 _most_of_key: dict[str, int] = {}
 _most_threads: dict[str, int] = {}
 _length: dict[str, int] = {}
+_titles: dict[str, str | Promise] = {}
 
 
 def register(
@@ -25,6 +28,7 @@ def register(
     most_of_key: int | None = None,
     most_threads: int | None = None,
     length: int = 0,
+    title: str | Promise = "",
 ) -> None:
     """Register the handler of a kind of run, and the queue on which such runs wait.
 
@@ -33,10 +37,12 @@ def register(
     most_of_key: as many with the same `limit_key` run at once.
     most_threads: as many threads of one worker work on them; the others are left to other kinds.
     length: of its runs among those of its queue; between their steps, longer ones let shorter ones through.
+    title: what such a run is, in plain words, for those who wait behind it.
     """
     _handlers[kind] = handler
     assign(kind, queue)
     _length[kind] = length
+    _titles[kind] = title
     if most_of_key is not None:
         _most_of_key[kind] = most_of_key
     if most_threads is not None:
@@ -79,6 +85,11 @@ def kinds_in_turn(kind: str) -> list[str]:
     """Other kinds on its queue, if it has short and long ones; elsewhere runs begin in the order of their messages."""
     others = [each for each in own_kinds() if each != kind and queue_of(each) == queue_of(kind)]
     return others if any(_length.get(each, 0) != _length.get(kind, 0) for each in others) else []
+
+
+def title_of(kind: str) -> str:
+    """What a run of this kind is, in the reader's language; its name where it has no title."""
+    return str(_titles.get(kind) or kind.replace("_", " "))
 
 
 def handler_of(kind: str) -> Handler:

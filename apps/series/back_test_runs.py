@@ -22,6 +22,7 @@ from apps.priorities.recompute.corrections import load_corrections
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
+from apps.runs.waiting import RunWaiting, waiting_of
 from apps.series.back_test import BackTest, back_test
 from apps.series.daily_series import Day, day_of, days_of, last_complete_day, site_zone
 from apps.series.inputs import PolicyState, first_day, holds, read_inputs
@@ -39,7 +40,7 @@ class StoredBackTest:
     """The back-test of a change set and its state. absent: not asked for yet; no_days: no day has ended since the first
     shares and the first usage.
 
-    n_done, n_days: finished days of the run at work, and all of them; 0 without one.
+    n_done, n_days: finished days of the run at work, and all of them; 0 without one. waiting: while it has not begun.
     """
 
     state: State
@@ -49,6 +50,7 @@ class StoredBackTest:
     problem: str = ""
     n_done: int = 0
     n_days: int = 0
+    waiting: RunWaiting | None = None
 
 
 def get_back_test(change_set: ChangeSet, *, at: datetime) -> StoredBackTest:
@@ -61,18 +63,19 @@ def get_back_test(change_set: ChangeSet, *, at: datetime) -> StoredBackTest:
     row = ChangeSetBackTest.objects.filter(change_set=change_set).first()
     run = Run.objects.filter(kind=KIND, subject=_subject(change_set)).order_by("-pk").first()
     waits = run is not None and run.state in (Run.State.QUEUED, Run.State.RUNNING)
-    done = (run.progress_done, run.progress_total or 0) if run is not None and waits else (0, 0)
+    counts = (run.progress_done, run.progress_total or 0) if run is not None and waits else (0, 0)
+    progress = (*counts, waiting_of(run, at=at))
     is_newest_failed = run is not None and run.state == Run.State.FAILED
     problem = run.error if run is not None and is_newest_failed else ""
     if row is None or row.digest_of != digest_of(change_set):
         state: State = "asked" if waits else "failed" if is_newest_failed else "absent"
-        return StoredBackTest(state, None, None, 0, problem, *done)
+        return StoredBackTest(state, None, None, 0, problem, *progress)
     zone = site_zone()
     is_last = row.through_on == last_complete_day(at, zone)
     is_current = is_last and holds(policy, row.inputs, until=day_of(row.through_on, zone).to_at)
     state = "asked" if waits else "failed" if is_newest_failed else "ready" if is_current else "stale"
     result = BackTest.unpack(bytes(row.data), row.digest)
-    return StoredBackTest(state, result, row.computed_at, row.head_number, problem, *done)
+    return StoredBackTest(state, result, row.computed_at, row.head_number, problem, *progress)
 
 
 def is_decided(change_set: ChangeSet) -> bool:

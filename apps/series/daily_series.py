@@ -18,6 +18,7 @@ from django.db import connection
 from apps.core import blobs
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
+from apps.runs.waiting import RunWaiting
 from apps.usage import pgbinary
 
 HOUR_S = 3600
@@ -158,9 +159,9 @@ class SeriesState:
     """How far a policy's series is built. `through_on`: the last built day, None before the first build.
 
     stale_from_on: the first day whose inputs have changed since it was built, None if there is none. run: the running
-    or waiting build; progress: its progress, 0..1. local_since: by entry uid, the instant since when days below that
-    entry are built from local usage only. hours_from_at, hours_through_at: the range of built hours, None before the
-    first build of hours.
+    or waiting build; progress: its progress, 0..1; waiting: behind what it waits. local_since: by entry uid, the
+    instant since when days below that entry are built from local usage only. hours_from_at, hours_through_at: the
+    range of built hours, None before the first build of hours.
     """
 
     first_on: date | None = None
@@ -168,6 +169,7 @@ class SeriesState:
     stale_from_on: date | None = None
     run: int | None = None
     progress: float | None = None
+    waiting: RunWaiting | None = None
     missing: tuple[str, ...] = field(default_factory=tuple)
     local_since: Mapping[UUID, datetime] = field(default_factory=dict)
     hours_from_at: datetime | None = None

@@ -7,6 +7,7 @@ The second form is computed on request and not stored. It is not the history, an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from apps.accounts.request_cache import once_per_request
-from apps.core import blobs
+from apps.core import blobs, clock
 from apps.core.errors import TooLarge
 from apps.core.postgresql import consistent_read
 from apps.policies.changesets.change_sets import load_revision
@@ -25,6 +26,7 @@ from apps.policies.models import Entry, Policy
 from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
+from apps.runs.waiting import waiting_of
 from apps.series.builder import Builder, BuiltDay
 from apps.series.daily_series import (
     AMOUNTS,
@@ -121,16 +123,24 @@ def _state(policy: Policy) -> SeriesState:
     runs = Run.objects.filter(kind=KIND, subject=subject_of(policy), state__in=(Run.State.QUEUED, Run.State.RUNNING))
     run = runs.order_by("-state", "-id").first()  # a running one before a waiting one
     progress = None if run is None else run.progress_done / run.progress_total if run.progress_total else 0.0
-    run_id = None if run is None else run.pk
     hours = {} if series is None else {name: getattr(series, name) for name in ("hours_from_at", "hours_through_at")}
+    build = SeriesState(
+        run=None if run is None else run.pk, progress=progress, waiting=waiting_of(run, at=clock.now()), **hours
+    )
     if series is None or series.through_on is None:
-        return SeriesState(run=run_id, progress=progress, **hours)
+        return build
     zone = site_zone()
     stale_on = stale_from(policy, series, read_inputs(policy, zone), zone)
     local_since = {
         UUID(uid): datetime.fromisoformat(since) for uid, since in series.inputs.get("fallbacks", {}).items()
     }
-    return SeriesState(series.first_on, series.through_on, stale_on, run_id, progress, local_since=local_since, **hours)
+    return replace(
+        build,
+        first_on=series.first_on,
+        through_on=series.through_on,
+        stale_from_on=stale_on,
+        local_since=local_since,
+    )
 
 
 def _read_series(

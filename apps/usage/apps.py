@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class UsageConfig(AppConfig):
@@ -17,7 +18,8 @@ class UsageConfig(AppConfig):
             queue=FEDERATION,
             most_of_key=collecting.MOST_OF_HOST,
             most_threads=collecting.MOST_THREADS,
+            title=_("a collection of usage"),
         )
-        register(imports.KIND, imports.run_import, queue=IMPORT, length=1)
-        register(retention.KIND, retention.run_retention, queue=IMPORT, length=3)
-        register(undo.KIND, undo.run_undo, queue=IMPORT, length=2)
+        register(imports.KIND, imports.run_import, queue=IMPORT, length=1, title=_("an import"))
+        register(retention.KIND, retention.run_retention, queue=IMPORT, length=3, title=_("the removal of old records"))
+        register(undo.KIND, undo.run_undo, queue=IMPORT, length=2, title=_("the undoing of an import"))

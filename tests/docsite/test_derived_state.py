@@ -40,6 +40,7 @@ OF_THE_PROCESS = {
     "runs.kinds._length": _HOOKS,
     "runs.kinds._most_of_key": _HOOKS,
     "runs.kinds._most_threads": _HOOKS,
+    "runs.kinds._titles": _HOOKS,
     "runs.leases._held": "leases of the runs at work in this thread",
     "runs.queues._queues": _HOOKS,
     "runs.services._threads": "threads at work, by kind",

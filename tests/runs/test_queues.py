@@ -38,7 +38,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Message]:
 def one_kind_a_queue(monkeypatch: pytest.MonkeyPatch) -> dict[str, Work]:
     """Kinds named after their queues, two of one subject or key being held back."""
     handlers: dict[str, Work] = {}
-    for name in ("_handlers", "_most_of_key", "_most_threads", "_length"):
+    for name in ("_handlers", "_most_of_key", "_most_threads", "_length", "_titles"):
         monkeypatch.setattr(kinds, name, handlers if name == "_handlers" else {})
     monkeypatch.setattr(queues, "_queues", {})
     monkeypatch.setattr(services, "_turns", {})

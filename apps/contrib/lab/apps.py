@@ -21,10 +21,28 @@ class LabConfig(PluginConfig):
         from apps.runs.kinds import register
         from apps.runs.queues import IMPORT, SERIES
 
-        register(runs.PREPARE, runs.run_preparation, queue=SERIES, most_of_key=runs.MOST_AT_ONCE)
-        register(runs.VARIANT, runs.run_variant, queue=SERIES, most_of_key=runs.MOST_AT_ONCE)
-        register(traces.KIND, trace_runs.run_reading, queue=IMPORT, most_threads=1)
-        register(KIND, run_advice, queue=SERIES, length=1)
+        register(
+            runs.PREPARE,
+            runs.run_preparation,
+            queue=SERIES,
+            most_of_key=runs.MOST_AT_ONCE,
+            title=_("the inputs of an experiment"),
+        )
+        register(
+            runs.VARIANT,
+            runs.run_variant,
+            queue=SERIES,
+            most_of_key=runs.MOST_AT_ONCE,
+            title=_("a simulation of the lab"),
+        )
+        register(
+            traces.KIND,
+            trace_runs.run_reading,
+            queue=IMPORT,
+            most_threads=1,
+            title=_("the reading of a log for the lab"),
+        )
+        register(KIND, run_advice, queue=SERIES, length=1, title=_("the measuring of a policy"))
 
     def schedule(self) -> Mapping[str, tuple[str, float]]:
         return {"renew-advice": ("apps.contrib.lab.tasks.renew_advice", 6 * 3600.0)}

@@ -110,7 +110,7 @@ class TraceListView(APIView):
         """
         body, at, actor = read_body(NewTraceSerializer, request), clock.now(), actor_of(request)
         trace = upload_trace(policy_slug=policy, name=body["name"], data=_log_in(body), at=at, actor=actor)
-        return Response(TraceSerializer(trace_row(trace.policy, trace)).data, status=201)
+        return Response(TraceSerializer(trace_row(trace.policy, trace, at)).data, status=201)
 
 
 def _log_in(body: dict[str, Any]) -> bytes:

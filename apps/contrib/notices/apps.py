@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
+
 from apps.core.plugins import Addition, PluginConfig, Words
 
 
@@ -22,8 +24,8 @@ class NoticesConfig(PluginConfig):
         from apps.runs.kinds import register
         from apps.runs.queues import FEDERATION
 
-        register(webhooks.RUN_KIND, webhook_calls.run_calls, queue=FEDERATION)
-        register(digests.RUN_KIND, digests.run_mails, queue=FEDERATION)
+        register(webhooks.RUN_KIND, webhook_calls.run_calls, queue=FEDERATION, title=_("calls of webhooks"))
+        register(digests.RUN_KIND, digests.run_mails, queue=FEDERATION, title=_("mails"))
         post_migrate.connect(make_site_rules, sender=self, dispatch_uid="notices.make_site_rules")
 
     def nav_items(self) -> Mapping[str, Addition[Any]]:

@@ -321,6 +321,8 @@ def draw_deviation(data: HomeData) -> Figure:
 
 
 def _why_no_deviation(state: SeriesState) -> str:
+    if state.waiting is not None:
+        return _("Daily data is calculated next. %(waits)s") % {"waits": state.waiting.sentence}
     if state.progress is not None:
         return _("Daily data is being calculated: %(percent)s %%.") % {"percent": int(state.progress * 100)}
     if state.through_on:

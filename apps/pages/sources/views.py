@@ -28,6 +28,7 @@ from apps.pages.sources.presenters import coverage_of, headline, what_is_late
 from apps.pages.sources.quality.views import quality_context
 from apps.policies.selectors import list_policies
 from apps.runs.models import Run
+from apps.runs.waiting import waiting_of
 from apps.usage import selectors
 from apps.usage.authority import require_open
 from apps.usage.models import Source
@@ -160,7 +161,7 @@ class CollectingLine:
 
 def collecting_line(source: Source, newest: Run | None, now: datetime, *, with_details: bool) -> CollectingLine:
     is_at_work = newest is not None and newest.state in (Run.State.QUEUED, Run.State.RUNNING)
-    key, badge, state = _state(source, newest, is_at_work)
+    key, badge, state = _state(source, newest, is_at_work, now)
     return CollectingLine(
         label=str(LABELS.get(source.kind, PEER_LABEL)),
         is_collected=source.is_collected,
@@ -176,10 +177,12 @@ def collecting_line(source: Source, newest: Run | None, now: datetime, *, with_d
     )
 
 
-def _state(source: Source, newest: Run | None, is_at_work: bool) -> tuple[str, str, str]:
+def _state(source: Source, newest: Run | None, is_at_work: bool, now: datetime) -> tuple[str, str, str]:
     """Key, badge and text of the state."""
     if source.is_paused:
         return "paused", "", _("paused")
+    if waiting := waiting_of(newest, at=now):
+        return "at_work", "", waiting.sentence
     if is_at_work:
         return "at_work", "", _("collecting now")
     works = ("works", "ok", _("works"))

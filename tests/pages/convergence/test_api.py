@@ -44,6 +44,7 @@ def test_children_of_the_root_have_days_figures_and_verdict(admin: Caller, serie
         "stale_from_on": None,
         "run": None,
         "progress": None,
+        "waiting": None,
         "hours_from_at": None,
         "hours_through_at": None,
     }

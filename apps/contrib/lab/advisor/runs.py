@@ -27,6 +27,7 @@ from apps.policies.selectors import get_policy
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_other_runs
+from apps.runs.waiting import RunWaiting, waiting_of
 from apps.series.daily_series import day_at, site_zone
 from apps.series.inputs import holds, read_inputs
 
@@ -43,14 +44,15 @@ class StoredAdvice:
     policy: Annotated[str, "Slug of the policy"]
     state: Annotated[
         State,
-        "absent: not computed, request it by POST; asked: a run is at work; stale: of an earlier revision or month, or "
-        "the usage or mapping of its days has changed since",
+        "absent: not computed, request it by POST; asked: a run waits or is at work; stale: of an earlier revision or "
+        "month, or the usage or mapping of its days has changed since",
     ]
     problem: Annotated[str, "Why the last run failed, or why the stored advice can't be read"]
     computed_at: Annotated[datetime | None, "When it was computed"]
     revision: Annotated[int | None, "The revision that it is about"]
     n_done: Annotated[int, "Finished replays of the run at work"]
     advice: Annotated[Advice | None, "The newest one; empty if there is none"]
+    waiting: Annotated[RunWaiting | None, "Behind what the run waits; null: it doesn't"] = None
 
 
 def get_advice(*, policy_slug: str, at: datetime, actor: Actor) -> StoredAdvice:
@@ -80,6 +82,7 @@ def stored_advice(policy: Policy, at: datetime) -> StoredAdvice:
         revision=None,
         n_done=run.progress_done if run is not None and waits else 0,
         advice=None,
+        waiting=waiting_of(run, at=at),
     )
     row = PolicyAdvice.objects.filter(policy=policy).first()
     if row is None:

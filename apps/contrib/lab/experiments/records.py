@@ -13,9 +13,12 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from apps.runs.waiting import RunWaiting
+
 Kind = Literal["synthetic", "trace", "replay"]
-# preparing: its inputs are read; done: all have ended, and at least one gave a result
-ExperimentState = Literal["preparing", "running", "done", "failed", "cancelled"]
+# queued: none of its runs has begun, or the next one waits; preparing: its inputs are read; done: all have ended, and
+# at least one gave a result
+ExperimentState = Literal["queued", "preparing", "running", "done", "failed", "cancelled"]
 # waiting: for the inputs; queued: for a worker
 VariantState = Literal["waiting", "queued", "running", "done", "failed", "cancelled"]
 # waiting: for a worker that reads it, or it is being read
@@ -125,6 +128,7 @@ class ExperimentRow:
     name: str
     kind: Kind
     state: ExperimentState
+    waiting: Annotated[RunWaiting | None, "Behind what it waits while it is queued; null: it doesn't"]
     progress: Annotated[float, "Completed part of all variants, 0 to 1"]
     n_variants: Annotated[int, "Besides the base"]
     revision: Annotated[int, "Revision of the policy that the base is"]
@@ -265,6 +269,7 @@ class TraceRow:
     state: TraceState
     problem_code: Annotated[str, "Stable; why it was refused, else empty"]
     problem: Annotated[str, "The reason as a sentence, with the first wrong line"]
+    waiting: Annotated[RunWaiting | None, "Behind what it waits; null: it is being read, or was"]
     n_jobs: int | None
     hours: float | None
     n_users: int | None

@@ -36,6 +36,7 @@ from apps.core.blobs import CorruptBlob
 from apps.core.errors import Conflict, NotFound
 from apps.policies.models import ChangeSet, Policy
 from apps.runs.models import Run
+from apps.runs.waiting import waiting_of
 
 MOST_LISTED = 200
 _KINDS: dict[str, Kind] = {"synthetic": "synthetic", "trace": "trace", "replay": "replay"}
@@ -68,7 +69,7 @@ def list_experiments(*, policy_slug: str, at: datetime, actor: Actor) -> list[Ex
     variants: dict[int, list[VariantResult]] = {experiment.pk: [] for experiment in experiments}
     for variant in _variants_of([experiment.pk for experiment in experiments]):
         variants[variant.experiment_id].append(variant)
-    return [_row(experiment, variants[experiment.pk]) for experiment in experiments]
+    return [_row(experiment, variants[experiment.pk], at) for experiment in experiments]
 
 
 def get_experiment(*, policy_slug: str, experiment_id: int, at: datetime, actor: Actor) -> ExperimentDetail:
@@ -147,15 +148,17 @@ def _variants_of(experiment_ids: list[int]) -> list[VariantResult]:
     return list(rows.order_by("experiment", "index"))
 
 
-def _row(experiment: Experiment, variants: list[VariantResult]) -> ExperimentRow:
+def _row(experiment: Experiment, variants: list[VariantResult], at: datetime) -> ExperimentRow:
     states = [_variant_state(experiment, variant) for variant in variants]
     progress = [_progress(variant, state) for variant, state in zip(variants, states, strict=True)]
+    state = _state(experiment, states)
     return ExperimentRow(
         id=experiment.pk,
         policy=experiment.policy.slug,
         name=experiment.name,
         kind=_KINDS[experiment.kind],
-        state=_state(experiment, states),
+        state=state,
+        waiting=waiting_of(_next_run(experiment, variants), at=at) if state == "queued" else None,
         progress=round(sum(progress) / max(len(progress), 1), 3),
         n_variants=max(0, len(variants) - 1),
         revision=experiment.revision_number,
@@ -182,13 +185,25 @@ def _variant_state(experiment: Experiment, variant: VariantResult) -> VariantSta
 
 
 def _state(experiment: Experiment, states: list[VariantState]) -> ExperimentState:
-    if any(state in ("queued", "running") for state in states):
+    if "running" in states:
         return "running"
+    if "queued" in states:
+        return "queued"
     if "waiting" in states:
-        return "preparing"
+        return "queued" if _waits(experiment.preparing) else "preparing"
     if "cancelled" in states or experiment.cancelled_at is not None:
         return "done" if all(state == "done" for state in states) else "cancelled"
     return "done" if "done" in states else "failed"
+
+
+def _waits(run: Run | None) -> bool:
+    return run is not None and run.state == Run.State.QUEUED
+
+
+def _next_run(experiment: Experiment, variants: list[VariantResult]) -> Run | None:
+    """The first of its runs that waits."""
+    runs = [experiment.preparing, *(variant.run for variant in variants)]
+    return next((run for run in runs if _waits(run)), None)
 
 
 def _progress(variant: VariantResult, state: VariantState) -> float:
@@ -215,7 +230,7 @@ def _detail(experiment: Experiment, *, at: datetime, actor: Actor) -> Experiment
     verdicts = verdicts_of(compared, {row.index: row.title for row in rows})
     first_day = summary.get("first_day")
     return ExperimentDetail(
-        row=_row(experiment, variants),
+        row=_row(experiment, variants, at),
         spec=experiment.spec,
         estimate=Estimate(**experiment.estimate),
         problem=preparing.error if failed and preparing is not None else "",

@@ -34,6 +34,7 @@ from apps.policies.models import Policy
 from apps.policies.tree.names import clean_text
 from apps.runs.models import Run
 from apps.runs.services import cancel_run, enqueue_run
+from apps.runs.waiting import waiting_of
 
 KIND = "lab_log"
 F8 = npt.NDArray[np.float64]
@@ -332,7 +333,7 @@ def refuse_unread(trace: UploadedTrace) -> None:
     """Raises Conflict (`log_waiting`) and Invalid (`log_refused`) for a log of which no experiment can be made."""
     found = state_of(trace)
     if found.state == "waiting":
-        message = _("names a log that is being read: wait until it is read")
+        message = _("names a log that is not read yet: wait until it is read")
         problem = FieldProblem("workload.trace", message)
         raise Conflict(f"workload.trace {message}.", code="log_waiting", fields=[problem])
     if found.state == "refused":
@@ -369,10 +370,10 @@ def remove_trace(*, policy_slug: str, trace_id: int, at: datetime, actor: Actor)
 def list_traces(*, policy_slug: str, at: datetime, actor: Actor) -> list[TraceRow]:
     """The logs of a policy, newest first."""
     policy = policy_to_read(slug=policy_slug, at=at, actor=actor)
-    return [trace_row(policy, row) for row in _traces(policy).order_by("-pk")]
+    return [trace_row(policy, row, at) for row in _traces(policy).order_by("-pk")]
 
 
-def trace_row(policy: Policy, row: UploadedTrace) -> TraceRow:
+def trace_row(policy: Policy, row: UploadedTrace, at: datetime) -> TraceRow:
     found = state_of(row)
     summary: dict[str, Any] = row.summary if found.state == "read" else {}
     return TraceRow(
@@ -382,6 +383,7 @@ def trace_row(policy: Policy, row: UploadedTrace) -> TraceRow:
         state=found.state,
         problem_code=found.problem_code,
         problem=found.problem,
+        waiting=waiting_of(row.run, at=at) if found.state == "waiting" else None,
         n_jobs=summary.get("n_jobs"),
         hours=summary.get("hours"),
         n_users=summary.get("n_users"),

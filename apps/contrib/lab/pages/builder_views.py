@@ -360,6 +360,8 @@ def _log_context(policy: Policy, *, at: datetime, actor: Actor) -> dict[str, Any
 def _log_label(row: TraceRow) -> str:
     if row.n_jobs is None or row.n_users is None or row.hours is None:
         text = _("%(name)s: refused") if row.state == "refused" else _("%(name)s: is being read")
+        if row.waiting is not None:
+            text = _("%(name)s: waits to be read")
         return text % {"name": row.name}
     return _("%(name)s: %(jobs)s of %(users)s in %(time)s") % {
         "name": row.name,

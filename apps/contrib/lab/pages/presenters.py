@@ -37,7 +37,7 @@ from apps.priorities.sentences.numbers import NBSP, change_shares, count, number
 from apps.web.svg.under_draft import draw_share
 
 SHOWN_ENTRIES, SHOWN_LEAVES = 40, 8
-OPEN_STATES = ("preparing", "running")
+OPEN_STATES = ("queued", "preparing", "running")
 STATES: dict[str, tuple[str, str, str | Promise]] = {  # badge, icon and word
     "preparing": ("warn", "clock", gettext_lazy("preparing")),
     "running": ("warn", "clock", gettext_lazy("running")),

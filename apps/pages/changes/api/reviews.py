@@ -32,7 +32,7 @@ from apps.web.rest.bounded_fields import BoundedListField
 from apps.web.rest.if_match import if_match_header, read_version
 from apps.web.rest.inputs import read_body
 from apps.web.rest.records import record_serializer, serializer_of
-from apps.web.rest.runs import AskedRunSerializer
+from apps.web.rest.runs import AskedRunSerializer, RunWaitingSerializer
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema
 from apps.web.rest.views import APIView
 
@@ -55,11 +55,15 @@ LeafEffectSerializer = record_serializer(
 )
 
 
+_WAITS = "Behind what the run waits; null: it doesn't"
+
+
 class AheadSerializer(serializers.Serializer[Any]):
     """Ranks now and later if demand stays as in the last 14 days."""
 
     state = serializers.ChoiceField(_STATES, help_text="absent: not computed; request it by POST")
     problem = serializers.CharField()
+    waiting = RunWaitingSerializer(allow_null=True, help_text=_WAITS)
     as_of = UtcTimeField(allow_null=True)
     head_revision = serializers.IntegerField(allow_null=True)
     horizons_days = serializers.ListField(child=serializers.IntegerField())
@@ -102,6 +106,7 @@ class BackTestSerializer(serializers.Serializer[Any]):
         "ended, or the policy, mapping or usage has changed since; request it again",
     )
     problem = serializers.CharField()
+    waiting = RunWaitingSerializer(allow_null=True, help_text=_WAITS)
     computed_at = UtcTimeField(allow_null=True)
     head_revision = serializers.IntegerField(allow_null=True, help_text="The current policy")
     days = serializers.ListField(child=serializers.DateField())
@@ -157,6 +162,7 @@ class ChangeSetEffectView(APIView):
                 {
                     "state": effect.state,
                     "problem": effect.problem,
+                    "waiting": effect.waiting,
                     "as_of": effect.as_of,
                     "head_revision": effect.head_number or None,
                     "horizons_days": list(projection.horizons_days) if projection is not None else [],
@@ -187,6 +193,7 @@ class ChangeSetBackTestView(APIView):
                 {
                     "state": tested.state,
                     "problem": tested.stored.problem if tested.state == "failed" else "",
+                    "waiting": None if tested.is_hidden else tested.stored.waiting,
                     "computed_at": None if tested.result is None else tested.stored.computed_at,
                     "head_revision": tested.stored.head_number or None if tested.result is not None else None,
                     "days": days,

@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 from apps.core.errors import NotFound
 from apps.pages.changes.review.moved_ranks import FOLLOWED_FOR, Followup, RankMove, followup_of
 from apps.pages.changes.review.reviewed_change import ReviewPage
+from apps.runs.waiting import waiting_of
 from apps.web.shell import lines, presentation
 
 SHOWN = 8  # groups before "show all"
@@ -86,7 +87,9 @@ def strip_of(followup: Followup) -> Strip:
         return Strip("running", heading, f"{text} {meanwhile}", "refresh")
     left_s = max(round((followup.due_at - followup.now).total_seconds()), 0)
     heading = _("Revision %(n)s is published. Priorities follow in") % {"n": number}
-    return Strip("waiting", heading, meanwhile, "clock", left_s)
+    waiting = waiting_of(followup.run, at=followup.now)
+    text = meanwhile if waiting is None else f"{waiting.sentence} {meanwhile}"
+    return Strip("waiting", heading, text, "clock", left_s)
 
 
 def _served(followup: Followup) -> str:

@@ -12,6 +12,7 @@ from django.utils.translation import ngettext
 
 from apps.core.code_paths import command_name
 from apps.runs.models import Run
+from apps.runs.waiting import RunWaiting, waiting_of
 from apps.usage.models import Import
 from apps.web.shell import presentation
 
@@ -62,6 +63,7 @@ class ImportReport:
     heading: str
     text: str
     advice: str
+    waiting: str
     kpis: Sequence[Kpi]
     has_counts: bool
     steps: Sequence[Step]
@@ -77,7 +79,8 @@ def import_report(usage_import: Import, now: datetime) -> ImportReport:
     counts = _counts(run.counts)
     is_unfinished = run.state in UNFINISHED
     progress = _progress(run, counts, now) if is_unfinished else None
-    key, heading, text, advice = _verdict(usage_import, counts, progress)
+    waiting = waiting_of(run, at=now)
+    key, heading, text, advice = _verdict(usage_import, counts, progress, waiting)
     wanted = counts["new"] + counts["corrected"] + counts.get("withdrawn", 0)
     dry_and_done = usage_import.dry_run and run.state == Run.State.SUCCEEDED
     return ImportReport(
@@ -87,6 +90,7 @@ def import_report(usage_import: Import, now: datetime) -> ImportReport:
         heading=heading,
         text=text,
         advice=advice,
+        waiting="" if waiting is None else waiting.sentence,
         has_counts=run.state == Run.State.SUCCEEDED or any(counts.values()),
         kpis=_kpis(counts, is_dry=usage_import.dry_run),
         steps=_steps(usage_import),
@@ -102,8 +106,8 @@ def import_line(usage_import: Import, now: datetime) -> tuple[str, str, str]:
     """One row of a list of imports: text, badge, and the badge's CSS class."""
     run, counts = usage_import.run, _counts(usage_import.run.counts)
     who = _("by %(name)s") % {"name": usage_import.owner} if usage_import.owner else _("by command")
-    if run.state == Run.State.QUEUED:
-        return who, _("waiting"), ""
+    if waiting := waiting_of(run, at=now):
+        return waiting.sentence, _("waiting"), ""
     if run.state == Run.State.RUNNING:
         progress = _progress(run, counts, now)
         return progress.words, _("running"), "accent"
@@ -176,13 +180,16 @@ def _announcement(progress: Progress | None) -> str:
     return _("%(n)s %% read") % {"n": progress.percent // _ANNOUNCED_EVERY * _ANNOUNCED_EVERY}
 
 
-def _verdict(usage_import: Import, counts: Mapping[str, int], progress: Progress | None) -> tuple[str, str, str, str]:
+def _verdict(
+    usage_import: Import, counts: Mapping[str, int], progress: Progress | None, waiting: RunWaiting | None
+) -> tuple[str, str, str, str]:
     """Key of the heading, heading, explanation, and advice."""
     run = usage_import.run
     if progress is not None:
         dry = _("Nothing was stored.")
         real = _("You may close this page.")
-        return progress.key, progress.words, dry if usage_import.dry_run else real, ""
+        text = dry if usage_import.dry_run else real
+        return progress.key, progress.words, text if waiting is None else f"{waiting.sentence} {text}", ""
     if run.state == Run.State.FAILED:
         key, heading, advice = _failure(run.error_code)
         return key, heading, run.error, advice

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid
 from apps.runs.models import Run
+from apps.runs.waiting import waiting_of
 from apps.usage.authority import require_create
 from apps.usage.held_hours import list_held_hours
 from apps.usage.models import Import
@@ -57,6 +58,8 @@ def undo_report(usage_import: Import) -> UndoReport | None:
         n_done = undoing.progress_done
         text = ngettext("%(n)s record removed so far.", "%(n)s records removed so far.", n_done)
         text %= {"n": presentation.count(n_done)}
+        if waiting := waiting_of(undoing, at=clock.now()):
+            text = waiting.sentence
         return UndoReport("at_work", text, n_records, int(part * 100))
     refusal = undo_conflict(usage_import)
     if refusal is not None:

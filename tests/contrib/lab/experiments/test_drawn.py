@@ -62,7 +62,7 @@ def detail(site: Site, experiment: Experiment) -> ExperimentDetail:
 
 def test_an_experiment_is_prepared_simulated_and_reported(computed: Site) -> None:
     experiment = made(computed)
-    assert detail(computed, experiment).row.state == "preparing"
+    assert detail(computed, experiment).row.state == "queued"
     work()
     shown = detail(computed, experiment)
     assert (shown.row.state, shown.row.progress, shown.problem) == ("done", 1.0, "")

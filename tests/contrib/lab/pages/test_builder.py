@@ -216,7 +216,7 @@ def test_a_log_is_uploaded_in_the_form_and_simulated(manager: Client) -> None:
     assert "has no jobs" in shown.text("#id_log_error")
     shown = read(manager.post(NEW, typed | {"step": "upload", "log": SimpleUploadedFile("small.swf", swf())}))
     trace = shown.one("#id_trace option[selected]")
-    assert "small.swf: is being read" in trace.text()
+    assert "small.swf: waits to be read" in trace.text()
     assert shown.one("#id_v1-half_life_d").attributes["value"] == "3"
     assert shown.one("#logs [data-poll]").attributes["hx-get"] == f"{NEW}_logs"
     chosen = typed | {"trace": trace.attributes["value"] or ""}

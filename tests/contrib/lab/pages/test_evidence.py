@@ -115,7 +115,7 @@ def test_an_experiment_without_a_result_says_its_state(manager: Client, computed
         policy_slug="grid", experiment_id=made.pk, change_set_id=draft.pk, at=clock.now(), actor=actor_of(computed)
     )
     card = card_of(manager, draft)
-    assert "preparing" in card.text("[data-testid=evidence]")
+    assert "queued" in card.text("[data-testid=evidence]")
     assert "waiting" in card.text("#experiments tr.chosen")
 
 

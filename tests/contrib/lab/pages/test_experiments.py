@@ -86,7 +86,7 @@ def test_a_question_shows_its_estimate_and_starts_with_one_button(manager: Clien
     assert answer.status_code == 303
     assert answer["Location"] == f"{LAB}{experiment.pk}/"
     shown = page_of(manager, experiment)
-    assert shown.item("state").attributes["data-state"] == "preparing"
+    assert shown.item("state").attributes["data-state"] == "queued"
     assert len(shown.items("variant")) == 1 + len(experiment.spec["variants"])
 
 
@@ -105,7 +105,7 @@ def test_a_question_without_a_known_entry_is_refused_on_the_page(manager: Client
 def test_while_it_runs_the_page_has_progress_and_cancel(manager: Client, computed: Site) -> None:
     experiment = made(computed, is_worked=False)
     shown = page_of(manager, experiment)
-    assert shown.item("state").attributes["data-state"] == "preparing"
+    assert shown.item("state").attributes["data-state"] == "queued"
     assert shown.has("[data-poll]")
     listed = read(manager.get(LAB))
     assert listed.has("#experiments [data-poll]")

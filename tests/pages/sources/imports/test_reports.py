@@ -20,6 +20,7 @@ COUNTS = {"new": 211904, "duplicate": 18220, "corrected": 412, "late": 9, "rejec
 def make(state: str = "succeeded", *, dry: bool = False, **of_run: Any) -> Import:
     given = {"counts": COUNTS, "result": {"n_accounts": 214, "cpu_s": 2.31e6 * 3600}} | of_run
     run = Run(
+        pk=1,
         kind="usage_import",
         subject="source:sacct",
         state=state,
@@ -129,12 +130,15 @@ def test_an_unknown_size_has_no_percentage() -> None:
     assert numbers(found.progress.words) == []
 
 
+@pytest.mark.django_db
 def test_a_waiting_import_names_the_reason() -> None:
     found = report("queued", dry=True, counts={})
     assert found.key == "waiting"
     assert found.progress is not None
     assert found.heading == found.progress.words
     assert found.text != report("queued", counts={}).text, "a real import stores what it reads"
+    assert "It waits for a worker" in found.text
+    assert found.waiting in import_line(make("queued"), NOW)
 
 
 @pytest.mark.parametrize(
