@@ -8,11 +8,12 @@ from typing import Annotated
 
 import numpy as np
 
-from apps.core.errors import FieldProblem, Invalid
+from apps.core.errors import FieldProblem, Invalid, TooLarge
 from apps.policies.files.document import Address
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.names import MOST_ENTRIES
 
 
 def fit_unchanged(tree: TreeColumns) -> TreeColumns:
@@ -46,6 +47,17 @@ class LastImport:
     cluster: str = ""
     text: str = ""
     tree: TreeColumns | None = None
+
+
+def refuse_many_lines(text: str, per_entry: int = 2) -> None:
+    """Count lines before they are split and read; per_entry: lines that an entry may take, with comments.
+
+    Raises:
+        TooLarge: there are more than the most entries of a policy take.
+    """
+    if text.count("\n") > per_entry * MOST_ENTRIES:
+        most = f"{per_entry * MOST_ENTRIES:,} lines are read, and a policy has at most {MOST_ENTRIES:,} entries"
+        raise TooLarge(f"The file is too long: at most {most}.")
 
 
 _MOST_SHOWN = 200

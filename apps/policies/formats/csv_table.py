@@ -13,7 +13,7 @@ from typing import Any
 from apps.core.invisible import visible
 from apps.policies.files.document import plain_number
 from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
-from apps.policies.formats.base import Format, invalid_line, wrong_format
+from apps.policies.formats.base import Format, invalid_line, refuse_many_lines, wrong_format
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import PARENT, RESERVE
@@ -62,6 +62,7 @@ def _is_formula(shown: str) -> bool:
 
 
 def read(text: str) -> ParsedDocument:
+    refuse_many_lines(text)
     table = _Table(text)
     rows = [row for row in table if row]
     taken = _TableEntries(table, _decimal_mark(rows, table))

@@ -11,7 +11,7 @@ import numpy as np
 
 from apps.policies.files.document import plain_number
 from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
-from apps.policies.formats.base import Format, invalid_line, wrong_format
+from apps.policies.formats.base import Format, invalid_line, refuse_many_lines, wrong_format
 from apps.policies.formats.escaped_lines import logical_lines
 from apps.policies.formats.whole_shares import coded_kinds, plain_names, plain_word, whole_shares
 from apps.policies.settings import PolicySettings
@@ -31,6 +31,7 @@ class _Node(NamedTuple):
 
 
 def read(text: str) -> ParsedDocument:
+    refuse_many_lines(text, 6)
     nodes = _nodes(text)
     builder = DocumentBuilder()
     children = {id: _children(builder, node) for id, node in nodes.items()}

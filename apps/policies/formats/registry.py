@@ -115,6 +115,7 @@ _BUILT_IN: dict[str, Format] = {
 _PACKAGED = load_package_formats(tuple(_BUILT_IN))
 FORMATS: Mapping[str, Format] = {**_BUILT_IN, **_PACKAGED.objects}
 MOST_BYTES = 512 * 1024 * 1024
+_HEAD = 64 * 1024  # characters by which a format is recognised
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _WORDS = {
     "kind": "kinds",
@@ -158,8 +159,8 @@ def maps_by(name: str) -> str:
 
 
 def guess_format(text: str) -> Format | None:
-    """Return the format that a text is probably in, or None."""
-    return next((each for each in (*_MOST_DISTINCTIVE, *FORMATS.values()) if each.looks_like(text)), None)
+    """Return the format that a text is probably in by its first lines, or None."""
+    return next((each for each in (*_MOST_DISTINCTIVE, *FORMATS.values()) if each.looks_like(text[:_HEAD])), None)
 
 
 _MOST_DISTINCTIVE = (json_document.FORMAT, sacctmgr.FORMAT, gridengine.FORMAT, sacctmgr_script.FORMAT)
@@ -171,10 +172,10 @@ def read_file(format: Format, content: bytes) -> ParsedDocument:
     try:
         return format.read(text)
     except Invalid as error:
-        if hint := tree_hint(text):
+        if hint := tree_hint(text[:_HEAD]):
             raise Invalid(f"{error.message} {hint}", code="wrong_format", fields=error.fields[:5]) from None
         other = guess_format(text)
-        if other is None or other is format or format.looks_like(text) or other.read is format.read:
+        if other is None or other is format or format.looks_like(text[:_HEAD]) or other.read is format.read:
             raise
         message = f"{error.message} It looks like {other.label}: use --format {other.name}."
         raise Invalid(message, code="wrong_format", fields=error.fields[:5]) from None

@@ -17,7 +17,7 @@ import numpy as np
 from apps.policies.files.document import plain_number
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats import sacctmgr_commands
-from apps.policies.formats.base import Format, LastImport
+from apps.policies.formats.base import Format, LastImport, refuse_many_lines
 from apps.policies.formats.sacctmgr_against import (
     Association,
     Compared,
@@ -233,6 +233,7 @@ class _DumpUpdate:
 
 def read(text: str) -> ParsedDocument:
     """Read a dump or a script of commands, detected by the first line."""
+    refuse_many_lines(text)
     return sacctmgr_commands.read(text) if sacctmgr_commands.looks_like(text) else read_dump(text)
 
 

@@ -36,6 +36,9 @@ def load_yaml(text: bytes | str) -> Any:
         Invalid: with the line, for aliases (*name), tags and repeated keys.
         TooLarge: it has more values than a document may have.
     """
+    line_end, comma = ("\n", ",") if isinstance(text, str) else (b"\n", b",")
+    if text.count(line_end) + text.count(comma) > 2 * MOST_VALUES:  # type: ignore[arg-type]
+        raise _too_many()
     stack: list[_Open] = []
     result: Any = None
     n_documents = n_nodes = 0
@@ -43,7 +46,7 @@ def load_yaml(text: bytes | str) -> Any:
         if isinstance(event, yaml.NodeEvent):
             n_nodes += 1
             if n_nodes > 2 * MOST_VALUES:  # each value of a mapping has a key
-                raise TooLarge(f"The document has more than {MOST_VALUES:,} values.")
+                raise _too_many()
         if isinstance(event, yaml.DocumentStartEvent):
             n_documents += 1
             if n_documents > 1:
@@ -63,6 +66,10 @@ def load_yaml(text: bytes | str) -> Any:
             result = _scalar_value(event)
             _put(stack, result, event)
     return result
+
+
+def _too_many() -> TooLarge:
+    return TooLarge(f"The document has more than {MOST_VALUES:,} values.")
 
 
 def yaml_places(text: str) -> Iterator[tuple[tuple[str | int, ...], int]]:

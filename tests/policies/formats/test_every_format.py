@@ -10,6 +10,7 @@ from hypothesis import given
 
 from apps.core.errors import Invalid, TooLarge
 from apps.policies.formats import __path__ as where_formats_are
+from apps.policies.formats import base, json_document, registry, yaml_document
 from apps.policies.formats.registry import FORMATS, dropped, get_format, guess_format, list_formats, read_file
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import MAX_DEPTH, new_uid
@@ -148,3 +149,44 @@ def test_an_export_lists_what_it_omits_with_entry_counts() -> None:
         "kinds of 7 entries: /, /g0, /g1, …",
         "exact names of 1 entry: /left, over",
     ]
+
+
+@pytest.mark.parametrize(
+    ("format", "line", "reader"),
+    [
+        ("csv", "/physics,1\n", "csv_table._Table"),
+        ("ge", "id=1\n", "gridengine._nodes"),
+        ("sacctmgr", "User - 'ann'\n", "sacctmgr.read_dump"),
+        ("sacctmgr-script", "sacctmgr -i add account physics\n", "sacctmgr_commands.read"),
+        ("yaml", "- 1\n", "yaml_document.yaml.parse"),
+        ("yaml", "[1,1,1,1]\n", "yaml_document.yaml.parse"),
+        ("json", "1,\n", "json_document.parse"),
+    ],
+)
+def test_a_file_of_too_many_lines_is_refused_before_it_is_read(
+    format: str, line: str, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_arguments: object, **_named: object) -> None:
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(base, "MOST_ENTRIES", 10)
+    for module in (yaml_document, json_document):
+        monkeypatch.setattr(module, "MOST_VALUES", 10)
+    monkeypatch.setattr(f"apps.policies.formats.{reader}", read)
+    with pytest.raises(TooLarge):
+        read_file(get_format(format), (line * 100).encode())
+
+
+def test_a_file_of_another_format_is_recognised_by_its_first_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    csv = get_format("csv")
+
+    def looks_like(text: str) -> bool:
+        seen.append(len(text))
+        return csv.looks_like(text)
+
+    monkeypatch.setitem(registry.FORMATS, "csv", dataclasses.replace(csv, looks_like=looks_like))
+    with pytest.raises(Invalid, match="use --format csv"):
+        read_file(get_format("ge"), b"path,shares\n" + b"/physics,1\n" * 20_000)
+    assert seen
+    assert max(seen) <= 64 * 1024
