@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster schedulers bench bench-large image release lint docs docs-parts papers mutations pictures
+.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster schedulers bench bench-large image release lint docs docs-parts papers mutations pictures simulate
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make docs    the documentation as a site, in site/   make docs-parts: its parts that are generated from the code"
 	@echo "make papers  the papers' claims and figures measured again, against docs/papers.md; ten minutes"
 	@echo "make mutations  each claim of the papers broken once in a copy: its tests have to fail; half an hour"
+	@echo "make simulate  random histories with failures, by seed (SEED, SEEDS, STEPS, MINUTES, TRIES)"
 	@echo "make pictures  the pictures of README and documentation, from a fresh sample"
 	@echo "make test-faults  imports of a million records while everything around them dies"
 	@echo "make test-federation  a grid of nine real instances, for a simulated day without faults and with them"
@@ -116,6 +117,10 @@ docs: docs-parts
 
 docs-parts: setup
 	@$(PY) -m docsite
+
+# Random histories of a site, its peer and its workers. SEED=7 lives the seventh once more, TRIES=60 shortens it.
+simulate: setup
+	@SEED=$${SEED:-$(SEED)} SEEDS=$${SEEDS:-1} $(PYTEST) --deep -m deep -s --timeout=0 tests/simulation $(TESTS)
 
 # Fails if a number or a figure is not the committed one, which is replaced then. Goal: ten minutes on two cores.
 papers: setup

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 HOUR_S = 3600
@@ -18,14 +19,14 @@ QUANTA = 1024  # of a core-second
 class Job:
     """One that has ended; seconds since 1970."""
 
-    start_s: int
-    end_s: int
+    start_s: int | Fraction
+    end_s: int | Fraction
     cpus: float
 
     def by_hour(self) -> Iterator[tuple[int, Fraction]]:
         """The start of each hour and the core-seconds in it."""
         before = 0
-        for start_s in range(self.start_s // HOUR_S * HOUR_S, self.end_s, HOUR_S):
+        for start_s in range(int(self.start_s // HOUR_S) * HOUR_S, ceil(self.end_s), HOUR_S):
             ran_s = min(self.end_s, start_s + HOUR_S) - self.start_s
             so_far = round(Fraction(self.cpus) * ran_s * QUANTA)
             yield start_s, Fraction(so_far - before, QUANTA)

@@ -1,6 +1,6 @@
 """Where accounts count, by docs/accounts.md and "Rules that move accounts" in docs/security.md, read literally.
 
-A tree is nested dictionaries as in a policy file; nothing is indexed, compiled or remembered. An account is asked alone.
+A tree is nested dictionaries as in a policy file; nothing is indexed or remembered. An account is asked alone.
 """
 
 from __future__ import annotations
@@ -265,11 +265,7 @@ def _fits(rule: Rule, account: AccountKey, person: Person | None) -> bool:
     fqan = _fqan(account.fqan)
     if rule.kind == "exact":
         is_user = not rule.user_pattern or rule.user_pattern == account.user_name or _is_dn(rule, account)
-        return (
-            is_user
-            and rule.group_pattern in ("", account.group_name)
-            and _fqan(rule.fqan_pattern) in ("", fqan)
-        )
+        return is_user and rule.group_pattern in ("", account.group_name) and _fqan(rule.fqan_pattern) in ("", fqan)
     return (
         (not rule.user_pattern or _like(rule.user_pattern, account.user_name) or _is_dn(rule, account))
         and (not rule.group_pattern or _like(rule.group_pattern, account.group_name))

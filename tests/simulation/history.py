@@ -1,21 +1,17 @@
-"""Whatever happens to a site, what it has stored is what it would make of its present state from nothing.
+"""A random site, its peer, and what befalls its processes: one step is one thing that happens.
 
-Random jobs, corrections, publications, mappings and sources; workers that are killed anywhere and whose runs are
-resumed; databases restored from before; clocks that are ahead for a tick. HISTORY_SEED, HISTORY_STEPS and
-HISTORIES choose others, and more of them.
+Each step draws from its own seed, so that the others stay as they are where it is left out.
 """
 
 from __future__ import annotations
 
-import os
+import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
+from unittest.mock import patch
 
-import pytest
-from django.conf import LazySettings
-
-from apps.accounts import account_index
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import ClockMark
 from apps.core.errors import DomainError
@@ -34,32 +30,27 @@ from apps.runs.services import claim_run, work_lease
 from apps.series.back_test_runs import DAYS, request_back_test
 from apps.series.runs import build_series_stale, enqueue_series_build
 from tests.priority_site import Site
-from tests.stored_state import from_nothing
-from tests.stored_state.random_site import RandomSite, next_days, next_minutes
-from tests.stored_state.restarts import Backups, Killed, killed_at_some_point, work_or_die
+from tests.simulation import from_nothing, invariants
+from tests.simulation.peers import Peer, a_peer
+from tests.simulation.random_site import RandomSite, next_days, next_minutes
+from tests.simulation.restarts import Backups, Killed, killed_at_some_point, work_or_die
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-SEED = int(os.environ.get("HISTORY_SEED", "1"))
-STEPS = int(os.environ.get("HISTORY_STEPS", "250"))
-HISTORIES = int(os.environ.get("HISTORIES", "4"))
 AHEAD = (timedelta(hours=3), timedelta(days=30), timedelta(days=400))
 KILLED_REQUESTS, KILLED_RUNS = 0.05, 0.3
+SWARM = (0.3, 1.0, 1.0, 3.0)  # a seed does some things often and others seldom
+AUDITED_EVERY = 10  # steps; a chain that broke stays broken
 
 
-@pytest.fixture
-def backups() -> Iterator[Backups]:
-    made = Backups()
-    yield made
-    made.drop_all()
+class Wrong(AssertionError):
+    """An invariant doesn't hold; the message says which, and what happened before."""
 
 
 class History:
     """A random site with workers that fail, and how often each thing happened to it."""
 
-    def __init__(self, seed: int, backups: Backups) -> None:
+    def __init__(self, seed: int, backups: Backups, site: RandomSite, peer: Peer) -> None:
         self.seed, self.backups = seed, backups
-        self.site = RandomSite(seed)
+        self.site, self.peer = site, peer
         self.draw = self.site.random
         self.counts: Counter[str] = Counter()
         self.killed: list[str] = []
@@ -73,10 +64,14 @@ class History:
             self._test_drafts: 0.3,
             self._jump: 0.2,
             self._restore: 0.3,
+            self._act_as_peer: 2,
+            self._fetch: 2,
         }
-        for site in self.site.policies:
+        for what in self._weights:
+            self._weights[what] *= self.draw.choice(SWARM)
+        for policy in self.site.policies:
             make_feed(
-                policy_slug=site.slug, entry="/", name=site.slug, capacity_cores=8, at=self.site.at, actor=COMMAND
+                policy_slug=policy.slug, entry="/", name=policy.slug, capacity_cores=8, at=self.site.at, actor=COMMAND
             )
 
     @property
@@ -85,11 +80,25 @@ class History:
             site.policy.refresh_from_db()
         return self.site.policies
 
-    def step(self) -> None:
-        """One thing happens: to the site, to time, to a worker, a process or the database."""
+    def step(self, number: int) -> None:
+        """One thing happens: to the site, its peer, to time, to a worker, a process or the database."""
+        self.draw.seed(f"{self.seed} {number}")
         (what,) = self.draw.choices(list(self._weights), weights=list(self._weights.values()))
         self.counts[what.__name__.strip("_")] += 1
         what()
+        self._compare([*invariants.usage_differences(), *invariants.count_differences()])
+        if number % AUDITED_EVERY == 0:
+            self._compare(invariants.audit_differences(self.site.at))
+
+    def _act_as_peer(self) -> None:
+        self.site.say(self.peer.act(self.site.at))
+
+    def _fetch(self) -> None:
+        """From the peer, by workers of which some are killed; a failed answer fails its fetch alone."""
+        runs = self.peer.request(self.site.at)
+        self._work_due()
+        self.site.say("fetched", [run.subject for run in runs])
+        self._compare(self.peer.differences(runs))
 
     def _act(self) -> None:
         if self.draw.random() < KILLED_REQUESTS:
@@ -132,7 +141,8 @@ class History:
             elif not work_or_die(lease, self.draw, self.killed) and self.draw.random() < 0.5:
                 self.site.act()
         failed = Run.objects.filter(state=Run.State.FAILED).values_list("kind", "error")
-        assert not failed, (list(failed), self.messages())
+        if failed:
+            raise Wrong("\n".join([f"a run failed: {list(failed)}", *self.messages()]))
 
     def _build_series(self) -> None:
         site = self.draw.choice(self.policies)
@@ -199,39 +209,49 @@ class History:
 
     def _compare(self, differences: list[str]) -> None:
         self.counts["comparisons"] += 1
-        assert not differences, "\n".join([*differences, f"seed {self.seed}, {self.counts}", *self.messages()])
+        if differences:
+            raise Wrong("\n".join([*differences, f"seed {self.seed}, {dict(self.counts)}", *self.messages()]))
 
     def messages(self) -> list[str]:
         return self.site.log[-15:]
 
 
-def live(seed: int, n_steps: int, backups: Backups) -> History:
-    history = History(seed, backups)
-    try:
-        for _ in range(n_steps):
-            history.step()
-    except Killed:  # pragma: no cover - it must not leave the workers
-        raise AssertionError("a kill left its worker") from None
-    summary = dict(history.counts, kills=len(history.killed), points=len(set(history.killed)))
-    print(f"seed {seed}: {n_steps} steps, {summary}")
-    return history
+def live(seed: int, steps: Sequence[int], backups: Backups) -> History:
+    """The history of a seed with these of its steps, on a database that has nothing yet.
+
+    Raises:
+        Wrong: something doesn't hold.
+    """
+    with _drawn_bytes(seed):
+        site = RandomSite(seed)
+        with a_peer(site.policies[0], site.random, site.at) as peer:
+            history = History(seed, backups, site, peer)
+            try:
+                for number in steps:
+                    history.step(number)
+            except Killed:  # pragma: no cover - it must not leave the workers
+                raise AssertionError("a kill left its worker") from None
+            return history
 
 
-@pytest.fixture(autouse=True)
-def _named(settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings.FAIRSHARE_ISSUER = "site-a.example"
-    monkeypatch.setattr(account_index, "MANY", 2)  # accounts are kept in files, as on a large site
-    monkeypatch.setenv("FAIRSHARE_CLOCK", "2026-11-20T12:00:02+00:00")
+@contextmanager
+def _drawn_bytes(seed: int) -> Iterator[None]:
+    """Uids and secrets of a seed are the same whenever it is run."""
+    with patch("os.urandom", random.Random(f"bytes {seed}").randbytes):
+        yield
 
 
-def test_a_short_history_leaves_what_would_be_made_from_nothing(backups: Backups) -> None:
-    live(7, 60, backups)
-
-
-@pytest.mark.deep
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("seed", range(SEED, SEED + HISTORIES))
-def test_a_long_history_leaves_what_would_be_made_from_nothing(seed: int, backups: Backups) -> None:
-    history = live(seed, STEPS, backups)
-    assert history.counts["comparisons"] > STEPS / 10
-    assert history.killed
+def shortest(seed: int, steps: Sequence[int], fails: Callable[[Sequence[int]], bool], most_tries: int) -> list[int]:
+    """Leave out steps as long as the history fails: halves first, then smaller pieces, at most so many tries."""
+    left, size, tries = list(steps), max(1, len(steps) // 2), 0
+    while size and tries < most_tries:
+        at = 0
+        while at < len(left) and tries < most_tries:
+            fewer = left[:at] + left[at + size :]
+            tries += 1
+            if fewer and fails(fewer):
+                left = fewer
+            else:
+                at += size
+        size //= 2
+    return left
