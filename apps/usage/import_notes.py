@@ -30,6 +30,10 @@ _WORDS = {
     "elapsed_too_long": gettext_lazy("Durations that differ from end − start: end − start counts"),
     "end_from_elapsed": gettext_lazy("Ends calculated from the elapsed time"),
     "ends_unknown": gettext_lazy("Runs without an end: closed at the next one, or after the time they asked for"),
+    "starts_unknown": gettext_lazy("Jobs without the line of their start: their log began before"),
+    "phases_unknown": gettext_lazy(
+        "Jobs that were suspended or changed without a line that says when: their walltime shows how long, if it can"
+    ),
     "gpu_requests_not_counted": gettext_lazy("GPU requests without an allocated number"),
     "lines_unexplained": gettext_lazy(
         "Lines about jobs that are neither in the file nor stored: they apply once the log before it is imported"

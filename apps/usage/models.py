@@ -48,6 +48,14 @@ DERIVED_STATE = (
         range="hours before the seal",
         ends="never: what it is made from is gone",
     ),
+    in_tables(
+        "UnclearJob",
+        holds="jobs of which lines of a log are missing, and which",
+        key="source, job, array task",
+        inputs="the kept lines of the job",
+        range="until the records of its newest line expire",
+        ends="each line that is added makes it again",
+    ),
 )
 
 
@@ -262,9 +270,9 @@ class ReplacedRecord(JobColumns):
 
 
 class RunLine(models.Model):
-    """A line of a log that names a run's job alone, and whose run began in another file.
+    """A line of a log about a job whose lines make its records together: see records/stored_runs.
 
-    It is kept because that file may be read later, and then decides what the line means: see records/stored_runs.
+    All lines of such a job are kept, since a file with another one may be read later. digest: of all that it says.
     """
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -273,17 +281,33 @@ class RunLine(models.Model):
     array_task = models.CharField(max_length=64, blank=True, default="")
     kind = models.CharField(max_length=8)
     happened_at = models.DateTimeField()
-    rates = models.JSONField(default=list)  # processors, GPUs, nodes, MB
+    rates = models.JSONField(default=list)  # that a suspension released: processors, GPUs, nodes, MB
+    values = models.JSONField(default=dict, db_default={})  # the line as a row, and its walltime
+    digest = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["source", "job", "array_task", "happened_at", "kind"], name="usage_runline_once"
-            )
+            models.UniqueConstraint(fields=["source", "job", "array_task", "digest"], name="usage_runline_once")
         ]
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.job}"
+
+
+class UnclearJob(models.Model):
+    """A job of which lines are missing, by those that are known. gaps: names of what is missing, see parsers/runs."""
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_index=False)
+    job = models.CharField(max_length=128)
+    array_task = models.CharField(max_length=64, blank=True, default="")
+    gaps = models.JSONField(default=list)
+    last_at = models.DateTimeField()  # of its newest line
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "job", "array_task"], name="usage_unclearjob_once")]
+
+    def __str__(self) -> str:
+        return f"{self.job} of source {self.source_id}"
 
 
 class TooLateRecord(RecordVersion):

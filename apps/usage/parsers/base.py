@@ -74,10 +74,12 @@ class Rates(NamedTuple):
 
 
 class RunEvent(NamedTuple):
-    """A line of a log that names a run's job alone, and whose run began in an earlier file.
+    """A line of a log about a run of a job: what it means depends on the other lines of that job.
 
-    kind: the run is suspended (rest), continues (resume), holds other resources (change) or is over (end). rates: of a
-    change, or what a resting run keeps.
+    kind: it waits (wait), a run starts (start), ended (end), was over by then (stop), or was over or is withdrawn
+    (gone); is suspended (rest), continues (resume), holds other resources from then on (change) or held them until then
+    (phase), starts again from a checkpoint (again), asks for something else (ask). rates: what a rest released; nothing
+    means all. row: the line as a record, if it says more than its job. walltime_s: in which it held its resources.
     """
 
     kind: str
@@ -86,6 +88,8 @@ class RunEvent(NamedTuple):
     at_us: int
     line: int
     rates: Rates = Rates(0.0, 0.0, 0.0, 0.0)
+    row: RecordRow | None = None
+    walltime_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ class RecordBatch:
     is_nameless: the scheduler knew no name of the user when it listed the job (its name service was down), and gave a
     number or `nobody` instead. None are without this column.
 
-    are_runs: a log whose runs are known by their starts. events: lines of it that only stored records explain.
+    are_runs: a log whose runs are known by their starts. events: lines of it that are no record by themselves.
     """
 
     line: I8

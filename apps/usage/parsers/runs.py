@@ -1,28 +1,36 @@
-"""A run of a job whose allocation changes or is suspended while it runs, as one record for each part.
+"""The records that all lines of a job mean, whatever the order in which they were read.
 
-The first part has the run's key. Each later one is keyed by the instant at which it begins, as Slurm's parts of resized
-jobs are. A part that a change ended has a revision that rises as the part gets shorter, so that in any order of
-arrival the earliest change counts, and goes before a report of the whole run.
+A run is known by its job and start. What it held from one change to the next is a part, and each part is a record. The
+first part has the run's key; each later one is keyed by the instant at which it begins, as Slurm's parts of resized
+jobs are. The records are a function of the set of lines: neither their order nor their number matters.
+
+What a line would have said that is missing is named (`JobHistory.gaps`), whether its effect can be worked out or not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from apps.usage.parsers.base import MOST_JOB_S, Rates, RecordRow, instant, microseconds
+from apps.usage.parsers.base import MOST_JOB_S, Rates, RecordRow, RunEvent, instant, microseconds
 
 NOTHING = Rates(0.0, 0.0, 0.0, 0.0)
+TOLERANCE_S = 300  # by which a walltime may differ from the times of lines
+START, PHASE, END = "starts_unknown", "phases_unknown", "ends_unknown"  # gaps of a job
 _CUT = 2 * MOST_JOB_S  # more than the seconds of any part
-_TEXTS = ("job", "array_task", "user", "group", "project", "queue", "cluster", "site")
+_NAMES = ("job", "array_task", "user", "group", "project", "queue", "state")
+_FACTS = ("end", "start", "phase", "change", "gone")  # kinds whose rows say what a run is, the best first
+_S = 1_000_000
 
 
 class Change(NamedTuple):
-    """What a run holds from an instant on. is_rest: it was suspended then."""
+    """What a run holds from an instant on. is_awake: it isn't suspended."""
 
     at_us: int
     rates: Rates
-    is_rest: bool = False
+    is_awake: bool
 
 
 class Part(NamedTuple):
@@ -31,134 +39,364 @@ class Part(NamedTuple):
     begin_us: int
     end_us: int | None
     rates: Rates
+    is_awake: bool
     is_cut: bool
 
 
-def is_cut(revision: int) -> bool:
-    """Whether a stored revision is that of a part which a change ended."""
-    return revision > 0
+@dataclass(slots=True)
+class JobHistory:
+    """rows: the job's records, in the order of time. gaps: what its lines lack. unexplained: lines without a run."""
+
+    rows: list[RecordRow] = field(default_factory=list)
+    gaps: set[str] = field(default_factory=set)
+    unexplained: list[RunEvent] = field(default_factory=list)
+
+
+def line_of(row: RecordRow, line: int = 0) -> RunEvent:
+    """A record of a whole run as the line that it was."""
+    kind = {"pending": "wait", "running": "start"}.get(row.state, "end")
+    at = {"wait": row.submit_at, "start": row.start_at, "end": row.end_at}[kind]
+    return RunEvent(kind, row.job, row.array_task, _us(at), line, NOTHING, row)
+
+
+def history_of(lines: Iterable[RunEvent]) -> JobHistory:
+    """The records of one job, by all lines about it."""
+    ordered = sorted({each._replace(line=0): each for each in lines}.values(), key=_order)
+    history = JobHistory()
+    runs = _runs(ordered, history)
+    restarts: dict[int, int] = {}
+    for place, run in enumerate(runs):
+        following_us = runs[place + 1].start_us if place + 1 < len(runs) else None
+        run.restart = restarts.get(run.submit_us, 0)
+        restarts[run.submit_us] = run.restart + 1
+        history.rows += run.rows(following_us)
+        history.gaps |= run.gaps
+    waiting = [each for each in ordered if each.kind in ("wait", "gone") and _is_waiting(each.row)]
+    known = set(restarts)
+    for line in sorted(waiting, key=lambda each: (each.kind != "wait", _order(each))):
+        row = line.row
+        if row is not None and _us(row.submit_at) not in known:
+            known.add(_us(row.submit_at))
+            history.rows.append(_waiting(row, ordered))
+    if (not history.rows and any(each.kind != "ask" for each in ordered)) or history.unexplained:
+        history.gaps.add(START)
+    return history
+
+
+def _order(line: RunEvent) -> tuple[Any, ...]:
+    return line.at_us, line.kind, line.rates, line.walltime_s or -1.0, repr(line.row)
+
+
+def _is_waiting(row: RecordRow | None) -> bool:
+    return row is not None and row.start_at is None
+
+
+def _waiting(row: RecordRow, lines: Sequence[RunEvent]) -> RecordRow:
+    """A job that no run is known of: it waits, or was withdrawn."""
+    submit_us = _us(row.submit_at)
+    later = [each for each in lines if each.at_us >= submit_us]
+    for ask in (each.row for each in later if each.kind == "ask" and each.row):
+        asked = {name: getattr(ask, name) for name in ("cpus", "gpus", "nodes", "mem_mb", "project", "queue")}
+        row = row._replace(**{name: value for name, value in asked.items() if value})
+        row = row._replace(requested_s=row.requested_s if ask.requested_s is None else ask.requested_s)
+    return row._replace(state="withdrawn" if any(each.kind == "gone" for each in later) else "pending", restart=0)
+
+
+def _runs(lines: Sequence[RunEvent], history: JobHistory) -> list[_Run]:
+    """The runs by start, each with its lines. A line that names the job alone is of the run that had begun last."""
+    runs: dict[int, _Run] = {}
+    for line in lines:
+        if line.row is not None and line.row.start_at is not None:
+            start_us = _us(line.row.start_at)
+            runs.setdefault(start_us, _Run(start_us)).lines.append(line)
+    starts = sorted(runs)
+    for line in lines:
+        if line.kind == "again" and any(start_us < line.at_us for start_us in starts) and line.at_us not in runs:
+            before = runs[max(start_us for start_us in starts if start_us < line.at_us)]
+            runs[line.at_us] = _Run(line.at_us, lines=[_started_again(before, line)])
+            starts = sorted(runs)
+    for line in lines:
+        if line.kind in ("wait", "ask", "again") or (line.row is not None and line.row.start_at is not None):
+            continue
+        # What ends a run goes before what begins at the same instant.
+        is_end = line.kind in ("stop", "gone")
+        begun = [start_us for start_us in starts if start_us < line.at_us or (start_us == line.at_us and not is_end)]
+        if not begun and line.at_us in runs:
+            begun = [line.at_us]
+        if begun:
+            runs[begun[-1]].lines.append(line)
+        elif line.kind == "gone" and any(each.kind == "wait" or _is_waiting(each.row) for each in lines):
+            continue  # of a waiting job
+        else:
+            history.unexplained.append(line)
+    for line in lines:
+        begun = [start_us for start_us in starts if start_us <= line.at_us]
+        if line.kind == "ask" and begun:
+            runs[begun[-1]].lines.append(line)
+    return [runs[start_us] for start_us in starts]
+
+
+def _started_again(before: _Run, line: RunEvent) -> RunEvent:
+    row = before.facts._replace(state="running", start_at=instant(line.at_us), end_at=None)
+    return RunEvent("start", line.job, line.array_task, line.at_us, line.line, NOTHING, row)
 
 
 @dataclass(slots=True)
-class Run:
-    """first: names, key, start and what the run held first. emitted: end of each part by begin, as last given out."""
+class _Run:
+    """One run, and the lines about it in the order of time."""
 
-    first: RecordRow
-    changes: list[Change] = field(default_factory=list)
-    end_us: int | None = None
-    emitted: dict[int, int | None] = field(default_factory=dict)
+    start_us: int
+    lines: list[RunEvent] = field(default_factory=list)
+    gaps: set[str] = field(default_factory=set)
+    restart: int = 0
+
+    def _of(self, *kinds: str) -> list[RunEvent]:
+        return sorted((each for each in self.lines if each.kind in kinds), key=_order)
 
     @property
-    def start_us(self) -> int:
-        return _us(self.first.start_at)
+    def facts(self) -> RecordRow:
+        """The row that says most of the run. Of several ends the latest counts."""
+        rows = [(each.kind, each.row) for each in self._of(*_FACTS) if each.row is not None and each.row.start_at]
+        best = min((kind for kind, _ in rows), key=_FACTS.index)
+        of_best = [row for kind, row in rows if kind == best]
+        return of_best[-1 if best == "end" else 0]
 
     @property
     def submit_us(self) -> int:
-        return _us(self.first.submit_at)
+        return min(_us(each.row.submit_at) for each in self.lines if each.row is not None and each.row.start_at)
 
-    @property
-    def is_open(self) -> bool:
-        return self.end_us is None
-
-    @property
-    def rates(self) -> Rates:
-        return rates_of(self.first)
-
-    def held_at(self, at_us: int, *, awake: bool = False) -> Rates:
-        """What it holds just before an instant. awake: or held before it was suspended."""
-        held = self.rates
-        for change in self.changes:
-            if change.at_us < at_us and not (awake and change.is_rest):
-                held = change.rates
-        return held
-
-    def rest(self, at_us: int, kept: Rates = NOTHING) -> None:
-        self._add(Change(at_us, kept, is_rest=True))
-
-    def resume(self, at_us: int) -> None:
-        self._add(Change(at_us, self.held_at(at_us, awake=True)))
-
-    def change(self, at_us: int, rates: Rates) -> None:
-        self._add(Change(at_us, rates))
-
-    def _add(self, change: Change) -> None:
-        if change not in self.changes:
-            self.changes = sorted([*self.changes, change], key=lambda known: known.at_us)
-
-    def parts(self) -> list[Part]:
-        parts: list[Part] = []
-        begin_us, rates = self.start_us, self.rates
-        for change in self.changes:
-            if self.end_us is not None and change.at_us >= self.end_us:
-                break
-            if change.rates == rates:
-                continue
-            if change.at_us > begin_us or (not parts and begin_us == self.start_us):
-                parts.append(Part(begin_us, max(change.at_us, begin_us), rates, is_cut=True))
-            begin_us, rates = max(change.at_us, begin_us), change.rates
-        if self.end_us is None or self.end_us > begin_us or not parts:
-            parts.append(Part(begin_us, self.end_us, rates, is_cut=False))
-        return [part for part in parts if any(part.rates) or part.begin_us == self.start_us]
-
-    def new_rows(self) -> list[RecordRow]:
-        """Records of the parts that are new or end otherwise than before."""
-        rows, held_s = [], 0.0
-        for part in self.parts():
-            if part.begin_us not in self.emitted or self.emitted[part.begin_us] != part.end_us:
-                rows.append(self._row(part, held_s))
-                self.emitted[part.begin_us] = part.end_us
-            held_s += _seconds(part) if part.rates.cpus or part.rates.gpus else 0.0
-        return rows
-
-    def _row(self, part: Part, held_s: float) -> RecordRow:
-        first, begin_at = self.first, instant(part.begin_us)
-        asked_s = first.requested_s
-        if part.begin_us != self.start_us:
-            left_s = None if asked_s is None else max(asked_s - held_s, 0.0)
-            first = first._replace(submit_at=begin_at, requested_s=left_s)
-        return first._replace(
-            state="running" if part.end_us is None else "finished",
-            start_at=begin_at,
-            end_at=None if part.end_us is None else instant(part.end_us),
-            revision=_CUT - int(_seconds(part)) if part.is_cut else 0,
-            is_charge=bool(self.rates.cpus) and not (part.rates.cpus or part.rates.gpus),  # memory of a resting job
-            **part.rates._asdict(),
+    def rows(self, following_us: int | None) -> list[RecordRow]:
+        """The records of the run. following_us: start of the next one; runs of one job don't overlap."""
+        facts, timeline = self.facts, _Timeline(self.start_us, rates_of(self.facts))
+        ends = self._of("end")
+        end_us = _us(ends[-1].row.end_at) if ends and ends[-1].row is not None else None
+        walltime_s = ends[-1].walltime_s if ends else None
+        over = self._of("stop") or self._of("gone")
+        if end_us is None and over:
+            end_us = max(over[0].at_us, self.start_us)
+        timeline.take(self._of("rest", "resume", "change"), end_us)
+        if facts.start_at is not None and not any(each.row for each in self._of("end", "start", "gone")):
+            self._without_start(timeline)
+        if timeline.fit_phases(self._of("phase"), end_us):
+            self.gaps.add(PHASE)
+        if timeline.fit_walltime(end_us, walltime_s):
+            self.gaps.add(PHASE)
+        asked_s = self._asked_s(facts, end_us)
+        if end_us is None and following_us is not None:
+            self.gaps.add(END)
+            end_us = timeline.latest_end_us(asked_s, following_us)
+        first = facts._replace(
+            state="running", submit_at=instant(self.submit_us), restart=self.restart, requested_s=asked_s, revision=0
         )
+        return _rows(first, timeline.parts(end_us), self.start_us)
 
-    def latest_end_us(self, until_us: int) -> int:
+    def _without_start(self, timeline: _Timeline) -> None:
+        """What it held first, where neither the line of its start nor that of its end is known."""
+        self.gaps.add(START)
+        phases = self._of("phase")
+        changes = self._of("change")
+        if phases and phases[0].row is not None and (not changes or phases[0].at_us <= changes[0].at_us):
+            timeline.first = rates_of(phases[0].row)
+
+    def _asked_s(self, facts: RecordRow, end_us: int | None) -> float | None:
+        """The time that it asked for at last."""
+        if facts.state == "finished" and facts.requested_s is not None:
+            return facts.requested_s
+        asked = [
+            (self.start_us if each.kind in ("start", "gone") else each.at_us, each.row.requested_s)
+            for each in self._of("start", "gone", "phase", "change", "ask")
+            if each.row is not None
+            and each.row.requested_s is not None
+            and (end_us is None or each.at_us < end_us or each.kind == "gone")
+        ]
+        return max(asked)[1] if asked else facts.requested_s
+
+
+@dataclass(slots=True)
+class _Timeline:
+    """What a run holds from when on. first: from its start; changes: since, each with all that it holds then."""
+
+    start_us: int
+    first: Rates
+    allocations: list[tuple[int, Rates]] = field(default_factory=list)
+    suspended: list[tuple[int, int | None, Rates]] = field(default_factory=list)  # from, to, what the server released
+    unclear: list[tuple[int, int]] = field(default_factory=list)  # spans in which a line about a rest is missing
+    n_unclear_awake: int = 0
+
+    def take(self, lines: Sequence[RunEvent], end_us: int | None) -> None:
+        """Lines of this run before its end. At one instant, what ends a state goes before what begins it."""
+        last_us = self.start_us
+        open_rest: tuple[int, Rates] | None = None
+        before = [each for each in lines if end_us is None or each.at_us < end_us]
+        for at_us in sorted({max(each.at_us, self.start_us) for each in before}):
+            kinds = {each.kind: each for each in before if max(each.at_us, self.start_us) == at_us}
+            if "change" in kinds and kinds["change"].row is not None:
+                self.allocations.append((at_us, rates_of(kinds["change"].row)))
+            rest, resume = kinds.get("rest"), kinds.get("resume")
+            if rest is not None and resume is not None:
+                continue  # it is as before
+            if rest is not None:
+                if open_rest is None:
+                    open_rest = (at_us, rest.rates)
+                else:  # it had continued in between
+                    self.unclear.append((last_us, at_us))
+                last_us = at_us
+            elif resume is not None:
+                if open_rest is not None:
+                    self.suspended.append((open_rest[0], at_us, open_rest[1]))
+                    open_rest = None
+                else:  # it had been suspended before
+                    self.unclear.append((last_us, at_us))
+                    self.n_unclear_awake += 1
+                last_us = at_us
+        if open_rest is not None:
+            self.suspended.append((open_rest[0], None, open_rest[1]))
+
+    def allocated(self, at_us: int) -> Rates:
+        """The resources that it has just before an instant, whether it is suspended or not."""
+        known = [rates for since_us, rates in self.allocations if since_us < at_us]
+        return known[-1] if known else self.first
+
+    def fit_phases(self, phases: Sequence[RunEvent], end_us: int | None) -> bool:
+        """Add changes that only the end of a phase shows. Returns whether the begin of one had to be worked out."""
+        is_worked_out, ends = False, [self.start_us]
+        for each in phases:
+            if each.row is None:
+                continue
+            at_us = each.at_us if end_us is None else min(each.at_us, end_us)
+            held = rates_of(each.row)
+            if not _alike(self.allocated(at_us), held):
+                since_us = [begin_us for begin_us, _ in self.allocations if begin_us < at_us]
+                earliest_us = since_us[-1] if since_us else self.start_us
+                begin_us = earliest_us
+                if each.walltime_s is not None:
+                    begin_us = max(self._before(at_us, each.walltime_s), earliest_us)
+                near = [known for known in ends if abs(known - begin_us) <= TOLERANCE_S * _S]
+                begin_us = max(near[-1], earliest_us) if near else begin_us
+                is_worked_out = is_worked_out or not near or begin_us == self.start_us
+                if begin_us == self.start_us:
+                    self.first = held
+                self.allocations = sorted(
+                    [(known_us, rates) for known_us, rates in self.allocations if known_us != begin_us]
+                    + ([(begin_us, held)] if begin_us != self.start_us else [])
+                )
+            ends.append(at_us)
+            if each.at_us < _near_end(end_us) and not any(
+                abs(begin_us - each.at_us) <= TOLERANCE_S * _S for begin_us, _ in self.allocations
+            ):
+                is_worked_out = True  # what it held after this phase isn't known
+        return is_worked_out
+
+    def _before(self, at_us: int, awake_s: float) -> int:
+        """The instant before another, between which it was awake for so many seconds."""
+        left_us, until_us = round(awake_s * _S), at_us
+        for begin_us, resumed_us, _ in reversed(self.suspended):
+            if begin_us >= until_us:
+                continue
+            awake_us = until_us - min(resumed_us if resumed_us is not None else until_us, until_us)
+            if awake_us >= left_us:
+                break
+            left_us, until_us = left_us - awake_us, begin_us
+        return until_us - left_us
+
+    def fit_walltime(self, end_us: int | None, walltime_s: float | None) -> bool:
+        """Add the rest, or the end of one, of which the line is missing. Returns whether one is missing.
+
+        The walltime shows how long it was, where one line is missing. Its place is next to the line that shows it.
+        """
+        if end_us is None or walltime_s is None:
+            return bool(self.unclear)
+        rested_us = sum((end_us if to_us is None else to_us) - from_us for from_us, to_us, _ in self.suspended)
+        missing_us = round((end_us - self.start_us - rested_us) - walltime_s * _S)  # of rest; below 0: of being awake
+        if not self.unclear and self.suspended and missing_us < -TOLERANCE_S * _S:  # it was awake within a rest
+            from_us, to_us, _ = max(self.suspended, key=lambda rest: (rest[1] or end_us) - rest[0])
+            self.unclear.append((from_us, to_us or end_us))
+        if len(self.unclear) == 1 and abs(missing_us) > TOLERANCE_S * _S:
+            (after_us, until_us), is_awake = self.unclear[0], self.n_unclear_awake > 0
+            length_us = min(abs(missing_us), until_us - after_us)
+            if is_awake and missing_us > 0:
+                self.suspended.append((until_us - length_us, until_us, NOTHING))
+            elif not is_awake and missing_us < 0:
+                self._wake(until_us - length_us, until_us)
+            self.suspended.sort(key=lambda rest: rest[0])
+        return bool(self.unclear) or (walltime_s > 0 and missing_us > TOLERANCE_S * _S)
+
+    def _wake(self, from_us: int, to_us: int) -> None:
+        """It was awake in this span of a rest."""
+        place = next(i for i, rest in enumerate(self.suspended) if rest[0] <= from_us and (rest[1] or to_us) >= to_us)
+        begin_us, end_us, gone = self.suspended[place]
+        self.suspended[place : place + 1] = [(begin_us, from_us, gone), (to_us, end_us, gone)]
+
+    def changes(self) -> list[Change]:
+        """What it holds from the start on, and from each change."""
+        times = {self.start_us, *(at_us for at_us, _ in self.allocations)}
+        times |= {at_us for begin_us, end_us, _ in self.suspended for at_us in (begin_us, end_us) if at_us is not None}
+        changes: list[Change] = []
+        for at_us in sorted(times):
+            held = self.allocated(at_us + 1)
+            resting = next(
+                (each for each in self.suspended if each[0] <= at_us and (each[1] is None or at_us < each[1])), None
+            )
+            held = held if resting is None else less(held, resting[2])
+            if not changes or changes[-1].rates != held:
+                changes.append(Change(at_us, held, resting is None))
+        return changes
+
+    def parts(self, end_us: int | None) -> list[Part]:
+        """A part that holds nothing is none, but for the first: it has the run's key."""
+        parts: list[Part] = []
+        changes = [change for change in self.changes() if end_us is None or change.at_us < end_us]
+        for place, change in enumerate(changes or self.changes()[:1]):
+            following_us = changes[place + 1].at_us if place + 1 < len(changes) else None
+            until_us = end_us if following_us is None else following_us
+            if any(change.rates) or not place:
+                parts.append(Part(change.at_us, until_us, change.rates, change.is_awake, following_us is not None))
+        return parts
+
+    def latest_end_us(self, asked_s: float | None, until_us: int) -> int:
         """When a run without an end was over at the latest: after the time it asked for, and before the next run."""
-        asked_s = self.first.requested_s
         if asked_s is None:
             return until_us
-        rested_s, since_us = 0.0, None
-        for change in self.changes:
-            if change.is_rest:
-                since_us = change.at_us if since_us is None else since_us
-            elif since_us is not None:
-                rested_s, since_us = rested_s + (change.at_us - since_us) / 1e6, None
-        return min(until_us, self.start_us + int((asked_s + rested_s) * 1e6))
+        end_us = self.start_us + round(asked_s * _S)
+        for begin_us, resumed_us, _ in self.suspended:
+            if begin_us >= end_us:
+                break
+            if resumed_us is None:
+                return until_us
+            end_us += resumed_us - begin_us
+        return min(until_us, end_us)
 
-    def as_json(self) -> list[Any]:
-        first = self.first
-        names = [getattr(first, name) for name in _TEXTS]
-        changes = [[change.at_us, [*change.rates], change.is_rest] for change in self.changes]
-        key = [self.submit_us, first.restart, first.requested_s, self.start_us, [*self.rates]]
-        return [names, key, changes, self.end_us, [[begin, end] for begin, end in self.emitted.items()]]
 
-    @classmethod
-    def from_json(cls, value: list[Any]) -> Run:
-        names, (submit_us, restart, requested_s, start_us, rates), changes, end_us, emitted = value
-        first = RecordRow(
-            state="running",
-            submit_at=instant(submit_us),
-            start_at=instant(start_us),
-            restart=restart,
-            requested_s=requested_s,
-            **dict(zip(_TEXTS, names, strict=True)),
-            **Rates(*rates)._asdict(),
+def _near_end(end_us: int | None) -> float:
+    return float("inf") if end_us is None else end_us - TOLERANCE_S * _S
+
+
+def _alike(one: Rates, other: Rates) -> bool:
+    """Lines of one phase may name memory and nodes in other ways."""
+    return (one.cpus, one.gpus) == (other.cpus, other.gpus)
+
+
+def _rows(first: RecordRow, parts: Sequence[Part], start_us: int) -> list[RecordRow]:
+    rows, awake_s, held_first = [], 0.0, parts[0].rates
+    for part in parts:
+        seconds = 0.0 if part.end_us is None else (part.end_us - part.begin_us) / _S
+        row, begin_at = first, instant(part.begin_us)
+        if part.begin_us != start_us:
+            left_s = None if first.requested_s is None else max(first.requested_s - awake_s, 0.0)
+            row = row._replace(submit_at=begin_at, requested_s=left_s)
+        is_memory = bool(held_first.cpus) and not (part.rates.cpus or part.rates.gpus)  # what a resting job keeps
+        rows.append(
+            row._replace(
+                state="running" if part.end_us is None else "finished",
+                start_at=begin_at,
+                end_at=None if part.end_us is None else instant(part.end_us),
+                revision=_CUT - int(seconds) if part.is_cut else 0,
+                is_charge=is_memory,
+                **part.rates._asdict(),
+            )
         )
-        known = [Change(at_us, Rates(*held), is_rest) for at_us, held, is_rest in changes]
-        return cls(first, known, end_us, {begin: end for begin, end in emitted})
+        awake_s += seconds if part.is_awake else 0.0
+    return rows
 
 
 def rates_of(row: RecordRow) -> Rates:
@@ -173,9 +411,31 @@ def less(held: Rates, released: Rates) -> Rates:
     return kept._replace(nodes=held.nodes if kept.cpus else 0.0)
 
 
-def _us(at: Any) -> int:
+def as_json(row: RecordRow | None) -> list[Any] | None:
+    """A row of a line: names, then times in microseconds, rates, and the time that it asks for."""
+    if row is None:
+        return None
+    times = [None if at is None else microseconds(at) for at in (row.submit_at, row.start_at, row.end_at)]
+    return [*(getattr(row, name) for name in _NAMES), times, list(rates_of(row)), row.requested_s]
+
+
+def from_json(value: Sequence[Any] | None) -> RecordRow | None:
+    if value is None:
+        return None
+    *names, times, rates, requested_s = value
+    at: Callable[[int | None], datetime | None] = lambda us: None if us is None else instant(us)  # noqa: E731
+    submit_at, start_at, end_at = map(at, times)
+    return RecordRow(
+        **dict(zip(_NAMES, names, strict=True)),
+        submit_at=submit_at,
+        start_at=start_at,
+        end_at=end_at,
+        requested_s=requested_s,
+        **Rates(*rates)._asdict(),
+    )
+
+
+def _us(at: datetime | None) -> int:
+    if at is None:
+        raise ValueError("The time of a line is missing.")
     return microseconds(at)
-
-
-def _seconds(part: Part) -> float:
-    return 0.0 if part.end_us is None else (part.end_us - part.begin_us) / 1e6

@@ -14,7 +14,7 @@ from django.db.models import Count, F, Max, QuerySet, Sum
 from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
 from apps.usage.authority import may_read_all
-from apps.usage.models import Overlap, Record, RejectedLine, Source, SourceDay, TooLateRecord
+from apps.usage.models import Overlap, Record, RejectedLine, Source, SourceDay, TooLateRecord, UnclearJob
 from apps.usage.open_jobs import KNOWN_UNTIL, OVERRUN
 from apps.usage.parsers.base import FINISHED
 from apps.usage.quality.coverage import Day, list_days
@@ -75,7 +75,7 @@ class DataIssues:
     changed, too_late: number, and core-seconds (for changes, the sum of differences). The core-seconds are None unless
     the actor may read all usage, because they often belong to one person. n_unreported: vanished jobs whose accounting
     is overdue. n_no_processors: jobs that ran without processors and GPUs. n_overrun: jobs that are recorded as
-    running beyond the time that they may run.
+    running beyond the time that they may run. n_unclear: jobs of which lines of the log are missing.
     """
 
     received: Received
@@ -87,6 +87,7 @@ class DataIssues:
     n_unreported: int = 0
     n_no_processors: int = 0
     n_overrun: int = 0
+    n_unclear: int = 0
 
 
 def list_data_issues(
@@ -104,6 +105,7 @@ def list_data_issues(
     vanished = count_vanished(since_at=since_at, actor=actor)
     idle = count_without_processors(since_at=since_at, actor=actor)
     beyond = count_overrun(at=at, actor=actor)
+    unclear = count_unclear(since_at=since_at, actor=actor)
     return {
         source.slug: DataIssues(
             received=received.get(source.pk, Received()),
@@ -115,6 +117,7 @@ def list_data_issues(
             n_unreported=_count_unreported(source, since_at, at),
             n_no_processors=idle.get(source.slug, 0),
             n_overrun=beyond.get(source.slug, 0),
+            n_unclear=unclear.get(source.slug, 0),
         )
         for source in sources
     }
@@ -272,6 +275,13 @@ def count_overrun(*, at: datetime, actor: Actor) -> dict[str, int]:
     with connection.cursor() as cursor:
         cursor.execute(_COUNT_OVERRUN, [at])
         return dict(cursor.fetchall())
+
+
+def count_unclear(*, since_at: datetime, actor: Actor) -> dict[str, int]:
+    """By source slug: number of jobs of which lines of the log are missing, and whose newest line is since then."""
+    _require_active(actor)
+    rows = UnclearJob.objects.filter(last_at__gte=since_at, source__archived_at=None).values_list("source__slug")
+    return dict(rows.annotate(n=Count("id")))
 
 
 def _count_unreported(source: Source, since_at: datetime, at: datetime) -> int:

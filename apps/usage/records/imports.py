@@ -28,6 +28,7 @@ from apps.usage.parsers.base import (
     Reading,
     RecordBatch,
     Rejection,
+    RunEvent,
     count_rejected,
     instant,
     microseconds,
@@ -38,6 +39,7 @@ from apps.usage.records.ingest import GROWING, IMPORT, fill_defaults, ingest_bat
 from apps.usage.records.partitions import make_partitions
 from apps.usage.records.record_keys import key_hash
 from apps.usage.records.retention import is_too_late
+from apps.usage.records.stored_runs import Name, rows_by_lines
 from apps.usage.records.versions import (
     COUNTED,
     Counts,
@@ -56,13 +58,16 @@ class DryRun:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._lines: dict[Name, list[RunEvent]] = {}  # of jobs whose lines make their records together
         self._seen: list[tuple[np.ndarray[tuple[int], np.dtype[np.uint64]], I8, I8, I8, F8]] = []
 
     def classify(self, batch: RecordBatch, at: datetime) -> Counts:
-        if not len(batch):
+        if not len(batch) and not batch.events:
             return Counts()
         batch, rejections = reject_ahead(batch, self._source, at)
         counts = Counts(rejected=len(rejections), rejections=rejections)
+        if batch.are_runs:
+            batch = rows_by_lines(batch, find_stored(self._source.pk, batch), self._lines)
         batch, _known, nameless = split_off_nameless(fill_defaults(batch, self._source), self._source)
         counts.rejected += len(nameless)
         counts.rejections += nameless
@@ -259,7 +264,7 @@ def preview(source: Source, stored: uploads.StoredFile, format_name: str, *, at:
     return Preview(tally.result(), rejections)
 
 
-NO_PROCESSORS, UNEXPLAINED = "no_processors", "lines_unexplained"  # keys of the notes, besides those of parsers
+NO_PROCESSORS = "no_processors"  # key of a note, besides those of parsers
 
 
 class ImportTotals:
@@ -289,14 +294,16 @@ class ImportTotals:
             self.by_code[rejection.code] = self.by_code.get(rejection.code, 0) + rejection.n_lines
         for name, n in parsed.notes.items():
             self.notes[name] = self.notes.get(name, 0) + n
-        if counts.unexplained:
-            self.notes[UNEXPLAINED] = self.notes.get(UNEXPLAINED, 0) + counts.unexplained
+        for name, n in counts.notes.items():
+            self.notes[name] = self.notes.get(name, 0) + n
         self.core_s += counts.core_s
         for who, amount in counts.core_s_of.items():
             self.core_s_of[who] = self.core_s_of.get(who, 0.0) + amount
         self.changed_from_us = earliest_us(self.changed_from_us, counts.changed_from_us)
         self.accounts |= counts.account_ids or {parsed.batch.people[n] for n in np.unique(parsed.batch.who).tolist()}
         self._add_period(accepted)
+        if counts.first_us is not None and counts.last_us is not None:
+            self._extend_period(counts.first_us, counts.last_us)
 
     def _add_period(self, batch: RecordBatch) -> None:
         """Extend the period by accepted records, and count finished ones without processors, which have no usage."""
@@ -305,9 +312,11 @@ class ImportTotals:
         if idle.any():
             self.notes[NO_PROCESSORS] = self.notes.get(NO_PROCESSORS, 0) + int(idle.sum())
         if ended.any():
-            first, last = int(batch.start_us[ended].min()), int(batch.end_us[ended].max())
-            self.first_us = first if self.first_us is None else min(first, self.first_us)
-            self.last_us = last if self.last_us is None else max(last, self.last_us)
+            self._extend_period(int(batch.start_us[ended].min()), int(batch.end_us[ended].max()))
+
+    def _extend_period(self, first_us: int, last_us: int) -> None:
+        self.first_us = first_us if self.first_us is None else min(first_us, self.first_us)
+        self.last_us = last_us if self.last_us is None else max(last_us, self.last_us)
 
     def as_cursor(self) -> dict[str, Any]:
         return {

@@ -6,7 +6,7 @@ that are received again later are recorded, so that undoing the import doesn't l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -40,8 +40,15 @@ from apps.usage.pgbinary import cursor as binary_cursor
 from apps.usage.records import overlaps, retention
 from apps.usage.records.record_keys import OF_KEYS, key_parameters
 from apps.usage.records.record_rows import copy_records, finished_rows, remove_versions, undo_records
-from apps.usage.records.source_clocks import AHEAD, ahead_of_clock, ahead_rejections, clock_skew_s
-from apps.usage.records.stored_runs import settle_runs
+from apps.usage.records.source_clocks import (
+    AHEAD,
+    ahead_events,
+    ahead_of_clock,
+    ahead_rejection,
+    ahead_rejections,
+    clock_skew_s,
+)
+from apps.usage.records.stored_runs import Name, RunChanges, rebuild_jobs, settle_runs
 from apps.usage.records.versions import (
     COUNTED,
     LOCK_SOURCE,
@@ -101,6 +108,18 @@ class _Added:
     first_submit_at: datetime | None = None
     first_wait_at: datetime | None = None
 
+    def add(self, more: _Added) -> None:
+        """Join what another part of the batch changes."""
+        self.is_stored |= more.is_stored
+        for name, choose in _JOINED.items():
+            both = [at for at in (getattr(self, name), getattr(more, name)) if at is not None]
+            setattr(self, name, choose(both) if both else None)
+
+
+_JOINED: dict[str, Callable[[list[datetime]], datetime]] = {
+    **{"last_end_at": max, "last_submit_at": max, "first_submit_at": min, "first_wait_at": min}
+}
+
 
 @dataclass(slots=True)
 class _Incoming:
@@ -152,9 +171,13 @@ def ingest_batch(
 def reject_ahead(batch: RecordBatch, source: Source, at: datetime) -> tuple[RecordBatch, list[Rejection]]:
     """Split off records too far in the future; returns the others, and the rejections."""
     ahead = ahead_of_clock(batch, tolerance_s=source.skew_tolerance_s, at=at)
-    if not ahead.any():
+    events = ahead_events(batch, tolerance_s=source.skew_tolerance_s, at=at) if batch.events else []
+    if not ahead.any() and not events:
         return batch, []
-    return batch.take(~ahead), ahead_rejections(batch, ahead, at=at)
+    rejections = [*ahead_rejections(batch, ahead, at=at), *(ahead_rejection(event, at=at) for event in events)]
+    kept = batch.take(~ahead)
+    kept.events = tuple(event for event in batch.events if event not in events)
+    return kept, rejections
 
 
 NAMELESS = "user_without_name"
@@ -213,22 +236,26 @@ def _import_piece(
         batch, known, nameless = split_off_nameless(batch, source)
         counts.rejections += nameless
     counts.rejected = len(counts.rejections)
-    if len(batch) or batch.events:
-        names = (_account_ids(batch, known, source.namespace, at), _job_class_ids(batch))
-        limits = lock_and_read_limits(source.pk)
-        stored = _find(source.pk, batch, limits, is_listing=is_listing)
-        if batch.are_runs:
-            settled, counts.unexplained = settle_runs(source, batch, stored, run=run)
-            if settled is not batch:
-                batch, known = settled, np.zeros(len(settled), np.int64)
-                names = (_account_ids(batch, known, source.namespace, at), _job_class_ids(batch))
-                stored = _find(source.pk, batch, limits, is_listing=is_listing)
-        given = _Incoming(batch, *names, stored)
-        incoming = _split_off_too_late(source.pk, given, limits, counts, added, at, run)
-        fault_point("usage.ingest.after_keys")
-        _store(source, incoming, limits, counts, added, at, run)
-    else:
+    if not len(batch) and not batch.events:
         lock_source(source.pk)
+        return
+    names = (_account_ids(batch, known, source.namespace, at), _job_class_ids(batch))
+    limits = lock_and_read_limits(source.pk)
+    stored = _find(source.pk, batch, limits, is_listing=is_listing)
+    changes_of_runs = None
+    if batch.are_runs:
+        undoing = limits.undoing
+        changes_of_runs = settle_runs(source, batch, stored, run=run, sealed_us=limits.sealed_us, undoing=undoing)
+        if changes_of_runs.batch is not batch:
+            batch = changes_of_runs.batch
+            names = (_account_ids(batch, np.zeros(len(batch), np.int64), source.namespace, at), _job_class_ids(batch))
+            stored = _find(source.pk, batch, limits, is_listing=is_listing)
+    given = _Incoming(batch, *names, stored)
+    incoming = _split_off_too_late(source.pk, given, limits, counts, added, at, run)
+    fault_point("usage.ingest.after_keys")
+    _store(source, incoming, limits, counts, added, at, run)
+    if changes_of_runs is not None:
+        _store_rebuilt(source, changes_of_runs, limits, counts, added, at, run)
 
 
 _LIMITS = """
@@ -333,8 +360,12 @@ def _write(
     added: _Added,
     run: Run | None,
     at: datetime,
+    removed: RecordBatch | None = None,
 ) -> tuple[float, int | None]:
-    """Store records and buckets; returns the change in core-seconds, and the first start among the changes."""
+    """Store records and buckets; returns the change in core-seconds, and the first start among the changes.
+
+    removed: stored records that go without a new version.
+    """
     written, run_id = incoming.take(classified.winners), run.pk if run else None
     names = (written.account_id, written.job_class_id)
     change = finished_rows(written.batch, *names)
@@ -344,13 +375,20 @@ def _write(
         gone = remove_versions(source.pk, written.batch.take(replaced), by_run_id=run_id, keep_all=is_import, at=at)
         change = change.concatenated(gone)
         fault_point("usage.ingest.after_replacing")
-    copy_records(source.pk, written.batch, *names, run_id, at)
+    if removed is not None and len(removed):
+        gone = remove_versions(source.pk, removed, by_run_id=run_id, keep_all=True, at=at)
+        change = change.concatenated(gone)
+    if len(written.batch):
+        copy_records(source.pk, written.batch, *names, run_id, at)
     fault_point("usage.ingest.after_copy")
     waited = (written.batch.submit_us < written.batch.start_us) | (written.batch.state == PENDING)
     added.first_wait_at = instant(int(written.batch.submit_us[waited].min())) if waited.any() else None
     waited[replaced] = True  # the former version may have been pending
     # First hour since 1970 in which one of these jobs was pending; None if none was, as far as reported.
     waited_from = int(written.batch.submit_us[waited].min()) // buckets.HOUR_US if waited.any() else None
+    if removed is not None and len(removed):
+        removed_from = int(removed.submit_us.min()) // buckets.HOUR_US
+        waited_from = removed_from if waited_from is None else min(waited_from, removed_from)
     if not len(change):
         if waited_from is not None:
             changed_hours.note_hour(source.pk, waited_from)
@@ -359,6 +397,70 @@ def _write(
     buckets.apply_delta(source.pk, delta, since_hour=waited_from)
     overlaps.add_presence(source, delta, written.batch, has_rivals=limits.has_rivals, at=at)
     return float(delta.amounts[:, 0].sum(dtype=np.float64)) / buckets.QUANTA, int(change.start_us.min())
+
+
+_UNCOUNT = "UPDATE usage_source SET watermark = watermark + 1, n_records = n_records - %s WHERE id = %s"
+
+
+def _store_rebuilt(
+    source: Source,
+    changes_of_runs: RunChanges,
+    limits: Limits,
+    counts: Counts,
+    added: _Added,
+    at: datetime,
+    run: Run | None,
+) -> None:
+    """Store records that are made again: they replace what is stored, whichever seems the newer version."""
+    for name, n in changes_of_runs.notes.items():
+        counts.notes[name] = counts.notes.get(name, 0) + n
+    note_reimported(changes_of_runs.resent_by, run=run, at=at)
+    batch = changes_of_runs.rebuilt
+    if not len(batch) and not len(changes_of_runs.removed):
+        return
+    names = (_account_ids(batch, np.zeros(len(batch), np.int64), source.namespace, at), _job_class_ids(batch))
+    stored = find_stored(source.pk, batch) if len(batch) else StoredVersions.none(0)
+    changed = np.flatnonzero(~changes_of_runs.is_same & ~stored.is_other)
+    n_removed, n_new = len(changes_of_runs.removed), int((stored.id[changed] == 0).sum())
+    n_moved = min(n_removed, n_new)  # under another key: the number of a run, or where a part begins
+    more = Counts(new=n_new - n_moved, duplicate=int(changes_of_runs.is_same.sum()))
+    more.corrected = len(changed) - more.new
+    collide = np.flatnonzero(stored.is_other)
+    more.rejections = collision_rejections(batch, collide)
+    more.rejected = len(collide)
+    more.account_ids = set(np.unique(names[0]).tolist())
+    incoming = _Incoming(batch, *names, stored)
+    if len(changed) or n_removed:
+        others = _Added()
+        classified = Classification(changed, stored.id[changed], changed[:0], collide, more)
+        more.core_s, more.changed_from_us = _write(
+            source, incoming, classified, limits, others, run, at, removed=changes_of_runs.removed
+        )
+        others.is_stored = True
+        if len(changed):
+            others.last_end_at = instant(int(batch.end_us[changed].max()))
+            others.last_submit_at = instant(int(batch.submit_us[changed].max()))
+            others.first_submit_at = instant(int(batch.submit_us[changed].min()))
+        added.add(others)
+    if n_removed > n_new:
+        with connection.cursor() as cursor:
+            cursor.execute(_UNCOUNT, [n_removed - n_new, source.pk])
+    ended = batch.state == FINISHED
+    if ended.any():
+        more.first_us, more.last_us = int(batch.start_us[ended].min()), int(batch.end_us[ended].max())
+    counts.add(more)
+
+
+def rebuild(source: Source, names: set[Name], *, at: datetime) -> None:
+    """Make the records of these jobs again from the lines that are left, in the caller's transaction and under its
+    lock.
+    """
+    limits, counts, added = read_limits(source.pk), Counts(), _Added()
+    changes_of_runs = rebuild_jobs(source, names, sealed_us=limits.sealed_us)
+    _store_rebuilt(source, changes_of_runs, limits, counts, added, at, None)
+    if counts.new or counts.corrected:
+        with connection.cursor() as cursor:
+            cursor.execute(_UNCOUNT, [-counts.new, source.pk])
 
 
 _SEEN = f"""

@@ -26,10 +26,12 @@ from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_other_runs
 from apps.usage import buckets, changed_hours, pgbinary
 from apps.usage.models import Record, Source
+from apps.usage.open_jobs import LONGEST_RUN_S
 from apps.usage.parsers.base import F8, FINISHED, I8, NO_TIME, PENDING, RUNNING, WITHDRAWN, Flags, RecordBatch
 from apps.usage.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor
 from apps.usage.records import partitions
 from apps.usage.records.record_keys import OF_KEYS, key_parameters
+from apps.usage.records.stored_runs import delete_lines
 from apps.usage.records.versions import StoredVersions, lock_source
 
 NOTE = "too_late"  # note of an open record whose end arrived too late
@@ -124,6 +126,10 @@ def run_retention(run: Run, lease: Lease) -> dict[str, Any]:
         work_other_runs(lease)
     with lease.fenced():
         n_replaced = _delete_replaced()
+        for source in Source.all_objects.all():
+            longest = timedelta(seconds=source.longest_run_s or LONGEST_RUN_S)
+            if source.sealed_before_at is not None:
+                delete_lines(source.sealed_before_at - longest, source)
         result = {"sealed": sealed, "gone": gone, "replaced": n_replaced}
         if gone:
             audit.record(actor=SYSTEM, verb="usage.records_removed", at=at, subject="usage", details=result)

@@ -11,6 +11,7 @@ from apps.usage.parsers.base import (
     Flags,
     RecordBatch,
     Rejection,
+    RunEvent,
     instant,
     microseconds,
 )
@@ -38,6 +39,20 @@ def ahead_rejections(batch: RecordBatch, ahead: Flags, *, at: datetime) -> list[
         job = batch.job[row].decode("utf-8", "replace")
         rejections.append(Rejection(int(batch.line[row]), AHEAD, message, f"job {job}"[:120]))
     return rejections
+
+
+def ahead_events(batch: RecordBatch, *, tolerance_s: int, at: datetime) -> list[RunEvent]:
+    """Lines of runs further in the future than the tolerance."""
+    latest_us = microseconds(at) + tolerance_s * 1_000_000
+    return [event for event in batch.events if event.at_us > latest_us]
+
+
+def ahead_rejection(event: RunEvent, *, at: datetime) -> Rejection:
+    ahead_s = (event.at_us - microseconds(at)) / 1e6
+    message = (
+        f"Its time ({instant(event.at_us)}) is {ahead_s:.0f} s in the future: check the source's clock and time zone."
+    )
+    return Rejection(event.line, AHEAD, message, f"job {event.job}"[:120])
 
 
 def clock_skew_s(batch: RecordBatch, *, at: datetime) -> float | None:

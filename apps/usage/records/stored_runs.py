@@ -1,25 +1,29 @@
-"""Lines of a log about runs that began in an earlier file, explained by the stored records of their jobs.
+"""Jobs of a log whose lines make their records together: kept line by line, and made again when a line is added.
 
-A run is known by its job and start. What is read in pieces, from daily files in any order or twice, gives the same
-records: a line that ends, cuts or continues a run finds its parts here, under the lock of the source.
+A line of such a job may come in any file: a suspension in Monday's, the end in Tuesday's, and Sunday's later or twice.
+So all lines of the job are kept (`RunLine`), and its records are always those that all of them mean, as `history_of`
+says. Most jobs have one run and no other lines: their record says as much as their lines do, and replaces them.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+from django.db.models import Max
 
 from apps.runs.models import Run as WorkerRun
-from apps.usage.models import Record, ReplacedRecord, RunLine, Source
+from apps.usage.models import Record, ReplacedRecord, RunLine, Source, UnclearJob
 from apps.usage.parsers.base import (
     FINISHED,
+    I8,
     NO_TIME,
-    RUNNING,
     STATES,
     Flags,
     Rates,
@@ -30,101 +34,310 @@ from apps.usage.parsers.base import (
     instant,
     microseconds,
 )
-from apps.usage.parsers.runs import Run, is_cut, less, rates_of
+from apps.usage.parsers.runs import as_json, from_json, history_of, line_of
 from apps.usage.records.record_keys import job_numbers
 from apps.usage.records.versions import StoredVersions
 
-MOST_KEPT = 20_000  # lines of a source
-_SAME_BEGIN_S = 300  # by which a begin that was worked out from a duration may be off
 Name = tuple[str, str]  # job and array task
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNEXPLAINED = "lines_unexplained"  # note of an import
+
+
+@dataclass(slots=True)
+class RunChanges:
+    """What a piece of such a log changes.
+
+    batch: rows that are records by themselves. rebuilt: the records of jobs whose lines make them together, where they
+    are not as stored, or nothing of the job is new (is_same). removed: stored records that no line means any more.
+    notes: of an import. resent_by: for each line that was known, the run that imported it.
+    """
+
+    batch: RecordBatch
+    rebuilt: RecordBatch = field(default_factory=lambda: RecordBatch.from_rows([]))
+    is_same: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    removed: RecordBatch = field(default_factory=lambda: RecordBatch.from_rows([]))
+    notes: Counter[str] = field(default_factory=Counter)
+    resent_by: I8 = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+@dataclass(slots=True)
+class _Stored:
+    """A stored record as a row, and the run that imported it."""
+
+    row: RecordRow
+    run_id: int | None
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A kept line, the run that imported it, and whether its table has it."""
+
+    line: RunEvent
+    run_id: int | None
+    is_stored: bool
 
 
 def settle_runs(
-    source: Source, batch: RecordBatch, stored: StoredVersions, *, run: WorkerRun | None = None
-) -> tuple[RecordBatch, int]:
-    """The batch with the rows that these lines mean. Returns the number of lines that nothing explains yet, too.
+    source: Source,
+    batch: RecordBatch,
+    stored: StoredVersions,
+    *,
+    run: WorkerRun | None = None,
+    sealed_us: int | None = None,
+    undoing: Sequence[int] = (),
+) -> RunChanges:
+    """Set apart the rows and events of jobs whose lines make their records together, and make these.
 
-    stored: the version of each row. Only jobs with a line that needs it are looked up. The lines are kept: a file with
-    the start of their run may come later.
+    stored: the version of each row. Lines of imports that are being undone don't count. Keeps the lines.
     """
-    rows = np.flatnonzero(_in_question(batch, stored)).tolist()
-    kept = set(RunLine.objects.filter(source=source).values_list("job", "array_task").distinct())
-    if not rows and not batch.events and not kept:
-        return batch, 0
     named = _names(batch)
-    names = {(event.job, event.array_task) for event in batch.events} | {named[row] for row in rows}
-    names |= kept.intersection(named)
-    if not names:
-        return batch, 0
-    earlier = _kept_lines(source, names & kept)
-    chosen = np.array([name in names for name in named], np.bool_)
-    jobs = _load(source, names)
-    lines: dict[Name, list[tuple[int, RecordRow | RunEvent]]] = defaultdict(list)
-    for row in np.flatnonzero(chosen).tolist():
-        lines[named[row]].append((int(batch.line[row]), _row_at(batch, row)))
+    wanted = names_in_question(batch, named, stored)
+    wanted |= _with_lines(source, {name for name in named if name not in wanted})
+    if not wanted:
+        return RunChanges(batch)
+    received = _received(batch, named, wanted)
+    known = _known_lines(source, wanted, undoing)
+    records = _stored_records(source, wanted)
+    result = RunChanges(batch.take(np.array([name not in wanted for name in named], np.bool_)))
+    rebuilt: list[tuple[int, RecordRow, bool]] = []
+    removed: list[RecordRow] = []
+    unclear: dict[Name, set[str]] = {}
+    resent: list[int] = []
+    for name in wanted:
+        of_job = known.get(name) or _lines_of_records(records[name])
+        digests = {digest_of(kept.line): kept for kept in of_job}
+        new = {digest_of(line): line for line in received[name]}
+        resent += [digests[digest].run_id or 0 for digest in new if digest in digests and digests[digest].is_stored]
+        fresh = {digest: line for digest, line in new.items() if digest not in digests}
+        run_id = run.pk if run is not None else None
+        of_job += [_Kept(line, run_id, is_stored=False) for line in fresh.values()]
+        known[name] = of_job
+        history = history_of(kept.line for kept in of_job)
+        unclear[name] = history.gaps
+        result.notes[_UNEXPLAINED] += sum(digest_of(line) in new for line in history.unexplained)
+        for gap in history.gaps:
+            result.notes[gap] += 1
+        at_line = received[name][-1].line if received[name] else 0
+        changes, gone = _changes(source, history.rows, records[name], sealed_us)
+        rebuilt += [(at_line, row, is_same) for row, is_same in changes if not is_same or not fresh]
+        removed += gone
+    _keep(source, known)
+    keep_unclear(source, unclear, known)
+    result.rebuilt = RecordBatch.from_rows([row for _, row, _ in rebuilt], [line for line, _, _ in rebuilt])
+    result.is_same = np.array([is_same for _, _, is_same in rebuilt], np.bool_)
+    result.removed = RecordBatch.from_rows(removed)
+    result.resent_by = np.array(resent, np.int64)
+    return result
+
+
+def rebuild_jobs(source: Source, names: set[Name], *, sealed_us: int | None) -> RunChanges:
+    """The records of these jobs by the lines that are left, of those that have any."""
+    known = _known_lines(source, names, ())
+    records = _stored_records(source, set(known))
+    rebuilt: list[RecordRow] = []
+    removed: list[RecordRow] = []
+    unclear: dict[Name, set[str]] = {name: set() for name in names}
+    for name, of_job in known.items():
+        history = history_of(kept.line for kept in of_job)
+        unclear[name] = history.gaps
+        changes, gone = _changes(source, history.rows, records[name], sealed_us)
+        rebuilt += [row for row, is_same in changes if not is_same]
+        removed += gone
+    keep_unclear(source, unclear, known)
+    return RunChanges(
+        RecordBatch.from_rows([]),
+        RecordBatch.from_rows(rebuilt),
+        np.zeros(len(rebuilt), np.bool_),
+        RecordBatch.from_rows(removed),
+    )
+
+
+def rows_by_lines(batch: RecordBatch, stored: StoredVersions, lines: dict[Name, list[RunEvent]]) -> RecordBatch:
+    """The batch with the records that its lines and these mean, which are added to: for dry runs, which keep none."""
+    named = _names(batch)
+    wanted = names_in_question(batch, named, stored) | lines.keys() & set(named)
+    if not wanted:
+        return batch
+    rows: list[RecordRow] = []
+    numbers: list[int] = []
+    for name, received in _received(batch, named, wanted).items():
+        lines.setdefault(name, []).extend(received)
+        of_job = history_of(lines[name]).rows
+        rows += of_job
+        numbers += [received[-1].line] * len(of_job)
+    simple = batch.take(np.array([name not in wanted for name in named], np.bool_))
+    simple.events = ()
+    return concatenate_batches([simple, RecordBatch.from_rows(rows, numbers)])
+
+
+def names_in_question(batch: RecordBatch, named: Sequence[Name], stored: StoredVersions) -> set[Name]:
+    """Jobs whose rows are not all that is known of them: by their events, or by another run."""
+    wanted = {(event.job, event.array_task) for event in batch.events}
+    another = (stored.id > 0) & (stored.start_us != NO_TIME) & (batch.start_us != NO_TIME)
+    another &= stored.start_us != batch.start_us
+    wanted |= {named[row] for row in np.flatnonzero(another).tolist()}
+    starts: dict[Name, int] = {}
+    for name, start_us in zip(named, batch.start_us.tolist(), strict=True):
+        if start_us != NO_TIME and starts.setdefault(name, start_us) != start_us:
+            wanted.add(name)
+    return wanted - _with_own_end(batch, named, wanted, another)
+
+
+def _with_own_end(batch: RecordBatch, named: Sequence[Name], wanted: set[Name], another: Flags) -> set[Name]:
+    """Jobs that were deleted while they ran, and whose end the batch has: it says all that their deletion does."""
+    plain: set[Name] = set()
+    events: dict[Name, list[RunEvent]] = defaultdict(list)
     for event in batch.events:
-        lines[event.job, event.array_task].append((event.line, event))
-    settled: list[tuple[int, RecordRow]] = []
-    n_unknown = 0
-    for name, of_job in lines.items():
-        job = jobs[name]
-        for line, each in sorted(of_job, key=lambda pair: pair[0]):
-            rows_of_line = job.apply_event(each) if isinstance(each, RunEvent) else job.add(each)
-            settled += [(line, row) for row in rows_of_line or ()]
-        again = [each for _, each in of_job if isinstance(each, RunEvent)]
-        for event in sorted([*earlier.get(name, ()), *again], key=lambda event: event.at_us):
-            explained = job.apply_event(event)
-            n_unknown += explained is None and event in again
-            settled += [(of_job[-1][0], row) for row in explained or ()]
-        settled += [(of_job[-1][0], row) for row in job.ends()]
-    _keep(source, [*batch.events, *(event for job in jobs.values() for event in job.ended)], run)
-    settled.sort(key=lambda pair: pair[0])
-    more = RecordBatch.from_rows([row for _, row in settled], [line for line, _ in settled])
-    return concatenate_batches([batch.take(~chosen), more]), n_unknown
+        events[event.job, event.array_task].append(event)
+    only_gone = {
+        name for name, of_job in events.items() if all(each.kind == "gone" and each.row is None for each in of_job)
+    }
+    rows: dict[Name, list[int]] = defaultdict(list)
+    for place, name in enumerate(named):
+        if name in only_gone:
+            rows[name].append(place)
+    for name, places in rows.items():
+        starts = {int(batch.start_us[place]) for place in places} - {NO_TIME}
+        ends = [int(batch.end_us[place]) for place in places if batch.state[place] == FINISHED]
+        at_us = [event.at_us for event in events[name]]
+        if (
+            len(starts) == 1
+            and ends
+            and not another[places].any()
+            and min(starts) < min(at_us) <= max(at_us) <= max(ends)
+        ):
+            plain.add(name)
+    return plain & wanted
 
 
-def _kept_lines(source: Source, names: set[Name]) -> dict[Name, list[RunEvent]]:
-    """Lines of files that were read before, in the order of time."""
-    lines: dict[Name, list[RunEvent]] = defaultdict(list)
-    if names:
-        known = RunLine.objects.filter(source=source, job__in={job for job, _ in names}).order_by("happened_at", "pk")
-        for each in known:
-            event = RunEvent(each.kind, each.job, each.array_task, _us(each.happened_at), 0, Rates(*each.rates))
-            lines[each.job, each.array_task].append(event)
+def _received(batch: RecordBatch, named: Sequence[Name], wanted: set[Name]) -> dict[Name, list[RunEvent]]:
+    """The lines of these jobs in the batch, in their order."""
+    lines: dict[Name, list[RunEvent]] = {name: [] for name in wanted}
+    for place, name in enumerate(named):
+        if name in wanted:
+            lines[name].append(line_of(_row_at(batch, place), int(batch.line[place])))
+    for event in batch.events:
+        if (event.job, event.array_task) in wanted:
+            lines[event.job, event.array_task].append(event)
+    return {name: sorted(of_job, key=lambda each: each.line) for name, of_job in lines.items()}
+
+
+def _with_lines(source: Source, names: set[Name]) -> set[Name]:
+    """Those of which lines are kept."""
+    if not names or not RunLine.objects.filter(source=source).exists():
+        return set()
+    jobs = list({job for job, _ in names})
+    return names & set(RunLine.objects.filter(source=source, job__in=jobs).values_list("job", "array_task").distinct())
+
+
+def _known_lines(source: Source, names: set[Name], undoing: Sequence[int]) -> dict[Name, list[_Kept]]:
+    lines: dict[Name, list[_Kept]] = defaultdict(list)
+    rows = RunLine.objects.filter(source=source, job__in=list({job for job, _ in names})).exclude(run__in=undoing)
+    for each in rows.order_by("pk"):
+        if (each.job, each.array_task) in names:
+            lines[each.job, each.array_task].append(_Kept(event_of(each), each.run_id, is_stored=True))
     return lines
 
 
-def _keep(source: Source, events: Sequence[RunEvent], run: WorkerRun | None) -> None:
-    if not events:
-        return
+def event_of(line: RunLine) -> RunEvent:
+    walltime_s, row = line.values.get("walltime_s"), from_json(line.values.get("row"))
+    at_us = microseconds(line.happened_at)
+    return RunEvent(line.kind, line.job, line.array_task, at_us, 0, Rates(*line.rates), row, walltime_s)
+
+
+def _values(line: RunEvent) -> dict[str, Any]:
+    values = {"row": as_json(line.row), "walltime_s": line.walltime_s}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def digest_of(line: RunEvent) -> int:
+    """64 bits of all that a line says, but for its job."""
+    content = json.dumps([line.kind, line.at_us, list(line.rates), _values(line)], sort_keys=True)
+    return int.from_bytes(hashlib.blake2b(content.encode(), digest_size=8).digest(), signed=True)
+
+
+def _lines_of_records(records: Sequence[_Stored]) -> list[_Kept]:
+    """Lines in the place of stored records. A withdrawn record has none."""
+    open_or_ended = [each for each in records if each.row.state != "withdrawn" and not each.row.revision]
+    return [_Kept(line_of(_bare(each.row)), each.run_id, is_stored=False) for each in open_or_ended]
+
+
+def _keep(source: Source, known: Mapping[Name, Sequence[_Kept]]) -> None:
     lines = [
         RunLine(
             source=source,
-            run=run,
-            job=event.job[:128],
-            array_task=event.array_task[:64],
-            kind=event.kind,
-            happened_at=datetime.fromtimestamp(event.at_us / 1e6, UTC),
-            rates=list(event.rates),
+            run_id=kept.run_id,
+            job=kept.line.job,
+            array_task=kept.line.array_task,
+            kind=kept.line.kind,
+            happened_at=_at(kept.line.at_us),
+            rates=list(kept.line.rates),
+            values=_values(kept.line),
+            digest=digest_of(kept.line),
         )
-        for event in events
+        for of_job in known.values()
+        for kept in of_job
+        if not kept.is_stored
     ]
     RunLine.objects.bulk_create(lines, ignore_conflicts=True)
-    newest = RunLine.objects.filter(source=source).order_by("-pk").values_list("pk", flat=True)
-    last = newest[MOST_KEPT : MOST_KEPT + 1].first()
-    if last is not None:
-        RunLine.objects.filter(source=source, pk__lte=last).delete()
 
 
-def _in_question(batch: RecordBatch, stored: StoredVersions) -> Flags:
-    """Rows whose run may be stored under another key, or in parts."""
-    is_stored = stored.id > 0
-    another: Flags = is_stored & (stored.start_us != NO_TIME) & (batch.start_us != NO_TIME)
-    another &= stored.start_us != batch.start_us
-    cut = (batch.revision > 0) | (is_stored & (stored.revision > 0))
-    begun = (batch.state == RUNNING) & ~is_stored & stored.may_be
-    counted: Flags = (batch.state == FINISHED) & (batch.restart > 0) & ~is_stored & stored.may_be
-    return np.asarray(another | cut | begun | counted)
+def keep_unclear(source: Source, unclear: Mapping[Name, set[str]], known: Mapping[Name, Sequence[_Kept]]) -> None:
+    """Name the jobs of which lines are missing; no longer those of which none is."""
+    named = UnclearJob.objects.filter(source=source, job__in=list({job for job, _ in unclear}))
+    gone = [each.pk for each in named if (each.job, each.array_task) in unclear]
+    UnclearJob.objects.filter(pk__in=gone).delete()
+    UnclearJob.objects.bulk_create(
+        UnclearJob(
+            source=source,
+            job=name[0],
+            array_task=name[1],
+            gaps=sorted(gaps),
+            last_at=_at(max(kept.line.at_us for kept in known[name])),
+        )
+        for name, gaps in unclear.items()
+        if gaps
+    )
+
+
+def _stored_records(source: Source, names: set[Name]) -> defaultdict[Name, list[_Stored]]:
+    records: defaultdict[Name, list[_Stored]] = defaultdict(list)
+    if not names:
+        return records
+    jobs = list({job for job, _ in names})
+    numbers = np.unique(job_numbers(np.array([job.encode() for job in jobs], dtype=np.bytes_))).tolist()
+    of_source = Record.objects.filter(source_id=source.pk, cluster=source.cluster)
+    for record in of_source.filter(job_number__in=numbers, job__in=jobs).select_related("account", "job_class"):
+        if (record.job, record.array_task) in names:
+            records[record.job, record.array_task].append(_Stored(row_of(record), record.run_id))
+    return records
+
+
+def _changes(
+    source: Source, rows: Iterable[RecordRow], records: Sequence[_Stored], sealed_us: int | None
+) -> tuple[list[tuple[RecordRow, bool]], list[RecordRow]]:
+    """Each row with whether it is stored so, and the stored rows that are none of them.
+
+    Sealed hours stay as they are: a row that ended before is neither removed nor made again.
+    """
+    stored = {(_us(each.row.submit_at), each.row.restart): each.row for each in records}
+    changes: list[tuple[RecordRow, bool]] = []
+    for row in rows:
+        before = stored.pop((_us(row.submit_at), row.restart), None)
+        is_same = before is not None and _bare(before) == _bare(row)
+        if is_same or not (_is_sealed(row, sealed_us) or (before is not None and _is_sealed(before, sealed_us))):
+            changes.append((row._replace(cluster=source.cluster, site=before.site if before else source.site), is_same))
+    gone = [row for row in stored.values() if row.state != "withdrawn" and not _is_sealed(row, sealed_us)]
+    return changes, gone
+
+
+def _is_sealed(row: RecordRow, sealed_us: int | None) -> bool:
+    return sealed_us is not None and row.end_at is not None and microseconds(row.end_at) < sealed_us
+
+
+def _bare(row: RecordRow) -> RecordRow:
+    """A row as its lines say it: the cluster and the site are those of the source."""
+    return row._replace(cluster="", site="")
 
 
 def _names(batch: RecordBatch) -> list[Name]:
@@ -173,199 +386,43 @@ def row_of(record: Record | ReplacedRecord) -> RecordRow:
     )
 
 
-def _load(source: Source, names: set[Name]) -> defaultdict[Name, _Job]:
-    """The stored records of these jobs, and the reports of whole runs that their parts replaced."""
-    jobs: defaultdict[Name, _Job] = defaultdict(_Job)
-    numbers = np.unique(job_numbers(np.array([job.encode() for job, _ in names], dtype=np.bytes_))).tolist()
-    wanted = {"source_id": source.pk, "cluster": source.cluster, "job__in": {job for job, _ in names}}
-    for record in Record.objects.filter(job_number__in=numbers, **wanted).select_related("account", "job_class"):
-        jobs[record.job, record.array_task].know(row_of(record))
-    parted = {name for name, job in jobs.items() if any(is_cut(row.revision) for row in job.known.values())}
-    if parted:
-        wanted["job__in"] = {job for job, _ in parted}
-        replaced = ReplacedRecord.objects.filter(state="finished", revision=0, **wanted)
-        for old in replaced.select_related("account", "job_class"):
-            jobs[old.job, old.array_task].remember_whole(row_of(old))
-    return jobs
+def adopt_lines(kept: Source, merged: Source) -> set[Name]:
+    """Give a source the lines of another. Returns the jobs of which one has any: their records are to be made again."""
+    both = (kept, merged)
+    names = set(RunLine.objects.filter(source__in=both).values_list("job", "array_task").distinct())
+    lines: dict[Name, list[_Kept]] = defaultdict(list)
+    for source in both:
+        known, records = _known_lines(source, names, ()), _stored_records(source, names)
+        for name in names:
+            of_job = known.get(name) or _lines_of_records(records[name])
+            lines[name] += [_Kept(each.line, None, is_stored=False) for each in of_job]
+    _keep(kept, lines)
+    return names
 
 
-@dataclass(slots=True)
-class _Job:
-    """known: the version of each record that counts, by submission and restart. wholes: reports of whole runs."""
-
-    known: dict[tuple[int, int], RecordRow] = field(default_factory=dict)
-    wholes: dict[int, RecordRow] = field(default_factory=dict)
-    begun: dict[int, Rates] = field(default_factory=dict)  # by start, what lines of starts say
-    passed: set[int] = field(default_factory=set)  # starts of runs whose whole report is still to be given out
-    ended: list[RunEvent] = field(default_factory=list)  # ends of runs that rest, as far as is known
-
-    def know(self, row: RecordRow) -> None:
-        key = (_us(row.submit_at), row.restart)
-        before = self.known.get(key)
-        if before is None or _version(row) >= _version(before):
-            self.known[key] = row
-            self.remember_whole(before)
-        self.remember_whole(row)
-
-    def remember_whole(self, row: RecordRow | None) -> None:
-        if row is None or row.state != "finished" or is_cut(row.revision):
-            return
-        before = self.wholes.get(_us(row.start_at))
-        if before is None or _us(row.end_at) > _us(before.end_at):
-            self.wholes[_us(row.start_at)] = row
-
-    def runs(self) -> list[Run]:
-        """The runs by start. A record that began when it was submitted, after a part that was cut, is a part."""
-        runs: list[list[RecordRow]] = []
-        started = [row for row in self.known.values() if row.start_at is not None and row.state != "withdrawn"]
-        for row in sorted(started, key=lambda each: (_us(each.start_at), _us(each.submit_at))):
-            before = runs[-1] if runs else []
-            is_part = row.submit_at == row.start_at and any(is_cut(part.revision) for part in before)
-            if is_part and row.restart == before[0].restart:
-                before.append(row)
-            else:
-                runs.append([row])
-        return [_run_of(rows, self.begun.get(_us(rows[0].start_at))) for rows in runs]
-
-    def add(self, row: RecordRow) -> list[RecordRow]:
-        """The rows to store for a row of a file."""
-        holder = self.known.get((_us(row.submit_at), row.restart))
-        is_own = holder is None or row.start_at is None or holder.start_at in (None, row.start_at)
-        if row.start_at is None or row.state == "withdrawn":
-            if not is_own:
-                return []  # the number that its start had for now is that of another run
-            self.know(row)
-            return [row]
-        rows: list[RecordRow] = []
-        if row.state == "running" and row.submit_at != row.start_at:
-            self.begun[_us(row.start_at)] = rates_of(row)
-        runs = self.runs()
-        same = next((run for run in runs if run.first.start_at == row.start_at), None)
-        if same is not None:
-            is_whole = row.state == "finished" and not is_cut(row.revision)
-            if is_whole and same.changes:
-                self.wholes[same.start_us] = row
-                self.passed.add(same.start_us)
-                return []
-            if is_whole and same.is_open and is_own and same.first.restart != row.restart:
-                rows.append(same.first._replace(state="withdrawn"))  # its number is known now
-            elif same.first.submit_at == row.submit_at:
-                row = row._replace(restart=same.first.restart)
-        elif inside := [run for run in runs if _is_inside(row, run)]:
-            near = [each for each in inside[-1].emitted if abs(each - _us(row.start_at)) <= _SAME_BEGIN_S * 1_000_000]
-            if near and _us(row.start_at) not in near:  # the same part: its begin was worked out from a duration
-                row = row._replace(submit_at=instant(near[-1]), start_at=instant(near[-1]))
-        else:
-            row = self._numbered(row)
-        rows.append(row)
-        for each in rows:
-            self.know(each)
-        return rows
-
-    def _numbered(self, row: RecordRow) -> RecordRow:
-        """A run that no stored one is: under a number of its own."""
-        submit_us = _us(row.submit_at)
-        taken = [restart for submitted_us, restart in self.known if submitted_us == submit_us]
-        holder = self.known.get((submit_us, row.restart))
-        if holder is None or holder.start_at in (None, row.start_at):
-            return row
-        return row._replace(restart=max(taken) + 1)
-
-    def apply_event(self, event: RunEvent) -> list[RecordRow] | None:
-        """The rows that a line means; None if no record explains it."""
-        runs = [run for run in self.runs() if run.start_us <= event.at_us]
-        run = runs[-1] if runs else None
-        if run is None or (event.kind == "end" and not run.is_open):
-            waiting = [row for row in self.known.values() if row.state == "pending"]
-            if event.kind != "end" or not (waiting or run):
-                return None
-            rows = [row._replace(state="withdrawn") for row in waiting if _us(row.submit_at) <= event.at_us]
-        else:
-            rows = self._of_event(run, event)
-        for row in rows:
-            self.know(row)
-        return rows
-
-    def _of_event(self, run: Run, event: RunEvent) -> list[RecordRow]:
-        if run.end_us is not None and event.at_us >= run.end_us:
-            return []
-        near = (begin_us for begin_us in run.emitted if abs(begin_us - event.at_us) <= _SAME_BEGIN_S * 1_000_000)
-        if event.kind == "resume" and run.end_us is not None and any(near):
-            return []
-        if event.kind == "rest":
-            held = run.held_at(event.at_us, awake=True)
-            run.rest(event.at_us, less(held, event.rates))
-        elif event.kind == "resume":
-            run.resume(event.at_us)
-        elif event.kind == "change":
-            run.change(event.at_us, event.rates)
-        else:
-            run.end_us = event.at_us
-        return run.new_rows()
-
-    def ends(self) -> list[RecordRow]:
-        """The last parts of runs whose end is known by a report of the whole run."""
-        rows: list[RecordRow] = []
-        for run in self.runs():
-            whole = self.wholes.get(run.start_us)
-            is_passed = run.start_us in self.passed
-            if not run.changes:
-                continue
-            of_run = run.new_rows()
-            if whole is None:
-                rows += of_run
-                continue
-            end_us = _us(whole.end_at)
-            if run.end_us is None or run.end_us < end_us:
-                missing_s = _missing_s(run, whole) if run.end_us is None else 0.0
-                if missing_s >= 1:
-                    run.resume(max(end_us - round(missing_s * 1e6), run.changes[-1].at_us))
-                run.end_us = end_us
-                of_run += run.new_rows()
-                if not of_run and is_passed:
-                    self.ended.append(RunEvent("end", whole.job, whole.array_task, end_us, 0))
-            rows += of_run or ([whole] if is_passed else [])
-        return rows
+def delete_lines(before_at: datetime, source: Source) -> int:
+    """Delete the lines of jobs of which none is younger: their records are gone, or final."""
+    old = (
+        RunLine.objects.filter(source=source)
+        .values("job", "array_task")
+        .annotate(last_at=Max("happened_at"))
+        .filter(last_at__lt=before_at)
+        .values_list("job", "array_task")
+    )
+    names = set(old)
+    jobs = list({job for job, _ in names})
+    gone = [
+        pk
+        for pk, job, task in RunLine.objects.filter(source=source, job__in=jobs).values_list("pk", "job", "array_task")
+        if (job, task) in names
+    ]
+    UnclearJob.objects.filter(source=source, last_at__lt=before_at).delete()
+    return RunLine.objects.filter(pk__in=gone).delete()[0]
 
 
-def _missing_s(run: Run, whole: RecordRow) -> float:
-    """Seconds in which a suspended run held its processors again, by the report of the whole run."""
-    if not run.changes[-1].is_rest or whole.cpus >= run.rates.cpus * (1 - 1e-9):
-        return 0.0
-    parts = [part for part in run.parts() if part.end_us is not None]
-    held = sum(part.rates.cpus * ((part.end_us or 0) - part.begin_us) / 1e6 for part in parts)
-    used = whole.cpus * (_us(whole.end_at) - _us(whole.start_at)) / 1e6
-    return (used - held) / max(run.held_at(_us(whole.end_at), awake=True).cpus, 1e-9)
+def _at(us: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=us)
 
 
-def _run_of(rows: list[RecordRow], begun: Rates | None) -> Run:
-    """A run of stored parts, in their order. begun: what it held first, by the line of its start."""
-    run = Run(rows[0]._replace(state="running", end_at=None, revision=0))
-    if begun is not None:
-        run.first = run.first._replace(**begun._asdict())
-    for place, row in enumerate(rows):
-        begin_us, end_us = _us(row.start_at), None if row.end_at is None else _us(row.end_at)
-        run.emitted[begin_us] = end_us
-        if place:
-            run.change(begin_us, rates_of(row))
-        is_followed = place + 1 < len(rows) and rows[place + 1].start_at == row.end_at
-        if is_cut(row.revision) and end_us is not None and not is_followed:
-            run.rest(end_us)
-    if rows[-1].state == "finished" and not is_cut(rows[-1].revision):
-        run.end_us = _us(rows[-1].end_at)
-    return run
-
-
-def _is_inside(row: RecordRow, run: Run) -> bool:
-    """Whether a row is a later part of this run: it began when it was submitted, after a part that was cut."""
-    return bool(run.changes) and row.submit_at == row.start_at and _us(row.start_at) > run.start_us
-
-
-def _version(row: RecordRow) -> tuple[int, int, int]:
-    is_late = row.state == "withdrawn"
-    end_us = np.iinfo(np.int64).max if is_late else _us(row.end_at) if row.state == "finished" else 0
-    return row.revision, int(end_us), STATES.index(row.state)
-
-
-def _us(at: object) -> int:
-    return NO_TIME if at is None else microseconds(at)  # type: ignore[arg-type]  # a datetime
+def _us(at: datetime | None) -> int:
+    return NO_TIME if at is None else microseconds(at)

@@ -24,7 +24,7 @@ from apps.usage import pgbinary
 from apps.usage.authority import require_open, require_write
 from apps.usage.models import Import, Repetition, ReplacedRecord, RunLine, Source, TooLateRecord
 from apps.usage.parsers.base import PENDING, instant
-from apps.usage.records.ingest import IMPORT
+from apps.usage.records.ingest import IMPORT, rebuild
 from apps.usage.records.overlaps import remove_presence
 from apps.usage.records.record_rows import undo_records
 from apps.usage.records.versions import lock_source
@@ -194,6 +194,15 @@ WHERE id = %(source)s
 """  # noqa: S608 - constants only
 
 
+def _rebuild_without(usage_import: Import, at: datetime) -> None:
+    """Delete the lines of jobs that the import added, and make their records again from those that are left."""
+    lines = RunLine.objects.filter(run=usage_import.run_id)
+    names = set(lines.values_list("job", "array_task").distinct())
+    if names:
+        lines.delete()
+        rebuild(Source.all_objects.get(pk=usage_import.source_id), names, at=at)
+
+
 def _finish(usage_import: Import, lease: Lease, cursor: dict[str, int]) -> dict[str, Any]:
     at, run_id = lease.clock(), usage_import.run_id
     result = {name: cursor[name] for name in ("removed", "put_back")}
@@ -202,7 +211,7 @@ def _finish(usage_import: Import, lease: Lease, cursor: dict[str, int]) -> dict[
         ReplacedRecord.objects.filter(by_run=run_id).delete()
         Repetition.objects.filter(by_run=run_id).delete()
         TooLateRecord.objects.filter(run=run_id).delete()
-        RunLine.objects.filter(run=run_id).delete()
+        _rebuild_without(usage_import, at)
         first_us, last_us = usage_import.run.cursor.get("first_us"), usage_import.run.cursor.get("last_us")
         if first_us is not None and last_us is not None:
             from_at, to_at = instant(int(first_us)), instant(int(last_us))

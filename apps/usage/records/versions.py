@@ -52,7 +52,9 @@ class Counts:
     changed_from_us: int | None = None  # first start among the changes
     account_ids: set[int] = field(default_factory=set)
     rejections: list[Rejection] = field(default_factory=list)  # records in the future
-    unexplained: int = 0  # lines of a log about runs that are neither in it nor stored
+    notes: dict[str, int] = field(default_factory=dict)  # of lines about runs, and of runs that lack some
+    first_us: int | None = None  # start and end of the records that were made of such lines
+    last_us: int | None = None
 
     def add(self, other: Counts) -> None:
         self.new += other.new
@@ -66,7 +68,12 @@ class Counts:
         self.changed_from_us = earliest_us(self.changed_from_us, other.changed_from_us)
         self.account_ids |= other.account_ids
         self.rejections += other.rejections
-        self.unexplained += other.unexplained
+        for name, n in other.notes.items():
+            self.notes[name] = self.notes.get(name, 0) + n
+        if other.first_us is not None:
+            self.first_us = earliest_us(self.first_us, other.first_us)
+        if other.last_us is not None:
+            self.last_us = max(self.last_us or other.last_us, other.last_us)
 
     def as_dict(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in COUNTED}

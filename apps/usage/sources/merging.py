@@ -14,9 +14,9 @@ from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
 from apps.usage.authority import require_create, require_open
 from apps.usage.models import Overlap, Record, SiteDay, Source
 from apps.usage.parsers.base import RecordRow
-from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.ingest import ingest_batch, rebuild
 from apps.usage.records.overlaps import lock_overlaps
-from apps.usage.records.stored_runs import row_of
+from apps.usage.records.stored_runs import adopt_lines, row_of
 from apps.usage.records.versions import Counts, lock_source
 from apps.usage.sources.services import set_archived
 
@@ -53,9 +53,10 @@ def merge_sources(*, kept_slug: str, merged_slug: str, reason: str, at: datetime
         lock_source(source_id)
     lock_overlaps()
     set_archived(merged.pk, at)
-    counts = Counts()
+    counts, by_lines = Counts(), adopt_lines(kept, merged)
     for piece in _pieces(merged):
         counts.add(ingest_batch(source=kept, rows=piece, at=at))
+    rebuild(kept, by_lines, at=at)
     _keep_uncounted(kept, merged, reason.strip(), at, actor)
     _go_on_collecting(kept, merged)
     details = {"kept": kept.slug, "reason": reason.strip(), **counts.as_dict()}

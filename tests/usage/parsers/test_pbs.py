@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,31 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from apps.usage.parsers import pbs
+from apps.usage.parsers.base import concatenate_batches
 from apps.usage.parsers.pbs import Pbs
 from apps.usage.parsers.registry import format_of
-from tests.usage.parsers.reading import STOCKHOLM, only, read
+from apps.usage.records.stored_runs import rows_by_lines
+from apps.usage.records.versions import StoredVersions
+from tests.usage.parsers import reading
+from tests.usage.parsers.reading import STOCKHOLM, Job, Read, jobs_of
 
 PBS = Pbs()
+
+
+def read(*given: Any, **options: Any) -> Read:
+    """With the records that the lines of each job make together, as a dry run shows them."""
+    found = reading.read(*given, **options)
+    batch = concatenate_batches([piece.batch for piece in found.pieces])
+    return replace(found, jobs=jobs_of(rows_by_lines(batch, StoredVersions.none(len(batch)), {})))
+
+
+def only(*given: Any, **options: Any) -> Job:
+    found = read(*given, **options)
+    assert found.rejections == []
+    (job,) = found.jobs
+    return job
+
+
 CTIME = 1_767_225_600
 _VALUES = {
     **{"user": "ada", "group": "physics", "queue": "workq", "ctime": CTIME, "qtime": CTIME, "etime": CTIME},
@@ -74,7 +94,7 @@ def test_a_job_keeps_one_key_from_queue_to_end() -> None:
 def test_a_repeated_run_counts_in_addition_to_the_next() -> None:
     again: dict[str, Any] = {"start": CTIME + 4000, "end": CTIME + 5000, "run_count": 2}
     found = read(PBS, line("R") + line("S", run_count=2, start=CTIME + 4000) + line("E", **again))
-    assert [(job.state, job.restart) for job in found.jobs] == [("finished", 0), ("running", 1), ("finished", 1)]
+    assert [(job.state, job.restart) for job in found.jobs] == [("finished", 0), ("finished", 1)]
     assert found.cpu_h == pytest.approx(4 * (3600 + 1000) / 3600)
 
 
@@ -87,26 +107,29 @@ def test_a_line_about_an_unknown_run_without_a_zone_is_noted(event: str) -> None
 @pytest.mark.parametrize("event", ["D", "A"])
 def test_a_job_deleted_before_it_ran_is_withdrawn(event: str) -> None:
     gone = f"01/01/2026 02:01:00;{event};17.pbs;requestor=ada@host\n"
-    found = read(PBS, line("Q") + gone)
-    assert [(job.state, job.user, job.submit_at) for job in found.jobs] == [
-        ("pending", "ada", at(CTIME)),
-        ("withdrawn", "ada", at(CTIME)),
-    ]
+    found = read(PBS, line("Q") + gone, zone=ZoneInfo("UTC"))
+    assert [(job.state, job.user, job.submit_at) for job in found.jobs] == [("withdrawn", "ada", at(CTIME))]
     ran = read(PBS, line("Q") + line("S") + gone + line("E"))
-    assert [job.state for job in ran.jobs] == ["pending", "running", "finished"]
+    assert [(job.state, job.hours) for job in ran.jobs] == [("finished", 1)]
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_deletions_are_tracked_across_chunks_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pbs, "MOST_WAITING", 50)
+def test_a_log_is_read_in_bounded_memory_and_from_any_piece_on() -> None:
     queued = "".join(line("Q", f"{n}.pbs", comment="x" * 200) for n in range(400))
-    whole = read(PBS, queued + "01/01/2026 02:01:00;D;399.pbs;\n01/01/2026 02:01:00;D;5.pbs;\n", zone=STOCKHOLM)
-    assert [event.job for piece in whole.pieces for event in piece.batch.events] == ["5.pbs"]  # ingest looks it up
-    assert whole.jobs[-1].state == "withdrawn"
-    waiting = whole.pieces[0].resume["reader"]["waiting"]
-    assert len(waiting) == 50
-    resumed = read(PBS, queued + "01/01/2026 02:01:00;D;399.pbs;\n", resume=whole.pieces[0].resume)
-    assert resumed.jobs[-1].state == "withdrawn"
+    gone = "01/01/2026 02:01:00;D;399.pbs;\n01/01/2026 02:01:00;D;5.pbs;\n"
+    whole = read(PBS, queued + gone, zone=STOCKHOLM)
+    assert {job.job for job in whole.jobs if job.state == "withdrawn"} == {"399.pbs", "5.pbs"}
+    assert len(whole.pieces) > 1
+    resume = whole.pieces[0].resume
+    assert resume["reader"] == {"offset_s": None, "untimed": []}
+    resumed = read(PBS, queued + gone, resume=resume, zone=STOCKHOLM)
+    assert [event.job for piece in resumed.pieces for event in piece.batch.events] == ["399.pbs", "5.pbs"]
+
+
+def test_lines_before_the_first_that_shows_the_zone_wait_for_it() -> None:
+    begin = "01/01/2026 05:41:00;A;17.pbs;Job aborted\n"
+    found = read(PBS, begin + line("S", head="01/01/2026 05:31:00"))  # UTC+05:30
+    assert [job.hours * 3600 for job in found.jobs] == [600]
 
 
 def test_a_job_that_ended_without_a_start_never_ran() -> None:
@@ -240,7 +263,7 @@ def test_a_suspended_run_counts_the_time_in_which_it_held_its_processors() -> No
     text += line("E", head="01/01/2026 01:01:00")
     found = read(PBS, text)
     assert parts(text) == [(60, 660, 4), (1260, 3660, 4)]
-    assert [(job.state, job.requested_s) for job in found.jobs][2] == ("running", 7200 - 600)
+    assert [(job.state, job.requested_s) for job in found.jobs] == [("finished", 7200), ("finished", 7200 - 600)]
     assert found.notes["suspensions"] == 1
 
 
@@ -341,4 +364,4 @@ def test_logs_from_the_field_count_what_they_should(vectors_dir: Path, name: str
         assert [job.group for job in found.jobs] == ["domain users", "domain users", "CORP\\domain users"]
         assert found.jobs[2].project == "proj x"
     if name == "b29_pbs_secondrun.acct":
-        assert [job.start_at for job in found.jobs if job.state == "running"][1] == at(1_795_685_400)
+        assert [job.start_at for job in found.jobs if job.state == "running"] == [at(1_795_685_400)]

@@ -48,6 +48,9 @@ class QualitySerializer(serializers.Serializer[Any]):
     overrun = serializers.IntegerField(
         help_text="Number of jobs that are recorded as running for longer than they may, and count no further"
     )
+    unclear = serializers.IntegerField(
+        help_text="Number of jobs of which lines of the log are missing: a start, an end, or the begin of a part"
+    )
     skew_s = serializers.FloatField(allow_null=True, help_text="How far the newest end was ahead of the server's clock")
 
 
@@ -80,4 +83,5 @@ def _counts(issues: quality.DataIssues) -> dict[str, Any]:
         "vanished": issues.n_vanished,
         "no_processors": issues.n_no_processors,
         "overrun": issues.n_overrun,
+        "unclear": issues.n_unclear,
     }

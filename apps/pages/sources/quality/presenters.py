@@ -73,6 +73,7 @@ def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
         "vanished": _vanished,
         "no_processors": _no_processors,
         "overrun": _overrun,
+        "unclear": _unclear,
     }
     return [replace(finding, key=key) for key, rule in rules.items() if (finding := rule(line, issues)) is not None]
 
@@ -226,6 +227,18 @@ def _overrun(line: SourceLine, issues: DataIssues) -> Finding | None:
     advice = _(
         "Import the log with the end, or withdraw the job. A listing of the queue closes such jobs automatically."
     )
+    return _finding(_WARN, line, text, advice)
+
+
+def _unclear(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not issues.n_unclear:
+        return None
+    text = ngettext(
+        "Lines of the log are missing for %(n)s job: a start, an end, or when it was suspended or changed.",
+        "Lines of the log are missing for %(n)s jobs: a start, an end, or when they were suspended or changed.",
+        issues.n_unclear,
+    ) % {"n": presentation.count(issues.n_unclear)}
+    advice = _("Import the files of the missing days, in any order: the jobs are then counted again.")
     return _finding(_WARN, line, text, advice)
 
 
