@@ -2,7 +2,10 @@
 
 Each log is imported into a policy with the default settings, in which all groups, and all users of a group, have equal
 shares. The ratio is the distance on the held-back days with the advised settings to that with the default ones: 1 where
-the advice is to keep them. Logs that aren't at hand are named and left out.
+the advice is to keep them. A second line compares the advised settings with every other setting that was tried, on the
+held-back days, which chose nothing: how many they beat, and by how much beyond twice the standard error of the paired
+replays; and the most points by which another one that keeps the properties beats them. The margins are those of
+`apps.contrib.lab.comparison.verdict`, fixed before. Logs that aren't at hand are named and left out.
 """
 
 from __future__ import annotations
@@ -11,15 +14,19 @@ import io
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from math import sqrt
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from bench.clock import stopped_clock
 from bench.report import BenchLine
 
 if TYPE_CHECKING:
+    from apps.contrib.lab.advisor.records import Evidence
+    from apps.contrib.lab.comparison.verdict import ReplayFacts
     from apps.policies.models import Policy
 
 TRACES = Path(__file__).resolve().parent.parent.parent / "shared" / "traces"
@@ -41,17 +48,18 @@ def _lines() -> Iterator[BenchLine]:
         if not path.exists():
             print(f"{file_name} is not at hand: {name} is left out", file=sys.stderr)
             continue
-        yield advised(f"advisor-{name.lower()}", name, path.read_bytes())
+        yield from advised(f"advisor-{name.lower()}", name, path.read_bytes())
 
 
-def advised(slug: str, name: str, log: bytes) -> BenchLine:
+def advised(slug: str, name: str, log: bytes) -> list[BenchLine]:
     from apps.contrib.lab.advisor.advise import advise
     from apps.contrib.lab.advisor.measuring import measure_policy
 
     policy, at = imported(slug, log)
     with stopped_clock(at):
         began = time.process_time()
-        advice = advise(measure_policy(policy, at=at))
+        evidence = measure_policy(policy, at=at)
+        advice = advise(evidence)
         took_s = time.process_time() - began
     held_back = advice.held_back
     if held_back is None:
@@ -62,7 +70,56 @@ def advised(slug: str, name: str, log: bytes) -> BenchLine:
             print(f"    {each.name}: {each.values}", file=sys.stderr)
     ratio = held_back.recommended_points / held_back.now_points
     detail = f"{advice.sentence} {held_back.sentence} {took_s:.0f} s of processor time"
-    return BenchLine(f"held-back days of {name}, advised / default", ratio, 1.0, detail)
+    return [
+        BenchLine(f"held-back days of {name}, advised / default", ratio, 1.0, detail),
+        _beside_others(name, evidence),
+    ]
+
+
+def _beside_others(name: str, evidence: Evidence) -> BenchLine:
+    """The advised settings beside all others, on the held-back days."""
+    from apps.contrib.lab.comparison.verdict import FEWEST_POINTS, keeps_properties
+
+    chosen = _advised_facts(evidence)
+    others = {
+        f"{each.name} ({subject})": each
+        for subject, facts in (
+            ("operator", evidence.tried_operators),
+            ("half-life", evidence.half_lives),
+            ("algorithm", evidence.algorithms),
+        )
+        for each in facts
+        if each.held_back and each.held_back != chosen.held_back
+    }
+    gains = {title: _beyond_spread(each.held_back, chosen.held_back) for title, each in others.items()}
+    beaten = {title: gain for title, gain in gains.items() if gain > 0}
+    missed = {
+        title: _beyond_spread(chosen.held_back, each.held_back)
+        for title, each in others.items()
+        if keeps_properties(chosen, each)
+    }
+    most = max([0.0, *missed.values()])
+    texts = ", ".join(f"{title} by {gain:.2f}" for title, gain in sorted(beaten.items(), key=lambda pair: -pair[1]))
+    nearer = ", ".join(f"{title} by {gain:.2f}" for title, gain in missed.items() if gain > 0)
+    detail = f"beats {len(beaten)} of {len(others)} beyond the spread: {texts or 'none'}; beaten by: {nearer or 'none'}"
+    return BenchLine(f"held-back days of {name}, points missed", most, FEWEST_POINTS, detail)
+
+
+def _advised_facts(evidence: Evidence) -> ReplayFacts:
+    """Of all recommended settings together: of one changed setting its own, else those of the policy."""
+    from apps.contrib.lab.advisor.advise import recommended_facts
+
+    facts = recommended_facts(evidence)
+    if facts is None:
+        raise RuntimeError("The held-back days were not replayed.")
+    return facts
+
+
+def _beyond_spread(farther: Sequence[float], nearer: Sequence[float]) -> float:
+    """Points by which the second is nearer, less twice the standard error of the pairs; 0 where that is less."""
+    gains = [before - after for before, after in zip(farther, nearer, strict=True)]
+    error = stdev(gains) / sqrt(len(gains)) if len(gains) > 1 else 0.0
+    return max(0.0, fmean(gains) - 2.0 * error)
 
 
 def imported(slug: str, log: bytes) -> tuple[Policy, datetime]:

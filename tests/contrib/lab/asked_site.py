@@ -39,6 +39,11 @@ class Answers:
     lab: ExperimentDetail
 
     @property
+    def refusals(self) -> tuple[str, str]:
+        """The headlines of advice and lab."""
+        return self.advice.sentence, " ".join(each.headline for each in self.lab.verdicts)
+
+    @property
     def by_advice(self) -> dict[str, str]:
         changed = {choice.subject: choice.recommended for choice in self.advice.choices if choice.is_change}
         return {("operator" if subject == "algorithm" else subject): name for subject, name in changed.items()}

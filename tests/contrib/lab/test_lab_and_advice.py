@@ -1,19 +1,27 @@
-"""Lab and advice give the same answer, and it is the one that follows by hand."""
+"""Lab and advice give the same answer, and it is the one that follows by hand; on sites made to mislead, none.
+
+    pytest -n 0 -s --deep tests/contrib/lab/test_lab_and_advice.py
+
+prints the answers side by side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from apps.contrib.lab.comparison import replayed_settings
+from apps.contrib.lab.comparison.verdict import ReplayFacts, read_facts
 from apps.contrib.lab.models import VariantResult
 from tests.contrib.lab.advisor.conftest import _few_replays  # noqa: F401 - fixture
-from tests.contrib.lab.advisor.test_known_sites import overloaded
-from tests.contrib.lab.asked_site import DAY_S, HALF_LIVES_DAYS, asked, stored_site
+from tests.contrib.lab.advisor.known_answers import ANSWERS, MISLEADING, N_SHORT, KnownAnswer
+from tests.contrib.lab.asked_site import DAY_S, HALF_LIVES_DAYS, Answers, asked, stored_site
 from tests.priority_site import Site, _clock, make_site  # noqa: F401 - fixtures
 
 pytestmark = pytest.mark.django_db
+ALWAYS = ("overloaded, idle group", "an operator without effect")
+PARTS = ("training", "held_back", "late", "latest")
 
 
 @pytest.fixture(autouse=True)
@@ -21,13 +29,65 @@ def _half_lives(monkeypatch: pytest.MonkeyPatch, _few_replays: None) -> None:  #
     monkeypatch.setattr(replayed_settings, "HALF_LIVES_S", tuple(days * DAY_S for days in HALF_LIVES_DAYS))
 
 
-def test_both_answer_alike_by_the_same_numbers(make_site: Callable[..., Site]) -> None:  # noqa: F811
-    known = overloaded(1.8)
-    answers = asked(stored_site(make_site, known), known)
-    assert answers.by_advice == answers.by_lab == {"operator": "relative"}
-    by_lab = {row.index: row.summary["compared"]["facts"] for row in VariantResult.objects.all()}
+@pytest.fixture(scope="module")
+def rows() -> Iterator[list[tuple[str, ...]]]:
+    """Of the table that is printed at the end."""
+    rows: list[tuple[str, ...]] = [("site", "right answer", "advice", "lab")]
+    yield rows
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    print()
+    for row in rows:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _params(answers: tuple[KnownAnswer, ...]) -> list[object]:
+    return [pytest.param(each, id=each.name, marks=() if each.name in ALWAYS else pytest.mark.deep) for each in answers]
+
+
+def _text(changes: dict[str, str], headline: str) -> str:
+    answers = ", ".join(f"{subject} {name}" for subject, name in changes.items())
+    return answers or ("no comparison" if "can't be compared" in headline else "nothing to advise")
+
+
+@pytest.mark.parametrize("known", _params((*ANSWERS, *MISLEADING)))
+def test_both_give_the_answer_that_follows_by_hand(
+    make_site: Callable[..., Site],  # noqa: F811
+    known: KnownAnswer,
+    rows: list[tuple[str, ...]],
+) -> None:
+    answers = asked(stored_site(make_site, known.site), known.site)
+    advised, by_lab = answers.by_advice, answers.by_lab
+    both = zip((advised, by_lab), answers.refusals, strict=True)
+    rows.append((known.name, known.text, *(_text(changes, headline) for changes, headline in both)))
+    assert advised == by_lab, (answers.advice.sentence, [each.sentence for each in answers.lab.verdicts])
+    assert set(advised) == set(known.right), answers.advice.sentence
+    for subject, name in advised.items():
+        assert name in known.right[subject], known.why
+    for headline in answers.refusals:
+        assert headline.startswith(known.refusal)
+    assert answers.advice.sample.meets_history == answers.lab.explains_waits == (not known.refusal)
+    if not known.refusal:
+        assert answers.lab.verdicts
+        _same_numbers(answers)
+    if known.right:
+        assert answers.advice.held_back is not None
+        assert answers.advice.held_back.recommended_points < answers.advice.held_back.now_points
+    if "operator" not in known.right and known.name == "an operator without effect":
+        now, other = (_facts(index) for index in (0, 1))
+        assert [getattr(now, part) for part in PARTS] == [getattr(other, part) for part in PARTS]
+    if known.name.startswith("23,000"):
+        assert answers.advice.sample.n_jobs > N_SHORT
+
+
+def _facts(index: int) -> ReplayFacts:
+    return read_facts(VariantResult.objects.get(index=index).summary["compared"]["facts"])
+
+
+def _same_numbers(answers: Answers) -> None:
+    """The operators were replayed with equal results to the last digit."""
     by_advice = {each.name: each for each in answers.evidence.tried_operators}
-    for index, name in enumerate(("absolute", "relative")):
-        for part in ("training", "held_back", "late", "latest"):
-            assert by_lab[index][part] == list(getattr(by_advice[name], part)), (name, part)
-    assert answers.lab.closest == 1
+    own = next(each for each in answers.evidence.tried_operators if each.is_now)
+    other = by_advice[answers.lab.variants[1].title]
+    for index, each in enumerate((own, other)):
+        for part in PARTS:
+            assert getattr(_facts(index), part) == getattr(each, part), (each.name, part)

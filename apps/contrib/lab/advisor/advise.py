@@ -34,22 +34,27 @@ MISPLACED_PERCENT = 1.0  # of all leaves
 
 
 def advise(evidence: Evidence) -> Advice:
-    resolution, operator = _resolution(evidence), _operator(evidence)
-    half_life, algorithm = _half_life(evidence), _algorithm(evidence)
-    decided = [each for each in (operator, resolution, half_life, algorithm) if each is not None]
-    choices = tuple(each.choice for each in decided)
-    changed = [choice for choice in choices if choice.is_change]
-    contradictions = [each.contradiction for each in decided if each.contradiction]
+    decided = _all_decided(evidence)
+    choices = tuple(each.choice for each in decided.values())
+    contradictions = [each.contradiction for each in decided.values() if each.contradiction]
+    half_life = decided.get("half_life")
     return Advice(
         sentence=sentences.verdict(choices, evidence.sample, contradictions),
-        is_change=bool(changed),
+        is_change=any(choice.is_change for choice in choices),
         choices=choices,
-        held_back=_held_back(evidence, changed, {"operator": operator, "half_life": half_life, "algorithm": algorithm}),
+        held_back=_held_back(evidence, decided),
         sample=evidence.sample,
-        algorithm=_settings(evidence, operator, resolution, algorithm),
+        algorithm=_settings(evidence, decided.get("operator"), decided.get("resolution"), decided.get("algorithm")),
         half_life_s=None if half_life is None or not half_life.choice.is_change else float(half_life.chosen.value),
         aging=aging_with_half_life(evidence.window),
     )
+
+
+def recommended_facts(evidence: Evidence) -> ReplayFacts | None:
+    """Replays of what is advised: of one changed setting its own, of more those of all together, else the current
+    ones; None where they weren't replayed.
+    """
+    return _recommended_facts(evidence, _all_decided(evidence))
 
 
 def advised_operator(evidence: Evidence) -> dict[str, Any]:
@@ -65,6 +70,17 @@ class _Decided:
     choice: AdvisedChoice
     chosen: Any
     contradiction: str = ""
+
+
+def _all_decided(evidence: Evidence) -> dict[str, _Decided]:
+    """By subject, in the order of the page; without those of which nothing is measured."""
+    decided = {
+        "operator": _operator(evidence),
+        "resolution": _resolution(evidence),
+        "half_life": _half_life(evidence),
+        "algorithm": _algorithm(evidence),
+    }
+    return {subject: each for subject, each in decided.items() if each is not None}
 
 
 def _settings(
@@ -236,23 +252,24 @@ def _distances() -> tuple[Criterion, Criterion]:
     )
 
 
-def _held_back(
-    evidence: Evidence, changed: Sequence[AdvisedChoice], decided: Mapping[str, _Decided | None]
-) -> HeldBack | None:
-    """With one change of a replayed setting these are its own numbers; with more, those of all together."""
-    now = evidence.current
-    if now is None or not now.held_back:
-        return None
-    after: ReplayFacts | None = now
-    if changed:
-        single = decided.get(changed[0].subject) if len(changed) == 1 else None
-        after = evidence.combined if single is None else single.chosen
-    if after is None or not after.held_back:
+def _recommended_facts(evidence: Evidence, decided: Mapping[str, _Decided]) -> ReplayFacts | None:
+    changed = [subject for subject, each in decided.items() if each.choice.is_change]
+    if not changed:
+        return evidence.current
+    if len(changed) > 1 or changed == ["resolution"]:
+        return evidence.combined
+    facts: ReplayFacts = decided[changed[0]].chosen
+    return facts
+
+
+def _held_back(evidence: Evidence, decided: Mapping[str, _Decided]) -> HeldBack | None:
+    now, after = evidence.current, _recommended_facts(evidence, decided)
+    if now is None or not now.held_back or after is None or not after.held_back:
         return None
     now_points, points = fmean(now.held_back), fmean(after.held_back)
-    is_better = points < now_points
-    sentence = sentences.held_back(evidence.sample.n_held_back_days, now_points, points, is_change=bool(changed))
-    return HeldBack(evidence.sample.n_held_back_days, now_points, points, is_better, sentence)
+    is_change = any(each.choice.is_change for each in decided.values())
+    sentence = sentences.held_back(evidence.sample.n_held_back_days, now_points, points, is_change=is_change)
+    return HeldBack(evidence.sample.n_held_back_days, now_points, points, points < now_points, sentence)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -108,6 +108,9 @@ def _sample(view: PolicyView, own: OwnJobs) -> Sample:
         cpus=0,
         typical_job_h=own.typical_h,
         unit=unit_of_metric(view.settings.metric["weights"]),
+        n_own_jobs=len(own.jobs) * own.one_in,
+        n_own_days=own.jobs.n_days,
+        n_unknown=own.n_unknown,
     )
 
 

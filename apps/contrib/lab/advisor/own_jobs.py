@@ -6,14 +6,14 @@ Jobs of other policies, and of accounts without an entry here, change nothing: n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
 import numpy.typing as npt
 
 from apps.accounts.account_index import load_account_index
-from apps.contrib.lab.comparison.replay import MOST_DAYS, Jobs
+from apps.contrib.lab.comparison.replay import MOST_DAYS, Jobs, typical_amount
 from apps.contrib.lab.comparison.replayed_settings import HALF_LIVES_S, half_life_window
 from apps.contrib.lab.experiments.account_entries import entries_of_accounts
 from apps.contrib.lab.experiments.past_usage import load_usage_before, reach_days
@@ -38,6 +38,7 @@ MOST_READ = 1_500_000  # jobs of the policy; of more, every n-th is read
 class OwnJobs:
     """past: usage before the first day. typical_h: the job up to which half of all work was done, in hours of the
     metric. one_in: of so many jobs one was read. origin_s: the first day's begin, in seconds since 1970.
+    n_unknown: jobs that wait without a requested time, and are left out.
     """
 
     jobs: Jobs
@@ -45,10 +46,11 @@ class OwnJobs:
     typical_h: float | None
     one_in: int
     origin_s: float
+    n_unknown: int
 
     @classmethod
     def none(cls) -> OwnJobs:
-        return cls(Jobs.none(), None, None, 1, 0.0)
+        return cls(Jobs.none(), None, None, 1, 0.0, 0)
 
 
 def load_own_jobs(view: PolicyView, at: datetime) -> OwnJobs:
@@ -71,21 +73,13 @@ def load_own_jobs(view: PolicyView, at: datetime) -> OwnJobs:
     stored, rate = replayed.jobs, replayed.rates(recorded, view.settings.metric)
     begins_s = [float(day.from_s - days[0].from_s) for day in days]
     jobs, later_s = jobs_to_compare(stored, entry_of(replayed.account_ids)[stored.who], rate, begins_s)
+    n_unknown = replayed.left_out.get("unknown_length", (0, 0.0))[0] * one_in
     if not len(jobs):
-        return OwnJobs.none()
+        return replace(OwnJobs.none(), n_unknown=n_unknown)
     first_s = days[0].from_s + later_s
-    return OwnJobs(jobs, _past(view, int(first_s), entry_of), _typical_h(jobs), one_in, first_s)
-
-
-def _typical_h(jobs: Jobs) -> float | None:
-    """By work, not by number: a thousand jobs of a second don't make the typical job a second long."""
-    ran = np.isfinite(jobs.started_s) & (jobs.started_s > 0)
-    amount = np.sort((jobs.run_s * jobs.rate)[ran])
-    amount = amount[amount > 0]
-    if not len(amount):
-        return None
-    so_far = np.cumsum(amount)
-    return float(amount[np.searchsorted(so_far, so_far[-1] / 2)]) / 3600.0
+    typical = typical_amount(jobs)
+    typical_h = None if typical is None else typical / 3_600.0
+    return OwnJobs(jobs, _past(view, int(first_s), entry_of), typical_h, one_in, first_s, n_unknown)
 
 
 def _past(view: PolicyView, first_s: int, entry_of: Callable[[I8], I8]) -> PastUsage | None:

@@ -80,6 +80,12 @@ class Sample:
     wait_s: Annotated[float | None, "Mean wait of the jobs that started, weighted by their usage, in seconds"] = None
     model_wait_s: Annotated[float | None, "The same where they are replayed in the order of history"] = None
     meets_history: Annotated[bool, "The replay meets history; else nothing is compared"] = True
+    n_own_jobs: Annotated[int | None, "Jobs of the days that have an entry in the policy; empty if unknown"] = None
+    n_own_days: Annotated[int, "Days from the first of these jobs on"] = 0
+    n_unknown: Annotated[int, "Waiting jobs without a requested time, which are left out: their demand isn't known"] = 0
+    n_unrequested: Annotated[int, "Replayed jobs without a requested time, backfilled by their real length"] = 0
+    least_cpus: Annotated[int, "Processors on the day with the fewest"] = 0
+    job_points: Annotated[float, "The typical job in points of seven days' usage: less is chance"] = 0.0
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,15 @@ from apps.contrib.lab.advisor.records import (
     ResolutionFacts,
     Sample,
 )
+from apps.contrib.lab.comparison.replayed_settings import FEWEST_DAYS, FEWEST_JOBS
 from apps.contrib.lab.comparison.sentences import beside, compared, unlike_history
 from apps.contrib.lab.comparison.verdict import Decision
+from apps.contrib.lab.wait_text import wait_text
+from apps.core.counts import counted
 from apps.priorities.sentences.numbers import count, job_hours, number, percent
 from apps.priorities.sentences.operators import resolution_text
+
+HARDLY_S = 60.0  # mean wait below which nobody waits
 
 
 def resolution_name(value: int) -> str:
@@ -27,7 +32,8 @@ def verdict(choices: Sequence[AdvisedChoice], measured: Sample, contradictions: 
     """The whole advice in one or two sentences, with what stays open."""
     changed = [choice for choice in choices if choice.is_change]
     if not choices and measured.meets_history:
-        return _("Nothing is measured yet: there is too little usage.")
+        nothing = _("Nothing is measured yet: there is too little usage.")
+        return f"{nothing} {_not_replayed(measured)}" if measured.n_own_jobs else nothing
     if not measured.meets_history:
         unknown = unlike_history(measured)
         return f"{_changes(changed)} {unknown}" if changed else unknown
@@ -36,7 +42,28 @@ def verdict(choices: Sequence[AdvisedChoice], measured: Sample, contradictions: 
         first = _("Keep what you have. %(kept)s.") % {"kept": kept}
     else:
         first = _changes(changed)
+    if not measured.n_jobs and measured.n_own_jobs is not None:
+        return f"{first} {_not_replayed(measured)}"
+    if measured.wait_s is not None and measured.wait_s < HARDLY_S:
+        unsaid = _("Jobs waited %(time)s on average: hardly any order of them makes a difference.")
+        contradictions = [*contradictions, unsaid % {"time": wait_text(measured.wait_s)}]
     return " ".join([first, *contradictions])
+
+
+def _not_replayed(measured: Sample) -> str:
+    """Why operator, half-life and algorithm aren't compared."""
+    if not measured.n_own_jobs:
+        return _("Operator, half-life and algorithm aren't compared: no job of these days has an entry in this policy.")
+    text = _(
+        "Operator, half-life and algorithm aren't compared: %(jobs)s on %(days)s. A comparison takes %(least)s jobs of "
+        "two entries or more, on %(least_days)s days."
+    )
+    return text % {
+        "jobs": counted(measured.n_own_jobs or 0, "job"),
+        "days": counted(measured.n_own_days, "day"),
+        "least": count(FEWEST_JOBS),
+        "least_days": count(FEWEST_DAYS),
+    }
 
 
 def _changes(changed: Sequence[AdvisedChoice]) -> str:
@@ -127,6 +154,9 @@ def sample(measured: Sample) -> str:
         "entries": count(measured.n_entries),
         "left_out": count(measured.n_left_out),
         "cpus": count(measured.cpus),
+        "least_cpus": count(measured.least_cpus),
+        "unknown": count(measured.n_unknown),
+        "unrequested": count(measured.n_unrequested),
         "waiting": count(measured.n_waiting),
         "error": number(measured.model_error_points or 0.0, 1),
         "typical": job_hours(measured.typical_job_h),
@@ -144,9 +174,17 @@ def sample(measured: Sample) -> str:
                 "the processors that were busy at once, %(cpus)s at most."
             )
         )
+        if measured.least_cpus <= measured.cpus / 2:
+            texts.append(_("On the day with the fewest there were %(least_cpus)s: other days had another machine."))
         texts.append(_("The replay of history is within %(error)s points of history."))
     if measured.n_waiting:
         texts.append(_("%(waiting)s of the jobs never started: they count as demand."))
+    if measured.n_unknown:
+        texts.append(
+            _("Of %(unknown)s jobs that wait no requested time is known: nothing can be said about their demand.")
+        )
+    if measured.n_unrequested:
+        texts.append(_("%(unrequested)s of the jobs have no requested time: the replay knew when they would end."))
     if measured.n_jobs and measured.one_in > 1:
         texts.append(_("Each replay has one of %(one_in)s jobs, and each another one."))
     if measured.n_left_out:

@@ -167,6 +167,13 @@ class Replay:
         used: FloatArray = np.maximum(np.diff(so_far, axis=0), 0.0)
         return used
 
+    @property
+    def job_points(self) -> float:
+        """The typical job in points of the mean usage of SHARE_DAYS days: to whom one job goes is chance."""
+        typical, jobs = typical_amount(self.jobs), self.jobs
+        used = float(self.used_by_day(jobs.started_s).sum()) * SHARE_DAYS / jobs.n_days
+        return 0.0 if typical is None or used <= 0 else 100.0 * typical / used
+
     def _waiting(self, started_s: FloatArray) -> FloatArray:
         """Usage of the jobs that wait at the end of each day, by entry, (days, n)."""
         jobs, n = self.jobs, self.tree.n_entries
@@ -229,6 +236,20 @@ class Replay:
         return tuple(
             Resize(DAY_S * day, site, int(self.cpus[site, day])) for day in days for site in range(len(self.cpus))
         )
+
+
+def typical_amount(jobs: Jobs) -> float | None:
+    """Usage of the job up to which half of all work was done; None without any that started after the begin.
+
+    By work, not by number: a thousand jobs of a second don't make the typical job a second long.
+    """
+    ran = np.isfinite(jobs.started_s) & (jobs.started_s > 0)
+    amount = np.sort((jobs.run_s * jobs.rate)[ran])
+    amount = amount[amount > 0]
+    if not len(amount):
+        return None
+    so_far = np.cumsum(amount)
+    return float(amount[np.searchsorted(so_far, so_far[-1] / 2)])
 
 
 def processors_by_day(

@@ -103,6 +103,9 @@ class ReplaySample:
     wait_s: float
     model_wait_s: float
     meets_history: bool
+    n_unrequested: int
+    least_cpus: int
+    job_points: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +177,9 @@ class Replays:
             wait_s=error.wait_s,
             model_wait_s=error.model_wait_s,
             meets_history=error.is_met,
+            n_unrequested=int((whole.jobs.requested_s <= 0).sum()),
+            least_cpus=int(whole.cpus.sum(axis=0).min()) * one_in,
+            job_points=whole.job_points * self.one_in,
         )
 
     def half_lives(self, algorithm: Mapping[str, Any]) -> tuple[ReplayFacts, ...]:

@@ -77,7 +77,7 @@ def compared(decision: Decision, measured: Replayed) -> str:
         "first": count(measured.n_training_days),
         "last": count(measured.n_held_back_days),
         "margin": percent(NEARER_PERCENT / 100, 0),
-        "error": number(max(measured.model_error_points or 0.0, _spread(now)), 1),
+        "error": number(max(measured.model_error_points or 0.0, measured.job_points, spread(now)), 1),
         **beside(now.training, nearest.training, "was", "is"),
         **beside(now.held_back, nearest.held_back, "was_last", "is_last"),
     }
@@ -104,7 +104,7 @@ def compared(decision: Decision, measured: Replayed) -> str:
     return text % values
 
 
-def _spread(facts: ReplayFacts) -> float:
+def spread(facts: ReplayFacts) -> float:
     """Twice the standard error of the replays, in points."""
     n = len(facts.training)
     return 2.0 * stdev(facts.training) / sqrt(n) if n > 1 else 0.0

@@ -1,7 +1,8 @@
 """Which of several replayed settings is better: the one rule of advice and lab. Pure; the numbers decide.
 
 Another setting must be nearer to fair use on the first days, by NEARER_PERCENT, by FEWEST_POINTS, by the error of the
-replay of history, and by more than twice the standard error of the replays; and nearer on the held-back days, too.
+replay of history, by the typical job in points of seven days' usage, and by more than twice the standard error of the
+replays; and nearer on the held-back days, too.
 Where candidates don't differ on the first days, the first half of the held-back days chooses, and their second half
 must confirm it by the same margins. It must have the properties that the current one has. Of half-lives that are as
 near as the nearest, the closest to the current one is chosen. Where the held-back days contradict the first ones,
@@ -77,6 +78,8 @@ class Replayed(Protocol):
     @property
     def model_error_points(self) -> float | None: ...
     @property
+    def job_points(self) -> float: ...
+    @property
     def wait_s(self) -> float | None: ...
     @property
     def model_wait_s(self) -> float | None: ...
@@ -87,8 +90,8 @@ def decide(facts: Sequence[ReplayFacts], replayed: Replayed) -> Decision | None:
     now = next((each for each in facts if each.is_now), None)
     if now is None:
         return None
-    margin = max(FEWEST_POINTS, replayed.model_error_points or 0.0)
-    others = [each for each in facts if each.training and each is not now and _keeps_properties(now, each)]
+    margin = max(FEWEST_POINTS, replayed.model_error_points or 0.0, replayed.job_points)
+    others = [each for each in facts if each.training and each is not now and keeps_properties(now, each)]
     if not now.training or not others:
         return Decision(now, now, now, "keep")
     first = [each for each in others if is_nearer(now.training, each.training, margin)]
@@ -127,7 +130,8 @@ def _octaves(each: ReplayFacts, now: ReplayFacts) -> float:
     return abs(log2(float(each.value) / float(now.value)))
 
 
-def _keeps_properties(now: ReplayFacts, other: ReplayFacts) -> bool:
+def keeps_properties(now: ReplayFacts, other: ReplayFacts) -> bool:
+    """Whether the other one has all properties of the current one."""
     return (
         other.is_isolated >= now.is_isolated
         and other.is_proportional >= now.is_proportional

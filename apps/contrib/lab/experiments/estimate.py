@@ -10,6 +10,8 @@ import numpy as np
 from django.db import connection
 from django.utils.translation import gettext as _
 
+from apps.contrib.lab.comparison.replay import MOST_JOBS as MOST_COMPARED
+from apps.contrib.lab.comparison.replayed_settings import N_REPLAYS
 from apps.contrib.lab.experiments.account_entries import AccountEntries
 from apps.contrib.lab.experiments.inputs import Inputs
 from apps.contrib.lab.experiments.records import Estimate
@@ -27,6 +29,8 @@ MOST_SECONDS = 1_800.0  # of processor time, of all variants together
 MOST_MEMORY_MB = 1_024.0
 # Measured by `python -m bench --large lab`, on one core with machine code.
 _SECONDS_PER_EVENT, _SECONDS_PER_STEP, _SECONDS_PER_JOB = 6e-7, 1.5e-9, 8e-6
+# Of one of the replays by which variants are compared, as `python -m bench --large advisor` has them.
+_SECONDS_PER_HOUR, _SECONDS_PER_COMPARED_JOB = 8e-4, 1.5e-5
 _MB_PER_JOB, _MB_PER_PLACE, _MB_BESIDES = 4.5e-4, 6e-5, 220.0
 
 
@@ -132,7 +136,12 @@ def estimate_replay(
         n_refreshes = seconds / (setup.refresh_s or DEFAULT_REFRESH_S)
         n_steps = n_jobs * min(taking_part, 200) + n_refreshes * taking_part
         loads.append(_Load(n_jobs, n_refreshes, n_steps, taking_part))
-    return _estimate(loads, own.n_sites)
+    return _estimate(loads, own.n_sites, compared_s=spec.n_runs * _comparison_s(own.n_jobs, seconds / 3600.0))
+
+
+def _comparison_s(n_jobs: float, hours: float) -> float:
+    """Processor seconds of the repeated replays of one variant."""
+    return N_REPLAYS * (hours * _SECONDS_PER_HOUR + min(n_jobs, MOST_COMPARED) * _SECONDS_PER_COMPARED_JOB)
 
 
 def no_jobs() -> Invalid:
@@ -145,7 +154,7 @@ def no_submit_times() -> Invalid:
     return Invalid(message, code="no_submit_times", fields=[FieldProblem("workload", message)])
 
 
-def _estimate(loads: Sequence[_Load], n_sites: int) -> Estimate:
+def _estimate(loads: Sequence[_Load], n_sites: int, *, compared_s: float = 0.0) -> Estimate:
     n_entries, n_jobs = max(load.n_entries for load in loads), max(load.n_jobs for load in loads)
     estimate = Estimate(
         n_jobs=int(np.ceil(n_jobs)),
@@ -153,7 +162,7 @@ def _estimate(loads: Sequence[_Load], n_sites: int) -> Estimate:
         n_entries=n_entries,
         n_sites=n_sites,
         n_runs=len(loads),
-        seconds=max(0.1, round(sum(load.seconds for load in loads), 1)),
+        seconds=max(0.1, round(sum(load.seconds for load in loads) + compared_s, 1)),
         memory_mb=round(_MB_BESIDES + n_jobs * _MB_PER_JOB + n_entries * n_sites * _MB_PER_PLACE, 0),
     )
     refuse_too_large(estimate)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
+from apps.contrib.lab.comparison.replay import MOST_DAYS
 from apps.contrib.lab.experiments.permissions import policy_to_manage
 from apps.contrib.lab.experiments.spec import MOST_VARIANTS, REPLAY
 from apps.contrib.lab.experiments.variant_trees import entry_named, no_entry
@@ -19,7 +20,7 @@ from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
 
-MONTH_DAYS, QUARTER_DAYS = 30, 90
+MONTH_DAYS = 30
 DAY_S = 86_400
 _HALF_LIVES_DAYS = (7, 14)
 _OPERATORS = ("relative", "absolute", "sigmoid", "combined", "slurm")
@@ -47,15 +48,15 @@ def list_presets(*, policy_slug: str, entry: str = "", at: datetime, actor: Acto
 
 
 def half_life(settings: PolicySettings) -> Preset:
-    """A half-life of 7 and of 14 days, on the last month. The one that the policy has is the base alone."""
+    """A half-life of 7 and of 14 days, on the days of advice. The one that the policy has is the base alone."""
     window = settings.window
     wanted = [{"aging": "exponential", "half_life_s": days * DAY_S} for days in _HALF_LIVES_DAYS]
     variants = [{"settings": {"window": each}} for each in wanted if not each.items() <= window.items()]
     return Preset(
         "half_life",
         _("Half-life 7 or 14 days?"),
-        _("Replays the jobs of the last 30 days with each half-life of past usage."),
-        _spec(MONTH_DAYS, variants),
+        _("Replays the jobs of the last %(days)s days with each half-life of past usage.") % {"days": MOST_DAYS},
+        _spec(MOST_DAYS, variants),
     )
 
 
@@ -76,7 +77,7 @@ def project_doubles(policy: Policy, entry: str) -> Preset:
 
 
 def best_operator(settings: PolicySettings) -> Preset:
-    """Other operators than the policy's own, on the last quarter."""
+    """Other operators than the policy's own, on the days of advice."""
     algorithm = settings.algorithm
     own = algorithm.get("operator") if algorithm["name"] == "aequus" else None
     others = [name for name in _OPERATORS if name in NAMES and name != own][:MOST_VARIANTS]
@@ -84,9 +85,10 @@ def best_operator(settings: PolicySettings) -> Preset:
     variants = [{"settings": {"algorithm": {**name, "operator": operator}}} for operator in others]
     return Preset(
         "operator",
-        _("Which operator would have served last quarter best?"),
-        _("Replays the jobs of the last 90 days with each operator. The best one is closest to fair use."),
-        _spec(QUARTER_DAYS, variants),
+        _("Which operator would have served best?"),
+        _("Replays the jobs of the last %(days)s days with each operator. A better one is nearer to fair use.")
+        % {"days": MOST_DAYS},
+        _spec(MOST_DAYS, variants),
     )
 
 

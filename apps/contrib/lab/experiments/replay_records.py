@@ -310,9 +310,9 @@ def replayed_jobs(
         "charges": recorded.is_charge,
         "held": recorded.is_held,
         "no_cpus": ~(recorded.cpus > 0),
+        "unmapped": ~mapped,
         "unknown_length": np.isnan(length_s),
         "no_run_time": ~(length_s > 0),
-        "unmapped": ~mapped,
     }
     chosen = np.ones(len(recorded), dtype=np.bool_)
     core_s = _core_seconds(recorded, from_s, to_s)

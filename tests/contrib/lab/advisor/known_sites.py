@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 
-from apps.contrib.lab.advisor.measuring import with_replays
-from apps.contrib.lab.advisor.records import Evidence
 from apps.contrib.lab.comparison.replay import DAY_S, Jobs
-from apps.contrib.lab.comparison.replayed_settings import Replays
-from apps.engine.algorithms import read_algorithm
 from apps.engine.arrays import FloatArray, IntArray
 from apps.engine.tree import FairshareTree
 from apps.policies.settings import PolicySettings
-from tests.contrib.lab.advisor.made_evidence import SAMPLE, operator
 
 N_DAYS = 42
 CPUS = 10
@@ -25,18 +20,24 @@ CPUS = 10
 
 @dataclass(frozen=True)
 class Stream:
-    """Jobs of one group at a random rate: load of the whole machine, hours of a job, from one day to another."""
+    """Jobs of one group at a random rate: load of the whole machine, hours of a job, from one day to another.
+
+    asks: requested times as often as its jobs run.
+    """
 
     entry: int
     load: float
     hours: tuple[float, float] = (2.0, 6.0)
     cpus: int = 1
     days: Sequence[tuple[float, float]] = ((0.0, N_DAYS),)
+    asks: float = 1.5
 
 
 @dataclass(frozen=True)
 class KnownSite:
-    """shares: of the groups below the root, entries 1, 2, …"""
+    """shares: of the groups below the root, entries 1, 2, … held_s: how long each job waited for something else than
+    processors, before it took any. more_cpus: additional ones in the second half of the days.
+    """
 
     shares: Sequence[float]
     streams: Sequence[Stream]
@@ -44,6 +45,8 @@ class KnownSite:
     half_life_days: float = 7.0
     cpus: int = CPUS
     seed: int = 1
+    held_s: float = 0.0
+    more_cpus: int = 0
 
     @property
     def tree(self) -> FairshareTree:
@@ -61,14 +64,14 @@ class KnownSite:
     def jobs(self) -> Jobs:
         random = np.random.default_rng(self.seed)
         parts = [_drawn(stream, days, self.cpus, random) for stream in self.streams for days in stream.days]
-        at_s, run_s, cpus, entry = (np.concatenate(column) for column in zip(*parts, strict=True))
+        at_s, run_s, requested_s, cpus, entry = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.argsort(at_s, kind="stable")
-        at_s, run_s, cpus, entry = at_s[order], run_s[order], cpus[order], entry[order]
-        started_s = first_come_first_served(at_s, run_s, cpus, self.cpus)
+        at_s, run_s, requested_s, cpus, entry = (each[order] for each in (at_s, run_s, requested_s, cpus, entry))
+        started_s = first_come_first_served(at_s + self.held_s, run_s, cpus, self.cpus, self.more_cpus)
         return Jobs(
             submit_s=at_s,
             run_s=run_s,
-            requested_s=1.5 * run_s,
+            requested_s=requested_s,
             cpus=cpus,
             entry=entry,
             started_s=started_s,
@@ -80,19 +83,22 @@ class KnownSite:
 
 def _drawn(
     stream: Stream, days: tuple[float, float], cpus: int, random: np.random.Generator
-) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray]:
     low, high = stream.hours
     length_s = (days[1] - days[0]) * DAY_S
     n = round(stream.load * cpus * length_s / (1_800.0 * (low + high) * stream.cpus))
     at_s = days[0] * DAY_S + np.sort(random.random(n)) * length_s
     run_s = 3_600.0 * (low + (high - low) * random.random(n))
-    return at_s, run_s, np.full(n, stream.cpus, dtype=np.int64), np.full(n, stream.entry, dtype=np.int64)
+    requested_s = stream.asks * run_s
+    return at_s, run_s, requested_s, np.full(n, stream.cpus, dtype=np.int64), np.full(n, stream.entry, dtype=np.int64)
 
 
-def first_come_first_served(at_s: FloatArray, run_s: FloatArray, cpus: IntArray, n_cpus: int) -> FloatArray:
-    """When each job starts, NaN for those that wait at the end; at_s ascending."""
+def first_come_first_served(
+    at_s: FloatArray, run_s: FloatArray, cpus: IntArray, n_cpus: int, more_cpus: int = 0
+) -> FloatArray:
+    """When each job starts, NaN for those that wait at the end; at_s ascending. more_cpus: from the middle on."""
     started_s = np.full(len(at_s), np.nan)
-    running: list[tuple[float, int]] = []
+    running: list[tuple[float, int]] = [(N_DAYS * DAY_S / 2, more_cpus)] if more_cpus else []
     now_s, free = 0.0, n_cpus
     for job in range(len(at_s)):
         now_s = max(now_s, float(at_s[job]))
@@ -105,21 +111,3 @@ def first_come_first_served(at_s: FloatArray, run_s: FloatArray, cpus: IntArray,
         free -= int(cpus[job])
         heappush(running, (now_s + float(run_s[job]), int(cpus[job])))
     return started_s
-
-
-def evidence_of(site: KnownSite, jobs: Jobs | None = None) -> Evidence:
-    """What the advisor measures of it by replay."""
-    replays = Replays(site.tree, site.jobs() if jobs is None else jobs, site.settings)
-    replayed = replays.sample()
-    assert replayed is not None
-    sample = replace(SAMPLE, **asdict(replayed))
-    on_tree = (operator("relative"), operator("absolute"))
-    evidence = Evidence(site.settings["algorithm"], site.settings["window"], sample, operators=on_tree)
-    if not replayed.meets_history:
-        return evidence
-    operators = [_with_operator(site.settings, name) for name in ("relative", "absolute")]
-    return with_replays(evidence, replays, operators)
-
-
-def _with_operator(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return read_algorithm({"name": "aequus", "operator": name, "resolution": settings["algorithm"]["resolution"]})

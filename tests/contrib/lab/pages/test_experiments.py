@@ -71,7 +71,7 @@ def test_the_lab_without_experiments_says_what_would_be_here(manager: Client) ->
     assert shown.texts(".question h2") == [
         "Half-life 7 or 14 days?",
         "What if a project doubles?",
-        "Which operator would have served last quarter best?",
+        "Which operator would have served best?",
     ]
 
 
