@@ -1,4 +1,4 @@
-"""Sites of which something can't be told: advice and lab say what, and why."""
+"""Sites that leave something unknown: advice and lab say what, and why."""
 
 from __future__ import annotations
 
