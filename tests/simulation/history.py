@@ -193,7 +193,11 @@ class History:
         self._note_clock()
         self.site.say("the clock is right again")
         build_series_stale(at=self.site.at)
+        for site in self.policies:
+            queue_recompute(site.policy, at=self.site.at)
+        self._work_due(with_kills=False)
         prune_snapshots(at=self.site.at)
+        self._compare(invariants.snapshots_ahead(self.site.at))
 
     def _restore(self) -> None:
         """Back up, or restore what an earlier step backed up: sources and jobs of after it are gone."""

@@ -9,6 +9,7 @@ from fractions import Fraction
 from django.db.models import Count, Sum
 
 from apps.accounts.audit_log import check_chain
+from apps.priorities.models import Snapshot
 from apps.usage.models import Bucket, Record, Source
 from tests.oracles.hourly_usage import Job
 
@@ -56,3 +57,12 @@ def count_differences() -> list[str]:
 def audit_differences(at: datetime) -> list[str]:
     check = check_chain(at=at)
     return [f"the audit chain is broken: {check.problem}"] if check.broken_id else []
+
+
+def snapshots_ahead(at: datetime) -> list[str]:
+    """None is left of a clock that was ahead once a later one was computed by the right clock."""
+    ahead = Snapshot.objects.filter(is_live=True, as_of__gt=at).values_list("policy__slug", "as_of")
+    return [
+        f"{slug}: a snapshot as of {as_of:%d %b %Y %H:%M} is left, and it is {at:%d %b %Y %H:%M}"
+        for slug, as_of in ahead
+    ]

@@ -23,6 +23,16 @@ RECIPES = SOURCE.parents[1] / "docs" / "examples" / "callout"
 SCRIPTS = sorted(RECIPES.glob("*.py"))
 
 
+# Recipes wait as long as a scheduler may; a busy machine is no finding.
+_WITHOUT_WAIT = """
+for word; do
+    shift
+    case $before in --wait-s) ;; *) [ "$word" = --wait-s ] || set -- "$@" "$word" ;; esac
+    before=$word
+done
+"""
+
+
 class Host:
     """A scheduler's host: its commands print what a test says, and write down what they were called with."""
 
@@ -33,8 +43,8 @@ class Host:
         token = place / "token"
         token.write_text(TOKEN)
         token.chmod(0o600)
-        options = f"--site {site.url} --policy grid --token-file {token} --cache-dir {place}/cache"
-        self.command("fairshare-callout", f'exec {sys.executable} {SOURCE} {options} "$@"')
+        options = f"--site {site.url} --policy grid --token-file {token} --cache-dir {place}/cache --wait-s 30"
+        self.command("fairshare-callout", f'{_WITHOUT_WAIT}exec {sys.executable} {SOURCE} {options} "$@"')
 
     def command(self, name: str, script: str = "") -> None:
         path = self.bin / name
