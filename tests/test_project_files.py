@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -43,3 +44,11 @@ def test_editors_use_the_width_that_style_checks_allow() -> None:
     ruff = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]
     assert parser["*.py"]["max_line_length"] == str(ruff["line-length"])
     assert parser["Makefile"]["indent_style"] == "tab"
+
+
+def test_every_change_is_checked_by_the_same_command_as_here() -> None:
+    workflow = yaml.safe_load((REPOSITORY / ".github/workflows/checks.yml").read_text(encoding="utf-8"))
+    (job,) = workflow["jobs"].values()
+    assert job["steps"][-1]["run"] == ".ci/run"
+    assert "pull_request" in workflow[True], "YAML reads `on` as true"
+    assert os.access(REPOSITORY / ".ci/run", os.X_OK)
