@@ -33,7 +33,7 @@ I8 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 MOST_DAILY = 100  # entries whose targets change, with values of each day
 _DAYS_AT_ONCE = 10  # of both states in memory
-_LEAST_CHANGE = 1e-9  # of a target: a smaller one is an error of rounding
+LEAST_CHANGE = 1e-9  # of a share or a mean rank: a smaller one is an error of rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,10 @@ class BackTest:
     without one.
 
     daily: (k,) places of the entries whose targets the draft changes most, at most MOST_DAILY, in the order of the
-    tree. Of these, (k, d), NaN where unknown: target, target_was, actual, actual_was; and leaf_rank, leaf_rank_was: the
-    mean rank of the leaves below it (of itself, if it is one) that have one in both. on: (d,) ordinals of the days.
-    is_idle: (d,) days on which nothing ran.
+    tree; of a draft that changes no target, those whose actual shares differ most, and where none does, the ranks of
+    the leaves below them. Of these, (k, d), NaN where unknown: target, target_was, actual, actual_was; and leaf_rank,
+    leaf_rank_was: the mean rank of the leaves below it (of itself, if it is one) that have one in both. on: (d,)
+    ordinals of the days. is_idle: (d,) days on which nothing ran.
     """
 
     on: I8
@@ -104,17 +105,32 @@ def back_test(
 ) -> BackTest:
     """Compare these consecutive days, oldest first, with a draft. done: is called with the number of finished days.
 
+    A draft that changes no target is compared twice: who differs most is known only after the last day.
+
     Raises BadTree, BadParameter and Invalid as `RevisionContext.priorities`.
     """
     sums = _Sums(current.tree, draft.tree)
+    for n_days, was, now in _both(policy, current, draft, days):
+        sums.add(was, now)
+        done(n_days if sums.changes_targets else n_days // 2)
+    if not sums.changes_targets and sums.choose_most_changed():
+        for n_days, was, now in _both(policy, current, draft, days):
+            sums.add_daily(was, now)
+            done((len(days) + n_days) // 2)
+    done(len(days))
+    return sums.result(days)
+
+
+def _both(
+    policy: Policy, current: PolicyState, draft: PolicyState, days: Sequence[Day]
+) -> Iterator[tuple[int, _DayShares, _DayShares]]:
+    """(number of the day from 1, by the current policy, with the draft) of each day."""
     past, drafted = (Builder(policy, days, state=state, with_priorities=True) for state in (current, draft))
     for first in range(0, len(days), _DAYS_AT_ONCE):
         chunk = days[first : first + _DAYS_AT_ONCE]
         was = [_DayShares.of(built) for built in past.build(chunk)]
         for at, built in enumerate(drafted.build(chunk)):
-            sums.add(was[at], _DayShares.of(built))
-        done(first + len(chunk))
-    return sums.result(days)
+            yield first + at + 1, was[at], _DayShares.of(built)
 
 
 def past_priorities(policy: Policy, state: PolicyState, days: Sequence[Day]) -> Iterator[PriorityResult]:
@@ -176,7 +192,9 @@ class _Sums:
         self._n_days, self._n_ranked = np.zeros(n, np.int32), np.zeros(n, np.int32)
         self._days_on, self._off, self._rank = (np.zeros((2, n)) for _ in range(3))
         self._is_idle: list[bool] = []
-        self._daily: I8 | None = None  # known from the first day: targets are the same on all days
+        self._daily: I8 | None = None  # where targets change, known from the first day: they are the same on all
+        self._apart = np.zeros((2, n))  # sums of how far shares and mean ranks differ
+        self._n_apart = np.zeros((2, n), np.int32)
         self._shares: list[tuple[F8, ...]] = []
 
     def add(self, was: _DayShares, now: _DayShares) -> None:
@@ -191,11 +209,39 @@ class _Sums:
             self._rank[side] += np.where(ranked, day.rank, 0)
         self._is_idle.append(was.is_idle)
         if self._daily is None:
-            self._daily = _changed_most(now.target, was.target)
-        shown = self._daily
-        ranks = self._mean_below(ranked, now.rank, was.rank) if len(shown) else (now.target, was.target)
-        rows = (now.target, was.target, now.actual, was.actual, *ranks)
-        self._shares.append(tuple(values[shown] for values in rows))
+            self._daily = _changed_most(np.abs(np.nan_to_num(now.target) - np.nan_to_num(was.target)))
+        below = self._mean_below(ranked, now.rank, was.rank)
+        if self.changes_targets:
+            self._keep(was, now, below)
+            return
+        for at, (one, other) in enumerate(((now.actual, was.actual), below)):
+            apart = np.abs(one - other)
+            is_known = np.isfinite(apart)
+            self._apart[at] += np.where(is_known, apart, 0.0)
+            self._n_apart[at] += is_known
+
+    @property
+    def changes_targets(self) -> bool:
+        """After the first day."""
+        return self._daily is not None and len(self._daily) > 0
+
+    def choose_most_changed(self) -> bool:
+        """Of a draft without other targets, after the last day: those whose shares differ most, on the mean of their
+        days; where no share differs, whose ranks do. Whether there is one.
+        """
+        means = np.where(self._n_apart > 0, self._apart / np.maximum(self._n_apart, 1), 0.0)
+        shares, ranks = (_changed_most(mean) for mean in means)
+        self._daily = shares if len(shares) else ranks
+        return len(self._daily) > 0
+
+    def add_daily(self, was: _DayShares, now: _DayShares) -> None:
+        """Values of a day of those that `choose_most_changed` chose."""
+        was = was.at(self._places)
+        self._keep(was, now, self._mean_below((was.rank > 0) & (now.rank > 0), now.rank, was.rank))
+
+    def _keep(self, was: _DayShares, now: _DayShares, mean_ranks: Sequence[F8]) -> None:
+        rows = (now.target, was.target, now.actual, was.actual, *mean_ranks)
+        self._shares.append(tuple(values[self._daily] for values in rows))
 
     def _mean_below(self, ranked: Mask, *ranks: I4) -> list[F8]:
         """The mean rank of the ranked leaves below each entry; NaN where there are none."""
@@ -206,6 +252,7 @@ class _Sums:
 
     def result(self, days: Sequence[Day]) -> BackTest:
         shares = [np.column_stack(columns) for columns in zip(*self._shares, strict=True)]
+        shares = shares or [np.zeros((0, len(days)))] * 6
         with np.errstate(invalid="ignore"):
             off, rank = self._off / _or_nan(self._n_days), self._rank / _or_nan(self._n_ranked)
         return BackTest(
@@ -224,11 +271,10 @@ class _Sums:
         )
 
 
-def _changed_most(target: F8, target_was: F8) -> I8:
-    """Places of the entries whose targets differ most, an unknown target counted as 0, in their order."""
-    change = np.abs(np.nan_to_num(target) - np.nan_to_num(target_was))
+def _changed_most(change: F8) -> I8:
+    """Places of the entries with the largest change, at most MOST_DAILY, in their order; none without a change."""
     order = np.argsort(-change, kind="stable")[:MOST_DAILY]
-    return np.sort(order[change[order] > _LEAST_CHANGE])
+    return np.sort(order[change[order] > LEAST_CHANGE])
 
 
 def _or_nan(n: npt.NDArray[np.integer]) -> F8:

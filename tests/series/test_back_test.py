@@ -121,6 +121,105 @@ def test_means_are_those_of_the_single_days(past: Site) -> None:
     assert result.days_on[physics] == sum(int(day.days_on[physics]) for day in single)
 
 
+SHORTER = {"window": {"length_s": 3 * 86_400, "aging": "exponential", "half_life_s": 7_200}}
+
+
+def _with_settings(site: Site, **settings: Any) -> PolicyState:
+    head = current_state(site.policy)
+    return replace(head, number=0, settings=replace(head.settings, **settings))
+
+
+def test_a_shorter_half_life_shows_whose_share_changes_most(past: Site) -> None:
+    """Targets stay; the values by day are those of builds of each state."""
+    drafted, steps = _with_settings(past, **SHORTER), list[int]()
+    result = back_test(past.policy, current_state(past.policy), drafted, _days(), done=steps.append)
+    tree = load_tree(past.policy)
+    assert steps == [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6], "twice through the days, counted as halves"
+    np.testing.assert_array_equal(result.target, result.target_was)
+    apart = np.zeros(len(tree))
+    sides = [
+        list(Builder(past.policy, _days(), state=each).build(_days())) for each in (drafted, current_state(past.policy))
+    ]
+    for now, was in zip(*sides, strict=True):
+        with np.errstate(invalid="ignore"):
+            shares = [each.values.columns["decayed"] / each.values.columns["peers_decayed"] for each in (now, was)]
+        apart += np.nan_to_num(np.abs(shares[0] - shares[1]))
+    apart[0] = 0.0
+    assert result.daily.tolist() == np.flatnonzero(apart > 1e-9).tolist()
+    assert len(result.daily) > 3
+    by_day = np.abs(result.actual - result.actual_was).mean(axis=1)
+    assert by_day.tolist() == pytest.approx((apart[result.daily] / N_DAYS).tolist())
+    assert by_day.max() > 0.02
+
+
+@pytest.fixture
+def three(make_site: Callable[..., Site]) -> Site:
+    """Targets 60/30/10, use 69/24/7 each day: c is the furthest below its target in parts of it, b in points."""
+    made = make_site(at=AS_OF - 9 * DAY)
+    groups = children(a={"": 60, "ann": 1}, b={"": 30, "ben": 1}, c={"": 10, "cat": 1})
+    made.publish(groups, WINDOW | _operator("relative"), at=AS_OF - 8 * DAY)
+    made.map(at=AS_OF - 8 * DAY)
+    for ago_d in range(1, N_DAYS + 1):
+        for user, group, hours in (("ann", "a", 69), ("ben", "b", 24), ("cat", "c", 7)):
+            made.job(user, group, hours, ago_h=24 * ago_d)
+    build(made)
+    return made
+
+
+def _operator(name: str) -> dict[str, Any]:
+    return {"algorithm": {"name": "aequus", "operator": name}}
+
+
+def test_another_operator_shows_whose_rank_changes_most(three: Site) -> None:
+    """By hand: relative ranks c before b, absolute b before c; a is last. Neither a target nor a share changes."""
+    settings = current_state(three.policy).settings
+    drafted = _with_settings(three, algorithm={**settings.algorithm, "operator": "absolute"})
+    result = back_test(three.policy, current_state(three.policy), drafted, _days())
+    tree = load_tree(three.policy)
+    np.testing.assert_array_equal(result.actual, result.actual_was)
+    assert [tree.path(i) for i in result.daily.tolist()] == ["/b", "/c", "/b/ben", "/c/cat"]
+    assert result.leaf_rank.tolist() == [[1.0] * N_DAYS, [2.0] * N_DAYS] * 2
+    assert result.leaf_rank_was.tolist() == [[2.0] * N_DAYS, [1.0] * N_DAYS] * 2
+
+
+def test_settings_that_change_nothing_have_no_rows(past: Site) -> None:
+    drafted = _with_settings(past, fallback_factor=0.25)
+    result = back_test(past.policy, current_state(past.policy), drafted, _days())
+    assert (result.daily.tolist(), result.target.shape) == ([], (0, N_DAYS))
+    np.testing.assert_array_equal(result.rank, result.rank_was)
+    BackTest.unpack(*result.pack())
+
+
+@pytest.mark.parametrize(
+    ("settings", "of", "sentence"),
+    [
+        (SHORTER, "changed_points", "changes most: its share by"),
+        (_operator("absolute"), "changed_places", "/c changes most: by 1.1 places on average."),
+    ],
+    ids=["half-life", "operator"],
+)
+def test_a_review_says_who_changes_most_under_other_settings(
+    three: Site, client: Client, settings: dict[str, Any], of: str, sentence: str
+) -> None:
+    if settings is SHORTER:  # of the same use each day, shares don't depend on the half-life
+        three.job("ann", "a", 40, ago_h=24 * 3 + 2)
+    root = Caller(user=User.objects.create_superuser("root", password="x"))
+    operation = {"op": "set_policy", "settings": settings}
+    number = draft(root, operation, base=three.policy.head_number).json()["id"]
+    root.post(f"{PATH}/{number}/back-test", {"days": 7})
+    _finish_runs()
+    answer = root.get(f"{PATH}/{number}/back-test").json()
+    # On six days c differs by a place, on the idle one by two: all are equal there, or as their targets. 8 / 7 = 1.1.
+    amounts = [each[of] for each in answer["entries"]]
+    assert amounts == sorted(amounts, reverse=True)
+    assert amounts[-1] > 0
+    client.force_login(User.objects.get(username="root"))
+    page = client.get(f"/changes/{number}/back-test/").content.decode()
+    assert f"{answer['entries'][0]['path']} changes most: " in page
+    assert sentence in page
+    assert "The draft changes no target" not in page
+
+
 def test_entries_that_only_one_of_the_trees_has_are_left_out(past: Site) -> None:
     smaller = children(physics={"": 60, "alice": 1, "zoe": 1}, biology={"": 40, "carol": 3, "dan": 1})
     head = load_tree(past.policy)
@@ -267,7 +366,7 @@ def test_the_tab_of_the_review_says_who_gains(past: Site, root: Caller, client: 
     assert "Compute these days" in page
     sent = client.post(f"/changes/{number}/back-test/compute/", {"days": "7"})
     assert (sent.status_code, sent.headers["Location"]) == (303, f"/changes/{number}/back-test/")
-    assert "are being computed" in client.get(f"/changes/{number}/back-test/").content.decode()
+    assert "It waits for a worker" in client.get(f"/changes/{number}/back-test/").content.decode()
     _finish_runs()
     page = client.get(f"/changes/{number}/back-test/").content.decode()
     assert "The last 7 days under this draft" in page

@@ -76,9 +76,11 @@ TargetDaysSerializer = record_serializer(
     TargetDays,
     component="TargetDays",
     only="entry path off off_was n_days days_on days_on_was target target_was actual actual_was"
-    " mean_rank mean_rank_was",
+    " mean_rank mean_rank_was changed_points changed_places",
     renamed={"entry": "uid"},
     texts={
+        "changed_points": "How far its actual share differs on average, in points; null: not known",
+        "changed_places": "How far the mean rank of its users differs on average; null: not known",
         "off": "Mean distance of the actual share from the target, in points",
         "off_was": _CURRENT,
         "n_days": "Days with an actual share",
@@ -116,7 +118,9 @@ class BackTestSerializer(serializers.Serializer[Any]):
     )
     deviation_was = serializers.ListField(child=serializers.FloatField(allow_null=True), help_text=_CURRENT)
     n_ranked = serializers.IntegerField(help_text="Leaves with a rank on one of the days")
-    entries = TargetDaysSerializer(many=True, help_text="The 100 entries whose targets change most")
+    entries = TargetDaysSerializer(
+        many=True, help_text="The 100 entries whose targets change most; if none does, shares or else ranks"
+    )
     leaves = MovedLeafSerializer(many=True, help_text="The 1,000 leaves whose mean rank moves furthest")
 
 

@@ -17,7 +17,7 @@ from apps.pages.changes.review.reviewed_change import ReviewPage
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import indexes_of
 from apps.priorities.sentences.numbers import UNKNOWN, change_shares, count, number, points, points_phrase
-from apps.series.back_test import F8, I8, BackTest
+from apps.series.back_test import F8, I8, LEAST_CHANGE, BackTest
 from apps.series.back_test_runs import DAYS, DEFAULT_DAYS, StoredBackTest, get_back_test
 from apps.web.svg.under_draft import draw_deviation, draw_ranks, draw_share
 
@@ -30,7 +30,9 @@ Daily = tuple[float | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class TargetDays:
-    """An entry whose target the draft changes; `was`: by the current policy. off, off_was: mean distance in points.
+    """An entry whose target, share or ranks the draft changes; `was`: by the current policy. off, off_was: mean
+    distance in points. changed_points, changed_places: how far its share and the mean rank of its users differ on
+    average; None where unknown.
 
     By day, None where unknown: target, actual, 0..1; mean_rank, of the leaves below it (of itself, if it is one).
     """
@@ -44,6 +46,8 @@ class TargetDays:
     n_days: int
     days_on: int
     days_on_was: int
+    changed_points: float | None
+    changed_places: float | None
     target: Daily
     target_was: Daily
     actual: Daily
@@ -91,14 +95,18 @@ class BackTestOfReview:
 
     @cached_property
     def targets(self) -> list[TargetDays]:
-        """Entries whose targets the draft changes, the largest change first."""
+        """Entries whose targets the draft changes, or whose shares or ranks where it changes none, the largest change
+        first.
+        """
         result = self.result
         if result is None:
             return []
         at = self._places(result)
         rows = [row for row, place in enumerate(result.daily.tolist()) if at[place] >= 0]
         change = np.abs(np.nan_to_num(result.target[:, -1]) - np.nan_to_num(result.target_was[:, -1]))
-        rows.sort(key=lambda row: (-change[row], row))
+        change = np.where(change > LEAST_CHANGE, change, 0.0)
+        apart = [np.nan_to_num(_mean_apart(*sides)) for sides in _sides(result)]
+        rows.sort(key=lambda row: (-change[row], -apart[0][row], -apart[1][row], row))
         return [self._target(result, row, int(at[result.daily[row]])) for row in rows]
 
     def _target(self, result: BackTest, row: int, i: int) -> TargetDays:
@@ -120,8 +128,18 @@ class BackTestOfReview:
             int(result.n_days[entry]),
             int(result.days_on[entry]),
             int(result.days_on_was[entry]),
+            _or_none(_mean_apart(*_sides(result)[0])[row] * 100),
+            _or_none(_mean_apart(*_sides(result)[1])[row]),
             *(_daily(side[row]) for side in daily),
         )
+
+    @property
+    def changes_targets(self) -> bool:
+        """Whether the table is of entries with another target."""
+        result = self.result
+        if result is None or not len(result.daily):
+            return False
+        return bool((np.abs(np.nan_to_num(result.target) - np.nan_to_num(result.target_was)) > LEAST_CHANGE).any())
 
     @cached_property
     def deviation(self) -> tuple[Daily, Daily]:
@@ -189,7 +207,7 @@ class BackTestOfReview:
     @property
     def sentences(self) -> list[str]:
         """How far from their targets these entries would have been, and how many users would have had another rank."""
-        return [each for each in (self._deviation_sentence, self._rank_sentence) if each]
+        return [each for each in (self._deviation_sentence, self._furthest_sentence, self._rank_sentence) if each]
 
     @property
     def _deviation_sentence(self) -> str:
@@ -207,6 +225,20 @@ class BackTestOfReview:
         }
 
     @property
+    def _furthest_sentence(self) -> str:
+        """Of a draft that changes no target: who differs most, and by how much."""
+        if not self.targets or self.changes_targets:
+            return ""
+        first = self.targets[0]
+        if first.changed_points and points(first.changed_points / 100) != points(0.0):
+            text = _("%(path)s changes most: its share by %(n)s on average.")
+            return text % {"path": first.path, "n": points_phrase(first.changed_points / 100)}
+        if not first.changed_places:
+            return ""
+        n = number(first.changed_places, _DECIMALS)
+        return _("%(path)s changes most: by %(n)s places on average.") % {"path": first.path, "n": n}
+
+    @property
     def _rank_sentence(self) -> str:
         n_better, n_worse = self.n_gained, self.n_lost
         if not n_better and not n_worse:
@@ -219,6 +251,19 @@ class BackTestOfReview:
             "worse": count(n_worse),
             "all": count(self.n_ranked),
         }
+
+
+def _sides(result: BackTest) -> tuple[tuple[F8, F8], tuple[F8, F8]]:
+    """Shares and mean ranks, (k, d) each: with the draft, and by the current policy."""
+    return (result.actual, result.actual_was), (result.leaf_rank, result.leaf_rank_was)
+
+
+def _mean_apart(side: F8, side_was: F8) -> F8:
+    """(k,) mean distance over the days on which both are known; NaN without one."""
+    apart = np.abs(side - side_was)
+    is_known = np.isfinite(apart)
+    n = is_known.sum(axis=1)
+    return np.where(n > 0, np.where(is_known, apart, 0.0).sum(axis=1) / np.maximum(n, 1), np.nan)
 
 
 def back_test_of(page: ReviewPage) -> BackTestOfReview:
