@@ -32,8 +32,11 @@ def begin_of_rows(submit_us: I8, eligible_us: I8, start_us: I8, end_us: I8) -> I
 def follow_parts(keys: Keys, is_part: Flags, eligible_us: I8, begin_us: I8, end_us: I8) -> I8:
     """Let no row begin before an earlier part of the same job ended, nor before it became eligible after that part.
 
-    keys: cluster, job and array task of each row, in any order. is_part: rows of parts that ended by a resize.
+    keys: cluster, job and array task of each row, in any order. is_part: rows of parts that ended by a resize. In
+    joined files, a row may show while it ran what another shows ended, by an equal Eligible: it begins where it does.
     """
+    has_ended = np.flatnonzero((end_us != NO_TIME) & (eligible_us != NO_TIME)).tolist()
+    ended = {(keys[row], int(eligible_us[row])) for row in has_ended}
     ends: dict[tuple[bytes, ...], list[int]] = {}
     for row in np.flatnonzero(is_part).tolist():
         ends.setdefault(keys[row], []).append(int(end_us[row]))
@@ -42,6 +45,8 @@ def follow_parts(keys: Keys, is_part: Flags, eligible_us: I8, begin_us: I8, end_
     begin_us = begin_us.copy()
     for row, key in enumerate(keys):
         if key not in ends or begin_us[row] == NO_TIME:
+            continue
+        if end_us[row] == NO_TIME and (key, int(eligible_us[row])) in ended:
             continue
         last_us = int(end_us[row]) if end_us[row] != NO_TIME else int(_NEVER)
         n_before = bisect_left(ends[key], last_us)
