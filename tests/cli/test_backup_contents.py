@@ -85,6 +85,29 @@ def test_a_backup_of_an_unknown_maker_is_refused_with_what_to_give() -> None:
             wrong.check()
 
 
+SPOILT: dict[str, Callable[[bytes], bytes]] = {
+    "another backup behind it": lambda data: data + data,
+    "an empty frame behind it": lambda data: data + zstandard.ZstdCompressor().compress(b""),
+    "garbage behind it": lambda data: data + b"garbage",
+    "a zero behind it": lambda data: data + b"\0",
+    "a frame to skip before it": lambda data: b"\x50\x2a\x4d\x18\1\0\0\0x" + data,
+    "nothing": lambda data: b"",
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_what_is_not_one_whole_backup_is_refused(name: str) -> None:
+    with pytest.raises(BadArchive):
+        examined(SPOILT[name](archive()))
+
+
+def test_a_backup_cut_at_any_byte_is_refused() -> None:
+    data = archive()
+    for n in range(len(data)):
+        with pytest.raises(BadArchive):
+            examined(data[:n])
+
+
 def test_a_signature_covers_every_byte_of_what_is_restored() -> None:
     members = list(_members(archive()))
     names = [name for name, _content in members]

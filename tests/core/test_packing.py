@@ -114,6 +114,58 @@ def is_refused(reader: str, data: bytes) -> bool:
     return False
 
 
+def zstd(text: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(text)
+
+
+SKIPPED = struct.pack("<II", 0x184D2A50, 5) + b"a map"  # a frame that readers skip, as pzstd writes them
+WHOLE_ZSTD = {
+    "one frame": zstd(TEXT),
+    "two frames": b"".join(map(zstd, HALVES)),
+    "a frame for each line": b"".join(map(zstd, LINES)),
+    "an empty first frame": zstd(b"") + zstd(TEXT),
+    "a frame to skip": SKIPPED + zstd(HALVES[0]) + SKIPPED + zstd(HALVES[1]) + SKIPPED,
+    "no length in the head": zstandard.ZstdCompressor(write_content_size=False).compress(TEXT),
+}
+SUMMED = zstandard.ZstdCompressor(write_checksum=True).compress(TEXT)
+SPOILT_ZSTD = {
+    "garbage behind it": zstd(TEXT) + b"garbage",
+    "text behind it": zstd(TEXT) + TEXT,
+    "gzip behind it": zstd(HALVES[0]) + gzip.compress(HALVES[1]),
+    "cut": zstd(TEXT)[:-9],
+    "a cut second frame": zstd(HALVES[0]) + zstd(HALVES[1])[:-1],
+    "a cut head": zstd(HALVES[0]) + zstd(HALVES[1])[:6],
+    "a cut frame to skip": zstd(TEXT) + SKIPPED[:-2],
+    "two bytes of a head": zstd(TEXT) + b"\x28\xb5",
+    "a wrong sum": SUMMED[:-4] + b"\1\2\3\4",
+    "more in its head than it holds": SUMMED[:6] + bytes([SUMMED[6] + 1]) + SUMMED[7:],
+}
+
+
+def test_an_upload_has_all_frames_of_zstd_or_is_refused() -> None:
+    for name, data in WHOLE_ZSTD.items():
+        assert by_upload(data) == TEXT, name
+    assert [name for name, data in SPOILT_ZSTD.items() if not is_refused("uploads", data)] == []
+
+
+@pytest.mark.parametrize("reader", sorted(READERS.keys() - {"uploads"}))
+def test_readers_of_gzip_alone_refuse_zstd(reader: str) -> None:
+    assert is_refused(reader, zstd(TEXT))
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_file_cut_anywhere_is_refused(reader: str) -> None:
+    whole = gzip.compress(HALVES[0]) + gzip.compress(HALVES[1])
+    first = len(gzip.compress(HALVES[0]))
+    ends = [
+        *range(2, 40),
+        *range(first - 12, first),
+        *range(first + 1, first + 30),
+        *range(len(whole) - 12, len(whole)),
+    ]
+    assert [n for n in ends if not is_refused(reader, whole[:n])] == []
+
+
 def unpack_pieces(unpacker: Unpacker, packed: bytes, size: int) -> bytes:
     pieces = [piece for i in range(0, len(packed), size) for piece in unpacker.feed(packed[i : i + size])]
     return b"".join([*pieces, *unpacker.finish()])

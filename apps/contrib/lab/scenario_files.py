@@ -64,7 +64,10 @@ def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
-        if packing_of(content) == "gzip":
+        packing = packing_of(content)
+        if packing == "zstd":
+            raise BadCase(f"{path.name} is packed with zstd: unpack it, or pack it with gzip", place="trace")
+        if packing == "gzip":
             content = unpack_gzip(content, Bounds(n_bytes=MOST_BYTES))
     except (OSError, Damaged) as problem:
         raise BadCase(f"{path.name} can't be read: {problem}", place="trace") from None
