@@ -59,3 +59,12 @@ def test_units_start_roles_that_exist_with_one_hardening() -> None:
     assert set(hardened[1]) - set(hardened[0]) == {"MemoryMax=4G"}, "tables may need more at once"
     page = (REPOSITORY / "docs/install.md").read_text(encoding="utf-8")
     assert set(re.findall(r"fairshare@(\w+)", page)) == ROLES - {"outgoing"}
+
+
+def test_units_may_write_the_documented_folder_of_backups_and_open_many_files() -> None:
+    page = (REPOSITORY / "docs/install.md").read_text(encoding="utf-8")
+    (folder,) = set(re.findall(r"FAIRSHARE_BACKUP_DIR=(/[\w/]+)", page))
+    for name in UNITS:
+        text = (FOLDER / name).read_text(encoding="utf-8")
+        assert f"ReadWritePaths=-{folder}\n" in text
+        assert int(re.findall(r"^LimitNOFILE=(\d+)$", text, re.M)[0]) > 1_024

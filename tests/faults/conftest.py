@@ -34,7 +34,7 @@ def first_start() -> FirstStart:
 def _start_and_stop(place: Path) -> FirstStart:
     stack = Stack(place=place)
     try:
-        stack.start()
+        stack.start(within_s=300.0)  # static files are compressed once, on cores that others use as well
         run_id = stack.leave_work()
         status = stack.signal(signal.SIGINT)
         eventually(lambda: stack.pids() == [], f"nothing is left after Ctrl-C: {stack.processes()}", within_s=40)
