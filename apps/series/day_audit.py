@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from django.db import connection
 
+from apps.core.blobs import CorruptBlob
 from apps.core.postgresql import consistent_read
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
@@ -39,6 +40,10 @@ SELECT count(*) FROM (SELECT FROM usage_bucket WHERE hour_at >= %s AND hour_at <
 Draw = Callable[[int], int]
 
 
+class _Damaged(Exception):
+    """Stored days that can't be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A stored value of an entry on a day that isn't what the buckets give: of the day's, the one furthest off."""
@@ -54,7 +59,7 @@ class Difference:
 class Audit:
     """What was compared of one policy. has_windows: whether usage of earlier days was read, and decayed usage compared.
 
-    differences: at most one a day.
+    differences: at most one a day. damage: why stored days can't be read; "" if they can.
     """
 
     policy: str
@@ -62,6 +67,7 @@ class Audit:
     n_stored: int
     has_windows: bool
     differences: tuple[Difference, ...]
+    damage: str = ""
 
 
 def audit_days(*, draw: Draw = randbelow) -> Iterator[Audit]:
@@ -80,7 +86,13 @@ def audit_days(*, draw: Draw = randbelow) -> Iterator[Audit]:
                 left -= n_days * n_entries
                 start = draw(len(current))
                 parts = [current[start : start + n_days], current[: max(0, start + n_days - len(current))]]
-                yield _audit(policy, len(current), [days for days in parts if days], draw)
+                chosen = [days for days in parts if days]
+                try:
+                    audit = _audit(policy, len(current), chosen, draw)
+                except _Damaged as error:
+                    listed = tuple(sorted(day.on for days in chosen for day in days))
+                    audit = Audit(policy.slug, listed, len(current), False, (), damage=str(error).rstrip("."))
+                yield audit
 
 
 def _current_days(policy: Policy) -> list[Day]:
@@ -137,7 +149,12 @@ def _compare(
     first = draw(len(tree) - MOST_ENTRIES + 1) if len(tree) > MOST_ENTRIES else 0
     here = slice(first, min(first + MOST_ENTRIES, len(tree)))
     uids = [tree.uuid(i) for i in range(here.start, here.stop)]
-    stored = load_series(policy, uids, from_on=built[0].day.on, to_on=built[-1].day.on)
+    try:
+        stored = load_series(policy, uids, from_on=built[0].day.on, to_on=built[-1].day.on)
+    except CorruptBlob as error:
+        raise _Damaged(str(error)) from error
+    except ValueError as error:
+        raise _Damaged("days that are listed are missing") from error
     names = (*_OF_DAY, *(_OF_WINDOW if has_windows else ()))
     for day in built:
         if day.day.on not in stored.days.on:

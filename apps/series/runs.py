@@ -7,6 +7,7 @@ yield to more urgent background work.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.clock_watch import believed
 from apps.accounts.models import Token
+from apps.core.blobs import CorruptBlob
 from apps.core.errors import NotAllowed
 from apps.policies.access.scope import administers_within_bounds
 from apps.policies.models import Policy
@@ -64,6 +66,8 @@ from apps.series.inputs import (
 )
 from apps.series.models import Series, SeriesDay, SeriesHour, SeriesHourTile
 from apps.usage.changed_hours import earliest_change
+
+logger = logging.getLogger(__name__)
 
 MOST_HOURS = 7 * 24
 MOST_ENTRIES = 200_000  # of a tree with an hourly series; larger trees have daily series only
@@ -183,11 +187,12 @@ class BuiltMonth:
         self._stored: Month | None = None  # the month before this build; read when parts of it are preserved
         self._rows: list[SeriesDay] = []
         self._slots_of_tree: tuple[RevisionContext, np.ndarray[tuple[int], np.dtype[np.int64]]] | None = None
-        if self._first:
+        if SeriesDay.objects.filter(policy=policy, on__gte=month_on, on__lt=days[0].on).exists():
             for name, values in self._before().items():
                 self._month[name][: self._first] = values[: self._first]
 
     def _before(self) -> Month:
+        """Raises CorruptBlob."""
         if self._stored is None:
             self._stored = read_month(self.policy, self.month_on, n_days=self._n_days, n_slots=len(self._slots))
         return self._stored
@@ -219,7 +224,12 @@ class BuiltMonth:
 
     def _preserve_waiting(self, at: int) -> None:
         """Keep the stored demand of a day whose job records may have been deleted."""
-        month, before = self._month, self._before()
+        try:
+            before = self._before()
+        except CorruptBlob:
+            logger.exception("The stored demand of %s in %s is lost.", self.policy, self.month_on)
+            self._stored = before = empty_month(self._n_days, len(self._slots))
+        month = self._month
         stored, flags = before["waited_core_s"][at], before["flags"][at]
         month["waited_core_s"][at] = np.where(
             month["flags"][at] > 0, np.maximum(month["waited_core_s"][at], stored), 0.0

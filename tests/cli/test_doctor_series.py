@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 
+from apps.series.daily_series import read_month, write_month
+from apps.series.models import Series
+from apps.usage.models import Source
 from tests.cli.test_doctor import all_findings, report
 from tests.priority_site import AS_OF, Site, make_month_of_days
 from tests.series.test_day_audit import WRONG_ON, plant
@@ -33,6 +38,36 @@ def test_a_wrong_day_is_named_with_the_command_that_builds_the_series_again(buil
     out = io.StringIO()
     call_command("rebuild_series", built.slug, "--wait", stdout=out)
     assert out.getvalue() == "30 days and 168 hours built\n"
+    assert all_findings("series") == []
+
+
+def cut_month(site: Site) -> None:
+    month_on = WRONG_ON.replace(day=1)
+    month = read_month(site.policy, month_on, n_days=3, n_slots=Series.objects.get(policy=site.policy).n_slots)
+    write_month(site.policy, month_on, month)
+
+
+def spoil_month(site: Site) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE analytics_seriestile SET digest = repeat('0', 64)")
+
+
+@pytest.mark.parametrize("damage", [cut_month, spoil_month])
+def test_days_that_cannot_be_read_are_named_and_built_again(built: Site, damage: Callable[[Site], None]) -> None:
+    damage(built)
+    (found,) = all_findings("series")
+    assert (found["name"], found["level"]) == ("series_damaged", "bad")
+    assert "`manage.py rebuild_series grid`" in found["remedy"]
+    call_command("rebuild_series", built.slug, "--wait", stdout=io.StringIO())
+    assert all_findings("series") == []
+
+
+def test_days_whose_demand_is_lost_are_built_again(built: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Records of jobs that waited are deleted, so that the stored demand can't be computed again."""
+    spoil_month(built)
+    Source.objects.update(sealed_before_at=AS_OF)
+    call_command("rebuild_series", built.slug, "--wait", stdout=io.StringIO())
+    assert "The stored demand of grid in 2026-11-01 is lost." in caplog.text
     assert all_findings("series") == []
 
 

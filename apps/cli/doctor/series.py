@@ -17,6 +17,12 @@ def check_series(at: datetime) -> Iterator[str | Finding]:
     n_policies = 0
     for audit in audit_days():
         n_policies += 1
+        command = f"{command_name('rebuild_series')} {audit.policy}"
+        remedy = f"Have it built again: `{command}`. See Examine it in docs/install.md."
+        if audit.damage:
+            message = f"Stored days of the daily series of {audit.policy} can't be read: {audit.damage}."
+            yield Finding("series_damaged", "bad", message, remedy)
+            continue
         yield _compared(audit)
         for each in audit.differences[:_MOST_NAMED]:
             more = len(audit.differences) - 1
@@ -25,8 +31,6 @@ def check_series(at: datetime) -> Iterator[str | Finding]:
                 f"The daily series of {audit.policy} is wrong on {each.on.isoformat()}: {each.path} has {each.name} "
                 f"{each.stored:.9g}, and its usage gives {each.computed:.9g}{others if more else ''}."
             )
-            command = f"{command_name('rebuild_series')} {audit.policy}"
-            remedy = f"Have it built again: `{command}`. See Examine it in docs/install.md."
             yield Finding("series_differs", "bad", message, remedy)
     if not n_policies:
         yield "no days to compare"
