@@ -109,6 +109,10 @@ def _history(scenario: Scenario) -> list[RecordRow]:
     return rows
 
 
+def history_of_a_simulation(window: dict[str, Any], n_jobs: int = 2_000, seed: int = 1) -> list[RecordRow]:
+    return _history(_scenario(window, n_jobs, seed))
+
+
 def _instant(at_s: float) -> datetime:
     return datetime.fromtimestamp(FROM_AT.timestamp() + at_s, UTC)
 
@@ -120,7 +124,7 @@ def replayable(make_site: Callable[..., Site]) -> Callable[..., Any]:
         site.publish(PROJECTS, settings, at=FROM_AT - timedelta(days=1))
         site.map(at=FROM_AT - timedelta(days=1))
         window = settings["window"]
-        site.jobs_of = _history(_scenario({k: v for k, v in window.items() if v is not None}, n_jobs, seed))
+        site.jobs_of = history_of_a_simulation({k: v for k, v in window.items() if v is not None}, n_jobs, seed)
         site.jobs(site.jobs_of)
         return site
 
