@@ -27,7 +27,7 @@ from apps.cli.stack.postgres import DATABASE, PORT, USER
 from apps.core.code_paths import REPOSITORY
 from apps.core.site_keys import KEY_FILES
 
-PATIENCE_S = 90.0  # two shared cores, with the other half of the suite on them
+PATIENCE_S = 240.0  # two cores that are shared four times over
 # Without compiled modules each of a stack's processes would start two seconds later.
 _OF_THE_SUITE = (
     "FAIRSHARE_TESTING",
