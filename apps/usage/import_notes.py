@@ -35,6 +35,7 @@ _WORDS = {
         "Jobs that were suspended or changed without a line that says when: their walltime shows how long, if it can"
     ),
     "gpu_requests_not_counted": gettext_lazy("GPU requests without an allocated number"),
+    "lines_ignored": gettext_lazy("Lines of jobs that have more than 20,000 of them: not read"),
     "lines_unexplained": gettext_lazy(
         "Lines about jobs that are neither in the file nor stored: they apply once the log before it is imported"
     ),

@@ -9,6 +9,7 @@ What a line would have said that is missing is named (`JobHistory.gaps`), whethe
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -111,28 +112,26 @@ def _runs(lines: Sequence[RunEvent], history: JobHistory) -> list[_Run]:
             runs.setdefault(start_us, _Run(start_us)).lines.append(line)
     starts = sorted(runs)
     for line in lines:
-        if line.kind == "again" and any(start_us < line.at_us for start_us in starts) and line.at_us not in runs:
-            before = runs[max(start_us for start_us in starts if start_us < line.at_us)]
+        place = bisect_left(starts, line.at_us)
+        if line.kind == "again" and place and line.at_us not in runs:
+            before = runs[starts[place - 1]]
             runs[line.at_us] = _Run(line.at_us, lines=[_started_again(before, line)])
-            starts = sorted(runs)
+            starts.insert(place, line.at_us)
+    may_wait = any(line.kind == "wait" or _is_waiting(line.row) for line in lines)
     for line in lines:
         if line.kind in ("wait", "ask", "again") or (line.row is not None and line.row.start_at is not None):
             continue
         # What ends a run goes before what begins at the same instant.
         is_end = line.kind in ("stop", "gone")
-        begun = [start_us for start_us in starts if start_us < line.at_us or (start_us == line.at_us and not is_end)]
-        if not begun and line.at_us in runs:
-            begun = [line.at_us]
-        if begun:
-            runs[begun[-1]].lines.append(line)
-        elif line.kind == "gone" and any(each.kind == "wait" or _is_waiting(each.row) for each in lines):
-            continue  # of a waiting job
-        else:
+        n_begun = bisect_left(starts, line.at_us) if is_end else bisect_right(starts, line.at_us)
+        if n_begun or line.at_us in runs:
+            runs[starts[max(n_begun, 1) - 1]].lines.append(line)
+        elif line.kind != "gone" or not may_wait:
             history.unexplained.append(line)
     for line in lines:
-        begun = [start_us for start_us in starts if start_us <= line.at_us]
-        if line.kind == "ask" and begun:
-            runs[begun[-1]].lines.append(line)
+        n_begun = bisect_right(starts, line.at_us)
+        if line.kind == "ask" and n_begun:
+            runs[starts[n_begun - 1]].lines.append(line)
     return [runs[start_us] for start_us in starts]
 
 
@@ -227,9 +226,11 @@ class _Timeline:
         """Lines of this run before its end. At one instant, what ends a state goes before what begins it."""
         last_us = self.start_us
         open_rest: tuple[int, Rates] | None = None
-        before = [each for each in lines if end_us is None or each.at_us < end_us]
-        for at_us in sorted({max(each.at_us, self.start_us) for each in before}):
-            kinds = {each.kind: each for each in before if max(each.at_us, self.start_us) == at_us}
+        by_time: dict[int, dict[str, RunEvent]] = {}
+        for each in lines:
+            if end_us is None or each.at_us < end_us:
+                by_time.setdefault(max(each.at_us, self.start_us), {})[each.kind] = each
+        for at_us, kinds in sorted(by_time.items()):
             if "change" in kinds and kinds["change"].row is not None:
                 self.allocations.append((at_us, rates_of(kinds["change"].row)))
             rest, resume = kinds.get("rest"), kinds.get("resume")
@@ -254,8 +255,8 @@ class _Timeline:
 
     def allocated(self, at_us: int) -> Rates:
         """The resources that it has just before an instant, whether it is suspended or not."""
-        known = [rates for since_us, rates in self.allocations if since_us < at_us]
-        return known[-1] if known else self.first
+        n_before = bisect_left(self.allocations, at_us, key=_begin_of)
+        return self.allocations[n_before - 1][1] if n_before else self.first
 
     def fit_phases(self, phases: Sequence[RunEvent], end_us: int | None) -> bool:
         """Add changes that only the end of a phase shows. Returns whether the begin of one had to be worked out."""
@@ -266,31 +267,33 @@ class _Timeline:
             at_us = each.at_us if end_us is None else min(each.at_us, end_us)
             held = rates_of(each.row)
             if not _alike(self.allocated(at_us), held):
-                since_us = [begin_us for begin_us, _ in self.allocations if begin_us < at_us]
-                earliest_us = since_us[-1] if since_us else self.start_us
+                n_before = bisect_left(self.allocations, at_us, key=_begin_of)
+                earliest_us = self.allocations[n_before - 1][0] if n_before else self.start_us
                 begin_us = earliest_us
                 if each.walltime_s is not None:
                     begin_us = max(self._before(at_us, each.walltime_s), earliest_us)
-                near = [known for known in ends if abs(known - begin_us) <= TOLERANCE_S * _S]
+                near = ends[
+                    bisect_left(ends, begin_us - TOLERANCE_S * _S) : bisect_right(ends, begin_us + TOLERANCE_S * _S)
+                ]
                 begin_us = max(near[-1], earliest_us) if near else begin_us
                 is_worked_out = is_worked_out or not near or begin_us == self.start_us
                 if begin_us == self.start_us:
                     self.first = held
-                self.allocations = sorted(
-                    [(known_us, rates) for known_us, rates in self.allocations if known_us != begin_us]
-                    + ([(begin_us, held)] if begin_us != self.start_us else [])
-                )
+                from_place = bisect_left(self.allocations, begin_us, key=_begin_of)
+                to_place = bisect_right(self.allocations, begin_us, key=_begin_of)
+                self.allocations[from_place:to_place] = [(begin_us, held)] * (begin_us != self.start_us)
             ends.append(at_us)
-            if each.at_us < _near_end(end_us) and not any(
-                abs(begin_us - each.at_us) <= TOLERANCE_S * _S for begin_us, _ in self.allocations
-            ):
-                is_worked_out = True  # what it held after this phase isn't known
+            if each.at_us < _near_end(end_us):  # if nothing changed then, what it held after this phase isn't known
+                n_before = bisect_left(self.allocations, each.at_us - TOLERANCE_S * _S, key=_begin_of)
+                n_until = bisect_right(self.allocations, each.at_us + TOLERANCE_S * _S, key=_begin_of)
+                is_worked_out = is_worked_out or n_before == n_until
         return is_worked_out
 
     def _before(self, at_us: int, awake_s: float) -> int:
         """The instant before another, between which it was awake for so many seconds."""
         left_us, until_us = round(awake_s * _S), at_us
-        for begin_us, resumed_us, _ in reversed(self.suspended):
+        earlier = self.suspended[: bisect_left(self.suspended, at_us, key=_begin_of)]
+        for begin_us, resumed_us, _ in reversed(earlier):
             if begin_us >= until_us:
                 continue
             awake_us = until_us - min(resumed_us if resumed_us is not None else until_us, until_us)
@@ -334,12 +337,12 @@ class _Timeline:
         changes: list[Change] = []
         for at_us in sorted(times):
             held = self.allocated(at_us + 1)
-            resting = next(
-                (each for each in self.suspended if each[0] <= at_us and (each[1] is None or at_us < each[1])), None
-            )
-            held = held if resting is None else less(held, resting[2])
+            n_before = bisect_right(self.suspended, at_us, key=_begin_of)
+            _, until_us, released = self.suspended[n_before - 1] if n_before else (0, 0, NOTHING)
+            is_awake = until_us is not None and at_us >= until_us
+            held = held if is_awake else less(held, released)
             if not changes or changes[-1].rates != held:
-                changes.append(Change(at_us, held, resting is None))
+                changes.append(Change(at_us, held, is_awake))
         return changes
 
     def parts(self, end_us: int | None) -> list[Part]:
@@ -365,6 +368,10 @@ class _Timeline:
                 return until_us
             end_us += resumed_us - begin_us
         return min(until_us, end_us)
+
+
+def _begin_of(span: tuple[Any, ...]) -> int:
+    return int(span[0])
 
 
 def _near_end(end_us: int | None) -> float:

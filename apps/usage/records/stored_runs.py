@@ -39,6 +39,7 @@ from apps.usage.records.record_keys import job_numbers
 from apps.usage.records.versions import StoredVersions
 
 Name = tuple[str, str]  # job and array task
+MOST_OF_JOB = 20_000  # lines: all of them are read again when one is added
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNEXPLAINED = "lines_unexplained"  # note of an import
 
@@ -109,6 +110,10 @@ def settle_runs(
         new = {digest_of(line): line for line in received[name]}
         resent += [digests[digest].run_id or 0 for digest in new if digest in digests and digests[digest].is_stored]
         fresh = {digest: line for digest, line in new.items() if digest not in digests}
+        most = max(MOST_OF_JOB - len(of_job), 0)
+        if len(fresh) > most:
+            result.notes["lines_ignored"] += len(fresh) - most
+            fresh = dict(list(fresh.items())[:most])
         run_id = run.pk if run is not None else None
         of_job += [_Kept(line, run_id, is_stored=False) for line in fresh.values()]
         known[name] = of_job

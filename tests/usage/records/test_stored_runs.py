@@ -14,11 +14,12 @@ import pytest
 
 from apps.accounts.actor import COMMAND, SYSTEM
 from apps.runs.services import work_run_now
-from apps.usage.models import Bucket, Import, Record, Source, UnclearJob
+from apps.usage.models import Bucket, Import, Record, RunLine, Source, UnclearJob
 from apps.usage.open_jobs import known_until_s
 from apps.usage.parsers.base import Reading
 from apps.usage.parsers.pbs import Pbs
 from apps.usage.quality.findings import count_unclear
+from apps.usage.records import stored_runs
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.undo import undo_import
 from apps.usage.services import NewImport, NewSource, make_source, start_import
@@ -184,6 +185,15 @@ def test_a_run_of_a_later_file_takes_the_place_that_it_has(source: Source) -> No
     assert cpu_s() == {"9.cl1": 8 * 4 * 3600}
     source.refresh_from_db()
     assert source.n_records == 2
+
+
+def test_lines_of_one_job_are_bounded_and_those_beyond_are_counted(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_runs, "MOST_OF_JOB", 5)
+    (piece,) = Pbs().parse(io.BytesIO("".join(RESTED).encode()), Reading(AT, ZoneInfo("UTC")))
+    counts = ingest_batch(source=source, rows=piece.batch, at=AT)
+    assert (counts.notes["lines_ignored"], RunLine.objects.count()) == (3, 5)
 
 
 @pytest.mark.parametrize("undone_day", [0, 1, 2])
