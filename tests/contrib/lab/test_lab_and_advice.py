@@ -10,14 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
+from apps.accounts.models import User
 from apps.contrib.lab.comparison import replayed_settings
 from apps.contrib.lab.comparison.verdict import ReplayFacts, read_facts
 from apps.contrib.lab.models import VariantResult
 from tests.contrib.lab.advisor.conftest import _few_replays  # noqa: F401 - fixture
-from tests.contrib.lab.advisor.known_answers import ANSWERS, MISLEADING, N_SHORT, KnownAnswer
-from tests.contrib.lab.asked_site import DAY_S, HALF_LIVES_DAYS, Answers, asked, stored_site
+from tests.contrib.lab.advisor.known_answers import ANSWERS, MISLEADING, N_SHORT, KnownAnswer, overloaded
+from tests.contrib.lab.asked_site import DAY_S, HALF_LIVES_DAYS, Answers, asked, experiment, stored_site, variants_of
+from tests.pages.page import read
 from tests.priority_site import Site, _clock, make_site  # noqa: F401 - fixtures
+from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
 ALWAYS = ("overloaded, idle group", "an operator without effect")
@@ -91,3 +96,42 @@ def _same_numbers(answers: Answers) -> None:
     for index, each in enumerate((own, other)):
         for part in PARTS:
             assert getattr(_facts(index), part) == getattr(each, part), (each.name, part)
+
+
+def test_a_page_shows_the_verdict_with_the_distances_of_both_parts(
+    make_site: Callable[..., Site],  # noqa: F811
+    client: Client,
+) -> None:
+    """And variants without a verdict say why."""
+    known = overloaded(1.8)
+    site = stored_site(make_site, known)
+    others = [
+        {"name": "twice the shares", "entries": [{"entry": "/group3", "shares_times": 2.0}]},
+        {"name": "late data", "noise": {"usage_delay_s": 3_600}},
+    ]
+    detail = experiment(site, [variants_of(known)[0], *others])
+    sign_in(client, User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))
+    url = reverse("dashboard:experiment", kwargs={"policy": site.slug, "experiment": detail.row.id})
+    shown = read(client.get(url))
+    [verdict, *waits] = shown.texts("[data-testid=findings] li")
+    assert verdict.startswith("relative is nearer to fair use than the base. On the first 21 days usage was 1.")
+    assert len(waits) == 3
+    assert not any("points" in each for each in waits)
+    rows = {row.attributes["data-key"]: row.text() for row in shown.items("variant")}
+    assert "closest to fair use" in rows["1"]
+    assert "first days 15." in rows["0"]
+    assert "first days 1." in rows["1"]
+    for index in ("2", "3"):
+        assert "No verdict: it changes more than settings" in rows[index]
+        assert "first days" not in rows[index]
+    listed = read(client.get(reverse("dashboard:lab", kwargs={"policy": site.slug})))
+    assert "relative is nearer to fair use than the base." in listed.item("experiment").text()
+
+
+def test_other_processors_than_those_of_history_have_no_verdict(make_site: Callable[..., Site]) -> None:  # noqa: F811
+    known = overloaded(1.8)
+    detail = experiment(stored_site(make_site, known), variants_of(known)[:1], cpus={"grid-c1": 20})
+    assert detail.verdicts == ()
+    assert {each.compared.why_not for each in detail.variants if each.compared is not None} == {
+        "No verdict: its processors aren't those of history."
+    }

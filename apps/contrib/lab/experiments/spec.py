@@ -119,7 +119,7 @@ class TraceWorkload:
 class ReplayWorkload:
     """The site's own jobs of some days, the last of which is `until_on` (None: yesterday, set when it is made).
 
-    cpus: processors by site; without one, the most that ran there at once.
+    cpus: processors by site; without one, on each day the most that ran there at once.
     """
 
     days: int

@@ -18,13 +18,11 @@ from apps.contrib.lab.experiments.records import Compared, Verdict
 
 SUBJECTS = ("algorithm", "half_life", "settings")
 WHY_NOT: dict[str, str | Promise] = {
-    "machine": gettext_lazy("Not compared with history: its processors are others."),
-    "base": gettext_lazy("Not compared with history: the base changes more than settings of the policy."),
-    "draft": gettext_lazy("Not compared by distance: it has another tree, whose fair use is another one."),
-    "data": gettext_lazy(
-        "Not compared by distance: it changes jobs, shares or data, not settings of the policy alone."
-    ),
-    "few": gettext_lazy("Not compared: fewer than 8 days or 100 jobs, or jobs of one entry alone."),
+    "machine": gettext_lazy("No verdict: its processors aren't those of history."),
+    "base": gettext_lazy("No verdict: the base changes more than settings of the policy."),
+    "draft": gettext_lazy("No verdict: it has another tree, whose fair use is another one."),
+    "data": gettext_lazy("No verdict: it changes more than settings, such as jobs, shares or data."),
+    "few": gettext_lazy("No verdict: fewer than 8 days or 100 jobs, or jobs of one entry alone."),
 }
 Stored = Mapping[int, Mapping[str, Any]]
 

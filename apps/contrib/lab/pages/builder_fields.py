@@ -78,7 +78,7 @@ def workload_fields(form: BuilderForm, traces: Choices) -> dict[str, list[Field]
                 "cpus",
                 _("Processors by site"),
                 "lines",
-                _("one site a line, such as cluster 128; empty: the most that ran at once"),
+                _("one site a line, such as cluster 128; empty: each day the most that ran at once"),
             ),
         ],
         "trace": [

@@ -192,12 +192,17 @@ def _variant_line(
         "changes": [change_text(each) for each in row.changes],
         "numbers": None
         if row.headline is None
-        else headline_texts(row.headline, None if row.index == 0 else base, row.compared),
+        else headline_texts(row.headline, None if row.index == 0 else base, _distances_of(detail, row)),
         "why_not": row.compared.why_not if row.compared is not None and row.headline is not None else "",
         "url": experiment_url(policy, detail.row.id, f"variant={row.index}"),
         "json_url": rest,
         "csv_url": f"{rest}?format=csv",
     }
+
+
+def _distances_of(detail: ExperimentDetail, row: VariantRow) -> Compared | None:
+    """Of a replay with a comparison; of others, the distances of the one simulation are shown."""
+    return row.compared if detail.happened is not None else None
 
 
 def _closest(detail: ExperimentDetail) -> int | None:

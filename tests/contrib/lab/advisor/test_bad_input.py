@@ -89,7 +89,7 @@ def test_a_draft_of_the_operator_alone_is_compared_as_its_setting(make_site: Cal
     assert by_draft == by_setting
     assert other_tree is not None
     assert other_tree.held_back_points is None
-    assert other_tree.why_not.startswith("Not compared by distance: it has another tree")
+    assert other_tree.why_not.startswith("No verdict: it has another tree")
     assert [(each.subject, each.chosen) for each in detail.verdicts] == [("algorithm", 1)]
 
 
