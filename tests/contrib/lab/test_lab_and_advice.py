@@ -8,6 +8,7 @@ prints the answers side by side.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -105,7 +106,7 @@ def test_a_page_shows_the_verdict_with_the_distances_of_both_parts(
     """And variants without a verdict say why."""
     known = overloaded(1.8)
     site = stored_site(make_site, known)
-    others = [
+    others: list[dict[str, Any]] = [
         {"name": "twice the shares", "entries": [{"entry": "/group3", "shares_times": 2.0}]},
         {"name": "late data", "noise": {"usage_delay_s": 3_600}},
     ]
