@@ -176,7 +176,8 @@ def reject_ahead(batch: RecordBatch, source: Source, at: datetime) -> tuple[Reco
         return batch, []
     rejections = [*ahead_rejections(batch, ahead, at=at), *(ahead_rejection(event, at=at) for event in events)]
     kept = batch.take(~ahead)
-    kept.events = tuple(event for event in batch.events if event not in events)
+    in_future = set(events)
+    kept.events = tuple(event for event in batch.events if event not in in_future)
     return kept, rejections
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, User
-from apps.usage.models import Overlap, Source, SourceDay, TooLateRecord
-from apps.usage.parsers.base import RecordRow
+from apps.usage.models import Overlap, RunLine, Source, SourceDay, TooLateRecord
+from apps.usage.parsers.base import RecordBatch, RecordRow, RunEvent, microseconds
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
 from apps.usage.sources.services import change_source, set_up_source, tag_of
@@ -138,6 +139,23 @@ def test_jobs_that_run_for_longer_than_they_may_are_counted_with_a_remedy(source
     assert numbers(page_of(admin.get(URL)), "overrun")[0] == "1"
     (found,) = admin.get("/api/v1/usage/quality").json()["results"]
     assert found["overrun"] == 1
+
+
+def test_jobs_of_which_lines_are_missing_are_counted_with_a_remedy(source: Source, admin: Client) -> None:
+    at_us = microseconds(AT - 3 * HOUR)
+    batch = replace(RecordBatch.from_rows([]), are_runs=True, events=(RunEvent("rest", "906.cl", "", at_us, 1),))
+    ingest_batch(source=source, rows=batch, at=AT)
+    assert numbers(page_of(admin.get(URL)), "unclear")[0] == "1"
+    (found,) = admin.get("/api/v1/usage/quality").json()["results"]
+    assert found["unclear"] == 1
+
+
+def test_lines_in_the_future_are_refused_and_not_kept(source: Source, admin: Client) -> None:
+    events = tuple(RunEvent("rest", "907.cl", "", microseconds(AT + n * HOUR), n) for n in (-1, 2))
+    counts = ingest_batch(source=source, rows=replace(RecordBatch.from_rows([]), are_runs=True, events=events), at=AT)
+    assert [(one.line, one.code) for one in counts.rejections] == [(2, "ahead_of_clock")]
+    assert numbers(page_of(admin.get(URL)), "ahead")[0] == "1"
+    assert RunLine.objects.count() == 1
 
 
 def test_gaps_are_counted_in_hours(source: Source, admin: Client) -> None:
