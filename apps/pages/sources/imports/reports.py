@@ -107,7 +107,7 @@ def import_line(usage_import: Import, now: datetime) -> tuple[str, str, str]:
     run, counts = usage_import.run, _counts(usage_import.run.counts)
     who = _("by %(name)s") % {"name": usage_import.owner} if usage_import.owner else _("by command")
     if waiting := waiting_of(run, at=now):
-        return waiting.sentence, _("waiting"), ""
+        return f"{who} · {waiting.sentence}", _("waiting"), ""
     if run.state == Run.State.RUNNING:
         progress = _progress(run, counts, now)
         return progress.words, _("running"), "accent"

@@ -138,7 +138,7 @@ def test_a_waiting_import_names_the_reason() -> None:
     assert found.heading == found.progress.words
     assert found.text != report("queued", counts={}).text, "a real import stores what it reads"
     assert "It waits for a worker" in found.text
-    assert found.waiting in import_line(make("queued"), NOW)
+    assert found.waiting in import_line(make("queued"), NOW)[0]
 
 
 @pytest.mark.parametrize(
