@@ -267,7 +267,8 @@ def _lines_of_records(records: Sequence[_Stored]) -> list[_Kept]:
     return [_Kept(line_of(_bare(each.row)), each.run_id, is_stored=False) for each in open_or_ended]
 
 
-def _keep(source: Source, known: Mapping[Name, Sequence[_Kept]]) -> None:
+def _keep(source: Source, known: Mapping[Name, Sequence[_Kept]], *, is_received: bool = True) -> None:
+    """Store new lines. is_received: a line of an import that is being undone is now of the one that sent it again."""
     lines = [
         RunLine(
             source=source,
@@ -284,7 +285,11 @@ def _keep(source: Source, known: Mapping[Name, Sequence[_Kept]]) -> None:
         for kept in of_job
         if not kept.is_stored
     ]
-    RunLine.objects.bulk_create(lines, ignore_conflicts=True)
+    if is_received:
+        key = ("source", "job", "array_task", "digest")
+        RunLine.objects.bulk_create(lines, update_conflicts=True, unique_fields=key, update_fields=["run"])
+    else:
+        RunLine.objects.bulk_create(lines, ignore_conflicts=True)
 
 
 def keep_unclear(source: Source, unclear: Mapping[Name, set[str]], known: Mapping[Name, Sequence[_Kept]]) -> None:
@@ -401,7 +406,7 @@ def adopt_lines(kept: Source, merged: Source) -> set[Name]:
         for name in names:
             of_job = known.get(name) or _lines_of_records(records[name])
             lines[name] += [_Kept(each.line, None, is_stored=False) for each in of_job]
-    _keep(kept, lines)
+    _keep(kept, lines, is_received=False)
     return names
 
 

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from apps.accounts.actor import COMMAND, SYSTEM
+from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Bucket, Import, Record, RunLine, Source, UnclearJob
 from apps.usage.open_jobs import known_until_s
@@ -213,6 +214,18 @@ def test_an_undone_day_leaves_what_the_other_days_say(
     assert stored() == before
     source.refresh_from_db()
     assert source.n_records == Record.objects.count()
+
+
+def test_lines_sent_again_during_an_undo_stay(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    bring(source, RESTED[0])
+    bring(source, RESTED[2])
+    made = bring(source, RESTED[1])
+    undo_import(import_id=made.pk, reason="wrong", at=AT, actor=COMMAND)
+    assert Run.objects.filter(kind="usage_undo").update(cursor={"id": 0, "last_id": 0}) == 1  # it has begun
+    ingest(source, RESTED[1])
+    assert not RunLine.objects.filter(run=made.run_id).exists()
+    assert cpu_s() == {"9.cl1": 8 * 6 * 3600}
 
 
 def bring(source: Source, text: str) -> Import:
