@@ -54,7 +54,7 @@ BUDGETS = {
     # Whom to ask about the share of a group over its target. Seven calls say where a scheduler doesn't use the rank and
     # what counts as on target at a level that is on it by its tolerance alone.
     "my priority": Road(86, 1323, 30, 9),
-    "tree": Road(71, 1313, 24, 13),
+    "tree": Road(72, 1313, 24, 13),  # what a waiting run says has one place: runs/waiting
     # Files of schedulers and of the mapping say whether one is connected and anything maps accounts: a query each.
     # Four files and eleven calls give both pages one count of entries on target and one day since which an entry is off
     # it, and say that the usage of unmapped accounts is decayed.
