@@ -52,7 +52,7 @@ def publish(drawn: RandomSite) -> Site:
 
 
 def record(job: Job, user: str, number: int) -> RecordRow:
-    start_at, end_at = (datetime.fromtimestamp(at_s, UTC) for at_s in (job.start_s, job.end_s))
+    start_at, end_at = (datetime.fromtimestamp(float(at_s), UTC) for at_s in (job.start_s, job.end_s))
     return RecordRow(job=f"j{number}", user=user, submit_at=start_at, start_at=start_at, end_at=end_at, cpus=job.cpus)
 
 
