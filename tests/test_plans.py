@@ -38,6 +38,12 @@ ALLOWED = {
     ("accounts_account", "SELECT count(*), COALESCE(array_agg(id) FILTER (WHERE age(xmin)"): (
         "which accounts have changed since they were read: no index has numbers of transactions"
     ),
+    ("usage_record", "SELECT wanted FROM unnest(%s::int8[]) AS wanted WHERE EXISTS (SELECT FROM usage_record"): (
+        "whether a source has a job that waited in the days of a question of the lab: it ends with the first one"
+    ),
+    ("usage_record", "SELECT account_id, source_id, COALESCE(NULLIF(usage_record.site, ''), source.slug), count(*)"): (
+        "a question of the lab counts exactly the jobs that it would replay; beyond three million, from hourly sums"
+    ),
 }
 # Routes that make a text of each name, with the reason.
 NAMES_MADE = {

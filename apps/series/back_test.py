@@ -110,12 +110,14 @@ def back_test(
     Raises BadTree, BadParameter and Invalid as `RevisionContext.priorities`.
     """
     sums = _Sums(current.tree, draft.tree)
-    for n_days, was, now in _both(policy, current, draft, days):
-        sums.add(was, now)
+    for n_days, pairs in _both(policy, current, draft, days):
+        for was, now in pairs:
+            sums.add(was, now)
         done(n_days if sums.changes_targets else n_days // 2)
     if not sums.changes_targets and sums.choose_most_changed():
-        for n_days, was, now in _both(policy, current, draft, days):
-            sums.add_daily(was, now)
+        for n_days, pairs in _both(policy, current, draft, days):
+            for was, now in pairs:
+                sums.add_daily(was, now)
             done((len(days) + n_days) // 2)
     done(len(days))
     return sums.result(days)
@@ -123,14 +125,16 @@ def back_test(
 
 def _both(
     policy: Policy, current: PolicyState, draft: PolicyState, days: Sequence[Day]
-) -> Iterator[tuple[int, _DayShares, _DayShares]]:
-    """(number of the day from 1, by the current policy, with the draft) of each day."""
+) -> Iterator[tuple[int, list[tuple[_DayShares, _DayShares]]]]:
+    """(number of the days so far, days by the current policy and with the draft) of some days at once.
+
+    No transaction is open meanwhile: usage is read in one that writes nothing.
+    """
     past, drafted = (Builder(policy, days, state=state, with_priorities=True) for state in (current, draft))
     for first in range(0, len(days), _DAYS_AT_ONCE):
         chunk = days[first : first + _DAYS_AT_ONCE]
-        was = [_DayShares.of(built) for built in past.build(chunk)]
-        for at, built in enumerate(drafted.build(chunk)):
-            yield first + at + 1, was[at], _DayShares.of(built)
+        was, now = ([_DayShares.of(built) for built in builder.build(chunk)] for builder in (past, drafted))
+        yield first + len(chunk), list(zip(was, now, strict=True))
 
 
 def past_priorities(policy: Policy, state: PolicyState, days: Sequence[Day]) -> Iterator[PriorityResult]:

@@ -298,6 +298,9 @@ def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None
         "grain of usage": ["an hour: usage of an hour has one age"],
         "newest priorities": [f"every `FAIRSHARE_TICK_S` ({settings.FAIRSHARE_TICK_S} s)"],
         "life of a token": [f"{accounts.DAYS} days by default"],
+        "lines of a policy's file": [
+            f"{2 * names.MOST_ENTRIES:,} of a table, a dump or commands; counted before the file is read"
+        ],
     }
     fetched = Mount._meta.get_field("most_bytes").default
     for page, sentence in [
