@@ -311,7 +311,9 @@ FAULTS = [
     fault(
         "late source",
         rows(
-            "UPDATE usage_source SET expected_every_s = 60", undone=("UPDATE usage_source SET expected_every_s = NULL",)
+            "UPDATE usage_source SET expected_every_s = 1, last_received_at = now() - interval '1 hour',"
+            " created_at = now() - interval '1 day'",
+            undone=("UPDATE usage_source SET expected_every_s = NULL, last_received_at = now()",),
         ),
         "late_source",
     ),
