@@ -50,10 +50,10 @@ def core_hours(world: Small) -> dict[str, float]:
 
 
 def target_of(world: Small, name: str) -> float:
-    found: str = world.ring.instances[name].request(
+    table: str = world.ring.instances[name].request(
         "manage", arguments=["export_policy", "--policy", "grid", "--format", "csv"]
     )
-    (row,) = [line for line in found.splitlines() if f'/VO-A/{LEAF}"' in line]
+    (row,) = [line for line in table.splitlines() if f'/VO-A/{LEAF}"' in line]
     return float(row.split(",")[2])
 
 
@@ -90,7 +90,7 @@ def test_a_restored_site_agrees_with_peers_that_saw_this_week(small: Small, tmp_
     assert ran(small, HERE, 2, 10) == 1
     look(small)
     assert core_hours(small) == {HERE: 37, PEER: 37}
-    remotes = [each for found in instances.tell_each(SITES, "remotes").values() for each in found.values()]
+    remotes = [each for listed in instances.tell_each(SITES, "remotes").values() for each in listed.values()]
     assert len(remotes) == 4
     assert {(each["state"], each["error"], each.get("held", 0)) for each in remotes} == {("active", "", 0)}
     assert instances.tell_each(SITES, "failed_runs") == {name: [] for name in SITES}

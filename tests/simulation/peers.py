@@ -88,13 +88,13 @@ class Peer:
         return [request_fetch(remote, at=at) for remote in remotes]
 
     def differences(self, runs: list[Run]) -> list[str]:
-        found = []
+        differences: list[str] = []
         for run in runs:
             run.refresh_from_db()
             if run.state != Run.State.SUCCEEDED or run.result.get("outcome") not in ("applied", "unchanged"):
                 continue
-            found += self._mounted() if "mount" in run.subject else self._reported()
-        return found
+            differences += self._mounted() if "mount" in run.subject else self._reported()
+        return differences
 
     def _mounted(self) -> list[str]:
         """Shares of one version, never of two."""

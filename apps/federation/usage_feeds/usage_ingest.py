@@ -189,7 +189,7 @@ def _code_of(answer: outbound.Answer) -> str:
     """The code of a problem document; "" of anything else."""
     try:
         problem = json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     return str(problem.get("code", "")) if isinstance(problem, dict) else ""
 

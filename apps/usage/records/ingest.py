@@ -251,8 +251,8 @@ def _import_piece(
             batch = changes_of_runs.batch
             names = (_account_ids(batch, np.zeros(len(batch), np.int64), source.namespace, at), _job_class_ids(batch))
             stored = _find(source.pk, batch, limits, is_listing=is_listing)
-    given = _Incoming(batch, *names, stored)
-    incoming = _split_off_too_late(source.pk, given, limits, counts, added, at, run)
+    incoming = _Incoming(batch, *names, stored)
+    incoming = _split_off_too_late(source.pk, incoming, limits, counts, added, at, run)
     fault_point("usage.ingest.after_keys")
     _store(source, incoming, limits, counts, added, at, run)
     if changes_of_runs is not None:

@@ -12,6 +12,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
+from apps.core.outbound import Answer
 from apps.core.signing import SigningKey, sign_successor
 from apps.federation import fetch_requests
 from apps.federation import fetch_schedule as fetching
@@ -574,3 +575,9 @@ def test_ingested_usage_counts_at_its_entry_with_local_usage(
     entry = inputs.tree.index_of_uid(ANNA)
     assert computed.entry_of_account.tolist() == [entry]
     assert computed.usage_of_account.tolist() == [3_600]
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b"[" * 200_000, b'"since_forgotten"', b'{"code": ["a"]}'])
+def test_a_refusal_that_is_no_problem_document_has_no_code_of_ours(body: bytes) -> None:
+    """A peer answers what it likes: nested too deep, no JSON, or another shape."""
+    assert usage_ingest._code_of(Answer(409, {}, "https://site-b.example/feed", body)) != "since_forgotten"

@@ -72,11 +72,11 @@ def seen(source: Source) -> Truth:
 def differences(right: Truth, got: Truth) -> list[str]:
     wrong = []
     for name in ("of_jobs", "held", "open_jobs", "waiting"):
-        expected, found = ({k: v for k, v in getattr(each, name).items() if v} for each in (right, got))
+        expected, imported = ({k: v for k, v in getattr(each, name).items() if v} for each in (right, got))
         wrong += [
-            f"{name} {key}: {found.get(key)}, right: {expected.get(key)}"
-            for key in sorted(expected.keys() | found.keys(), key=str)
-            if expected.get(key) != found.get(key)
+            f"{name} {key}: {imported.get(key)}, right: {expected.get(key)}"
+            for key in sorted(expected.keys() | imported.keys(), key=str)
+            if expected.get(key) != imported.get(key)
         ]
     return wrong
 
@@ -86,12 +86,12 @@ def any_order(log: Log, rng: random.Random) -> list[str]:
     days = log.days()
     files: list[str] = []
     for day in rng.sample(days, len(days)):
-        given = rng.sample(day, len(day)) if rng.random() < 0.4 else day
+        lines = rng.sample(day, len(day)) if rng.random() < 0.4 else day
         if rng.random() < 0.3:
-            files.append("".join(given[: rng.randrange(1, len(given) + 1)]))
-        files.append("".join(given))
+            files.append("".join(lines[: rng.randrange(1, len(lines) + 1)]))
+        files.append("".join(lines))
         if rng.random() < 0.4:
-            files.insert(rng.randrange(len(files)), "".join(given))
+            files.insert(rng.randrange(len(files)), "".join(lines))
     return files
 
 

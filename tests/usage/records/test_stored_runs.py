@@ -230,8 +230,8 @@ def test_lines_sent_again_during_an_undo_stay(source: Source, monkeypatch: pytes
 
 def bring(source: Source, text: str) -> Import:
     file = io.BytesIO(text.encode())
-    given = NewImport(source_slug=source.slug, file=file, file_name="a.log", format="pbs", time_zone="UTC")
-    made = start_import(given, at=AT, actor=COMMAND)
+    new = NewImport(source_slug=source.slug, file=file, file_name="a.log", format="pbs", time_zone="UTC")
+    made = start_import(new, at=AT, actor=COMMAND)
     run = work_run_now(made.run_id)
     assert run.state == "succeeded", run.error
     return Import.objects.get(pk=made.pk)
