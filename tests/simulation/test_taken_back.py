@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from datetime import datetime
 
 import pytest
 
-from apps.federation.usage_feeds import feed_build
 from apps.priorities import snapshot_retention
-from apps.series import builder, runs
+from apps.series import runs
 from tests.simulation.history import Wrong, live
 from tests.simulation.restarts import Backups
 from tests.simulation.test_seeds import _named, backups  # noqa: F401 - fixtures
@@ -20,34 +18,19 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.deep, pytest.
 STEPS, SEEDS = 250, int(os.environ.get("SEEDS") or "12")
 
 
-def resume_with_former_sums(patch: pytest.MonkeyPatch) -> None:
-    """Sums of a build are used whatever came since they were read."""
-    patch.setattr(builder, "earliest_change", lambda _watermarks: None)
-
-
 def keep_days_of_former_usage(patch: pytest.MonkeyPatch) -> None:
     """Days that are stored stay right, whatever comes later."""
     patch.setattr(runs, "earliest_change", lambda _watermarks: None)
-
-
-def build_feeds_by_the_raw_clock(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(feed_build, "believed", _raw)
 
 
 def keep_snapshots_of_the_future(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(snapshot_retention, "_delete_out_of_order", lambda _policy_id: 0)
 
 
-def _raw(at: datetime) -> datetime:
-    return at
-
-
 @pytest.mark.parametrize(
     "take_back",
     [
-        resume_with_former_sums,
         keep_days_of_former_usage,
-        build_feeds_by_the_raw_clock,
         keep_snapshots_of_the_future,
     ],
 )
