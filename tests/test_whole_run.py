@@ -1,14 +1,12 @@
-"""A run that was aborted fails, and gets no second chance."""
+"""A run that was aborted fails, whatever the tests did that it came to."""
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-failed_of = runpy.run_path(str(REPOSITORY / ".ci/failed"))["failed_of"]
 
 _TESTS = """
 import pytest
@@ -47,28 +45,25 @@ def elsewhere(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pyt
     return pytester
 
 
-def run(elsewhere: pytest.Pytester, hooks: str, *options: str) -> tuple[int, list[str]]:
-    """The exit status, and the tests that may run once more."""
+def run(elsewhere: pytest.Pytester, hooks: str, *options: str) -> int:
+    """The exit status."""
     elsewhere.makeconftest('pytest_plugins = ["tests.whole_run"]\n' + hooks)
-    ended = elsewhere.runpytest_subprocess("-p", "no:randomly", "-p", "no:django", *options)
-    return int(ended.ret), failed_of(elsewhere.path / ".pytest_cache/v")
+    return int(elsewhere.runpytest_subprocess("-p", "no:randomly", "-p", "no:django", *options).ret)
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "workers"])
-def test_a_whole_run_names_its_failed_test(elsewhere: pytest.Pytester, options: tuple[str, ...]) -> None:
-    assert run(elsewhere, "", *options) == (1, ["test_x.py::test_unstable"])
+_ALONE_AND_WITH_WORKERS = pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "workers"])
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "workers"])
-def test_a_run_that_a_full_disk_ends_has_no_second_chance(elsewhere: pytest.Pytester, options: tuple[str, ...]) -> None:
-    status, again = run(elsewhere, _FULL_DISK, *options)
-    assert (status in (2, 3), again) == (True, [])
+@_ALONE_AND_WITH_WORKERS
+def test_a_failed_test_fails_a_whole_run(elsewhere: pytest.Pytester, options: tuple[str, ...]) -> None:
+    assert run(elsewhere, "", *options) == pytest.ExitCode.TESTS_FAILED
+
+
+@_ALONE_AND_WITH_WORKERS
+def test_a_run_that_a_full_disk_ends_fails(elsewhere: pytest.Pytester, options: tuple[str, ...]) -> None:
+    status = run(elsewhere, _FULL_DISK, "--deselect", "test_x.py::test_unstable", *options)
+    assert status in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 
 
 def test_a_test_that_was_collected_and_not_run_fails_the_run(elsewhere: pytest.Pytester) -> None:
-    ended = run(elsewhere, _FORGETFUL, "--deselect", "test_x.py::test_unstable")
-    assert ended == (3, [])
-
-
-def test_a_run_of_which_nothing_is_known_has_no_second_chance(tmp_path: Path) -> None:
-    assert failed_of(tmp_path) == []
+    assert run(elsewhere, _FORGETFUL, "--deselect", "test_x.py::test_unstable") == pytest.ExitCode.INTERNAL_ERROR

@@ -1,7 +1,4 @@
-"""Whether a run ran what it collected: an aborted one doesn't pass by the tests that it never came to.
-
-`.ci/run` reads what is kept of a run in pytest's cache, under KEPT.
-"""
+"""Whether a run ran what it collected: an aborted one doesn't pass by the tests that it never came to."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from collections.abc import Iterable
 
 import pytest
 
-KEPT = "fairshare/last_run"
 _SHOWN = 10
 
 
@@ -20,12 +16,6 @@ class WholeRun:
         self._config = config
         self._collected: set[str] = set()
         self._reported: set[str] = set()
-        self._keep({})
-
-    def _keep(self, state: dict[str, int]) -> None:
-        cache = getattr(self._config, "cache", None)  # none under -p no:cacheprovider
-        if cache is not None:
-            cache.set(KEPT, state)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._collected.update(item.nodeid for item in session.items)
@@ -45,8 +35,6 @@ class WholeRun:
         is_stopped = bool(session.config.getoption("maxfail") or session.config.option.collectonly)
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and self.missing() and not is_stopped:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
-        n_run = len(self._collected & self._reported)
-        self._keep({"exit_status": int(session.exitstatus), "n_collected": len(self._collected), "n_run": n_run})
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         missing = self.missing()
