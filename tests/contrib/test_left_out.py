@@ -55,7 +55,7 @@ OF_PLUGINS = {
     ),
 }
 UNLIKE = {"when": None, "age_s": None}  # what forecast and queue say, and the time of the answer
-CARDS = {"forecast": ("#submit", "#forecast", "#what-if"), "schedulers": ("#waiting-jobs",)}
+CARDS = {"forecast": ("#submit", "#forecast"), "schedulers": ("#waiting-jobs",)}
 
 
 @pytest.mark.django_db(transaction=True)

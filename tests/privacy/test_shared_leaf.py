@@ -30,7 +30,6 @@ PATHS = [
     "search?q=zz",
     "policies/grid/priorities/all?since={since}",
     *(f"policies/grid/{what}account={name}" for name in OTHERS for what in ("priorities?", "explain?", "forecast?")),
-    *(f"policies/grid/what-if?account={name}&core_h=10" for name in OTHERS),
     "policies/grid/charges?account=zzbob",
     "policies/grid/tree?depth=9",
     "me",

@@ -11,7 +11,7 @@ from apps.core.plugins import Addition, PageLink, PluginConfig
 
 
 class ForecastConfig(PluginConfig):
-    """Forecasts, what-if and goals."""
+    """Forecasts, the rank after a job, and goals."""
 
     name = "apps.contrib.forecast"
     label = "forecast"

@@ -3,7 +3,7 @@
 On target is within the policy's tolerance, as for states: so a forecast names the day on which the state changes.
 
 Factors are recomputed for each day, for algorithms where one number of the whole path decides. All entries then
-continue at the pace of the last 14 days, as in what-if comparisons, so that both give the same number.
+continue at the pace of the last 14 days.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from apps.engine.explain import (
     Outcome,
     Recovery,
     RecoveryRange,
-    UsagePhase,
     UsageRate,
     catch_up,
     course_in_window,
@@ -186,14 +185,6 @@ def with_target(outlook: Outlook, *, target: float, slack: float) -> Outlook:
 
 def _to_target(state: LevelState, find: Callable[[float], RecoveryRange]) -> RecoveryRange:
     return RecoveryRange(ON_TARGET, ON_TARGET, ON_TARGET) if state.edge is None else find(state.edge)
-
-
-def when_on_target(
-    outlook: Outlook, pace: UsageRate, *, target: float, slack: float, spell: UsagePhase | None = None
-) -> Recovery:
-    """Return when the entry is on a target, 0..1, with half the width of its band, at another pace of usage."""
-    edge = replace(outlook.state, target=target, slack=slack).edge
-    return ON_TARGET if edge is None else catch_up(outlook.course, edge, pace, spell)
 
 
 def uses_closed_form(window: Window) -> bool:

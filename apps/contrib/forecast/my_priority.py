@@ -50,16 +50,6 @@ CARDS = (
     ),
     MyCard(
         place="more",
-        order=30,
-        route="my-what-if",
-        anchor="what-if",
-        title=gettext_lazy("What if"),
-        note=gettext_lazy("pause a week, run more, another target"),
-        height="form",
-        scripts=("js/slides.js",),
-    ),
-    MyCard(
-        place="more",
         order=35,
         route="my-forecast-levels",
         anchor="forecast-levels",

@@ -10,8 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from apps.contrib.forecast.what_if import RankRange, read_scenario
-from apps.contrib.forecast.what_if.after_job import DEFAULT_CORE_H, ranks_after_job
+from apps.contrib.forecast.after_job import DEFAULT_CORE_H, RankRange, ranks_after_job, read_core_hours
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
 from apps.explain.my_priority import MyPriority
@@ -68,12 +67,11 @@ def submit_card(request: HttpRequest, priority: MyPriority, known: Sequence[MyPr
     after: dict[UUID, RankRange] = {}
     problem = ""
     try:
-        requested = read_scenario({"core_h": typed}).core_h or 0.0
         uids = [other.entry_uid for other in able if other.entry_uid is not None]
         after = ranks_after_job(
             policy_slug=priority.policy_slug,
             entry_uids=list(dict.fromkeys(uids)),
-            core_h=requested,
+            core_h=read_core_hours(typed),
             actor=actor_of(request),
             at=clock.now(),
         )

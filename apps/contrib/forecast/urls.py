@@ -9,6 +9,8 @@ from apps.contrib.forecast import submit_under
 from apps.contrib.forecast import views as forecast
 from apps.contrib.forecast.api import forecasts, submission
 from apps.contrib.forecast.api import goals as goals_api
+from apps.contrib.forecast.removed import REMOVED_PAGES
+from apps.web.removed_pages import removed_routes
 
 _POLICY = "policies/<slug:policy>"
 
@@ -16,13 +18,12 @@ _POLICY = "policies/<slug:policy>"
 urlpatterns: list[URLPattern] = [
     path("me/priority/_forecast", forecast.forecast, name="my-forecast"),
     path("me/priority/_forecast_levels", forecast.forecast_levels, name="my-forecast-levels"),
-    path("me/priority/_whatif", forecast.what_if, name="my-what-if"),
     path("me/priority/_submit", submit_under.submit, name="my-submit"),
     path("policy/<slug:policy>/goal/<uuid:uid>/", goals.goal, name="goal"),
+    *removed_routes(REMOVED_PAGES),
 ]
 rest: list[URLPattern] = [
     path(f"{_POLICY}/forecast", forecasts.ForecastView.as_view(), name="forecast"),
-    path(f"{_POLICY}/what-if", forecasts.WhatIfView.as_view(), name="what-if"),
     path(f"{_POLICY}/goal", goals_api.GoalView.as_view(), name="goal"),
     path("me/forecast", forecasts.MyForecastView.as_view(), name="me-forecast"),
     path("me/submit", submission.MySubmitView.as_view(), name="me-submit"),

@@ -242,14 +242,6 @@ class UsageRate:
             raise BadParameter("a finite pace from 0 to the group's is allowed", place="pace")
 
 
-@dataclass(frozen=True)
-class UsagePhase:
-    """A different pace for the first hours from now on."""
-
-    pace: UsageRate
-    hours: float
-
-
 @dataclass(frozen=True, eq=False)
 class Course:
     """Future usage at `hours` from now, (m,), ascending from 0: known usage, weighted then, own and of the group.
@@ -265,19 +257,14 @@ class Course:
     fades_alike: bool
     is_whole: bool = False
 
-    def at(self, pace: UsageRate, spell: UsagePhase | None = None) -> tuple[FloatArray, FloatArray]:
+    def at(self, pace: UsageRate) -> tuple[FloatArray, FloatArray]:
         """Own and group usage at each of the hours, (m,) each."""
         own, group = pace.own_rate * self.steady_s, pace.group_rate * self.steady_s
-        if spell is not None:
-            after = np.interp(self.hours - spell.hours, self.hours, self.steady_s, left=0.0)
-            within = self.steady_s - after
-            own = own + (spell.pace.own_rate - pace.own_rate) * within
-            group = group + (spell.pace.group_rate - pace.group_rate) * within
         return self.own_usage + np.maximum(own, 0.0), self.group_usage + np.maximum(group, 0.0)
 
-    def part(self, pace: UsageRate, spell: UsagePhase | None = None) -> FloatArray:
+    def part(self, pace: UsageRate) -> FloatArray:
         """own / group at each of the hours, (m,); 0 where the group has none."""
-        own, group = self.at(pace, spell)
+        own, group = self.at(pace)
         return np.divide(own, group, out=np.zeros_like(own), where=group > 0)
 
 
@@ -330,12 +317,12 @@ def course_in_window(history: History, window: Window, *, as_of_s: float, hours:
     return Course(grid, known[:, 0], known[:, 1], BUCKET_S * summed[indices], scales_alike(window), is_whole)
 
 
-def catch_up(course: Course, target: float, pace: UsageRate, spell: UsagePhase | None = None) -> Recovery:
+def catch_up(course: Course, target: float, pace: UsageRate) -> Recovery:
     """When own / group meets `target`, interpolated linearly between two hours of the course.
 
     Outcomes are those of `recovery_in_window`; a course that ends with its window is complete.
     """
-    own, group = course.at(pace, spell)
+    own, group = course.at(pace)
     own = np.minimum(own, group)
     excess = own - target * group
     excess[np.abs(excess) <= 1e-12 * np.maximum(own, target * group)] = 0.0

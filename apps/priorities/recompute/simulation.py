@@ -51,8 +51,7 @@ _NO_DECAY = decay.Window()
 class Changes:
     """Hypothetical changes of a recompute's inputs; None: as in the inputs.
 
-    without_sources: ids of usage sources to leave out, with their open jobs. is_idle: nothing is used from the instant
-    of the inputs on, instead of as much as in the last 14 days.
+    without_sources: ids of usage sources to leave out, with their open jobs.
     """
 
     tree: TreeColumns | None = None
@@ -60,7 +59,6 @@ class Changes:
     rule_set: RuleSet | None = None
     corrections: tuple[Correction, ...] | None = None
     without_sources: frozenset[int] = frozenset()
-    is_idle: bool = False
 
 
 def apply_changes(inputs: Inputs, changes: Changes, *, days_ahead: int = 0) -> Inputs:
@@ -119,18 +117,14 @@ def simulate(
 def _same_usage(inputs: Inputs, changes: Changes, other: Changes) -> bool:
     """Whether the usage of accounts is the same: scopes, approaches and sources are selected after it is summed."""
     own_settings, other_settings = changes.settings or inputs.settings, other.settings or inputs.settings
-    return (
-        own_settings.metric == other_settings.metric
-        and own_settings.window == other_settings.window
-        and changes.is_idle == other.is_idle
-    )
+    return own_settings.metric == other_settings.metric and own_settings.window == other_settings.window
 
 
 def _usage_at(
     inputs: Inputs, changes: Changes, horizons_days: Sequence[int], *, is_order_independent: bool
 ) -> list[AccountUsage]:
     settings = changes.settings or inputs.settings
-    demand = demand_of(inputs, settings) if any(horizons_days) and not changes.is_idle else None
+    demand = demand_of(inputs, settings) if any(horizons_days) else None
     return [
         usage_ahead(inputs, settings, demand, days, is_order_independent=is_order_independent) for days in horizons_days
     ]

@@ -46,30 +46,6 @@ class Totals:
     usage: F8
     group_usage: F8
 
-    def plus(self, other: Totals) -> Totals:
-        return Totals(self.tree, self.usage + other.usage, self.group_usage + other.group_usage)
-
-    def less(self, other: Totals) -> Totals:
-        """The difference, never below 0."""
-        return Totals(
-            self.tree,
-            np.maximum(self.usage - other.usage, 0.0),
-            np.maximum(self.group_usage - other.group_usage, 0.0),
-        )
-
-    def times(self, factor: float) -> Totals:
-        return Totals(self.tree, self.usage * factor, self.group_usage * factor)
-
-    def scaled_below(self, group: int, factor: float) -> Totals:
-        """Scale the usage of an entry and all below it; its ancestors gain or lose the difference."""
-        inside = self.tree.subtree_mask(group)
-        changed = self.added(int(self.tree.parent[group]), (factor - 1.0) * float(self.usage[group]))
-        return Totals(
-            self.tree,
-            np.where(inside, self.usage * factor, changed.usage),
-            np.where(inside, self.group_usage * factor, changed.group_usage),
-        )
-
     def added(self, entry: int, amount: float) -> Totals:
         """Add an amount (below 0: subtract it) to an entry and its ancestors; no total falls below 0."""
         usage, group_usage = self.usage.copy(), self.group_usage.copy()

@@ -47,6 +47,11 @@ REMOVED_ROUTES: tuple[RemovedRoute, ...] = (
         "Use GET /api/v1/policies/{policy}/tree for the numbers of all entries.",
     ),
     RemovedRoute(
+        f"{_POLICY}/what-if",
+        "Use GET /api/v1/me/submit for ranks after a job, GET /api/v1/policies/{policy}/forecast for the days to come, "
+        "and GET /api/v1/policies/{policy}/goal for shares that reach a target.",
+    ),
+    RemovedRoute(
         "me/figures/<slug:figure>",
         "Use GET /api/v1/me for ranks (`at` selects a past instant) and GET /api/v1/me/forecast for the forecast. "
         "The page My priority offers each figure as CSV.",

@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 NEEDS_SENSE = {
-    "GET /api/v1/policies/{policy}/what-if",
     "GET /api/v1/policies/{policy}/goal",
 }

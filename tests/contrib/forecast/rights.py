@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from apps.contrib.forecast.removed import REMOVED_PAGES
 from tests.rights_world import API, HTMX, POLICY, Row
+
+__all__ = ["REMOVED_PAGES", "ROWS"]
 
 ROWS = [
     # REST: priorities
     Row(POLICY + "/forecast", "/api/v1/policies/grid/forecast?account=bob",
         "401 200 200 200 200 200 200 200 200 401 401", word="/physics/bob", readers="pia admin narrow reader dora"),
-    Row(POLICY + "/what-if", "/api/v1/policies/grid/what-if?account=bob&core_h=100",
-        "401 404 404 200 404 200 200 200 404 401 401", word="/physics/bob", readers="pia admin narrow reader dora",
-        besides="dora 200"),
     Row(API + "me/forecast", "/api/v1/me/forecast", "401 200 200 200 200 200 403 403 403 401 401",
         word="/physics/alice", readers="alice"),
     # The first steps: administrators alone (not begun)
     Row("me/priority/_forecast", "/me/priority/_forecast?policy=grid&entry={alice}",
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
     Row("me/priority/_forecast_levels", "/me/priority/_forecast_levels?policy=grid&entry={alice}",
-        "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
-    Row("me/priority/_whatif", "/me/priority/_whatif?policy=grid&entry={alice}&core_h=100",
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
     Row("me/priority/_submit", "/me/priority/_submit?policy=grid&entry={alice}&job_core_h=100",
         "302 404 200 404 404 404 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),

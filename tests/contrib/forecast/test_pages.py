@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import html
 import re
-from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,15 +15,11 @@ from django.urls import reverse
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.contrib.forecast.entry_forecast import DatedRecovery
 from apps.contrib.forecast.figures import ForecastOptions, forecast_figure
 from apps.contrib.forecast.selectors import get_my_forecast
-from apps.contrib.forecast.views import target_line
-from apps.contrib.forecast.what_if.trial import Scenario
 from apps.core import clock
-from tests.examples import first
 from tests.pages.grid import SLUG, Grid
-from tests.pages.page import read, text_of, with_cards
+from tests.pages.page import read, with_cards
 from tests.sign_in import sign_in
 from tests.web.figures.schema import check_schema
 
@@ -49,40 +43,8 @@ def _named(grid: Grid, path: str = "/atlas/alice", **more: str) -> dict[str, str
     return {"policy": SLUG, "entry": str(grid.uid(path)), **more}
 
 
-def test_both_cards_follow_the_page_with_what_its_address_says(alice: Client, grid: Grid) -> None:
-    page = with_cards(alice, read(alice.get(reverse("dashboard:my-priority"))))
-    assert page.has("#forecast")
-    assert page.has("#what-if")
-    assert not page.has('[data-testid="what-if-outcome"]')
-    address = reverse("dashboard:my-priority")
-    tried = with_cards(alice, read(alice.get(address, _named(grid, core_h="5000", days="3"))))
-    assert "rank_then" in tried.values("data-key", "#what-if")
-    assert tried.one("#what-if-core-h").attributes["value"] == "5000"
-
-
-@pytest.mark.parametrize(
-    ("actual", "target", "outcome", "expected"),
-    [
-        (0.2, 0.1, "not_at_this_pace", ("back_at_target", "> 90 days", "4 Dec")),
-        (0.05, 0.1, "not_at_this_pace", ("under_until", "no end", "4 Dec")),
-        (0.05, 0.1, "on_target", ("under_until", "now", "4 Dec")),
-        (None, 0.1, "not_at_this_pace", ("at_target", "> 90 days", "4 Dec")),
-    ],
-)
-def test_reaching_the_target_from_below_is_not_a_return(
-    actual: float | None, target: float, outcome: Any, expected: tuple[str, str, str]
-) -> None:
-    """More usage of an entry that is under its target ends its going first; it doesn't bring it back."""
-    at = datetime(2026, 12, 4, 12, tzinfo=UTC)
-    back, back_changed = DatedRecovery(outcome, None, None), DatedRecovery("recovers", 86_400.0, at)
-    shown: Any = SimpleNamespace(name="climate", actual=actual, target=target)
-    line = target_line(Scenario(core_h=20_000.0), shown, back, back_changed)
-    assert (line.key, line.before, line.after) == expected
-    assert target_line(Scenario(target=0.4), shown, back, back_changed).key == "at_target"
-
-
 def test_cards_are_fragments_and_pages_when_opened(alice: Client, grid: Grid) -> None:
-    for name, n_forms in (("my-forecast", 0), ("my-forecast-levels", 1), ("my-what-if", 1)):
+    for name, n_forms in (("my-forecast", 0), ("my-forecast-levels", 1)):
         alone = alice.get(reverse(f"dashboard:{name}"), _named(grid), headers=HTMX)
         assert alone.status_code == 200
         assert alone["Cache-Control"] == "private, no-store"
@@ -123,30 +85,6 @@ def _figure(client: Client, grid: Grid, **more: str) -> Any:
     return client.get(FIGURE, _named(grid, **more)).json()
 
 
-@pytest.mark.parametrize(
-    ("asked", "limits"),
-    first(
-        2,
-        [
-            ({"core_h": "-1"}, ["0", "1,000,000,000"]),
-            ({"core_h": "1e300"}, ["0", "1,000,000,000"]),
-            ({"core_h": "NaN"}, ["0", "1,000,000,000"]),
-            ({"days": "10000"}, ["1", "365"]),
-            ({"load": "lots"}, ["0", "1000"]),
-            ({"target": "-4"}, ["0", "100"]),
-        ],
-    ),
-)
-def test_impossible_scenarios_are_reported_at_their_field(
-    alice: Client, grid: Grid, asked: dict[str, str], limits: list[str]
-) -> None:
-    answer = alice.get(reverse("dashboard:my-what-if"), _named(grid, **asked), headers=HTMX)
-    (field,) = read(answer, 422).all('[aria-invalid="true"]')
-    assert {field.attributes["name"]: field.attributes["value"]} == asked
-    assert re.findall(r"\d[\d,]*", read(answer, 422).text(f"#{field.attributes['aria-describedby']}")) == limits
-    assert alice.get(reverse("dashboard:my-priority"), _named(grid, **asked)).status_code == 200
-
-
 def test_an_invalid_pace_is_reported_at_its_field(alice: Client, grid: Grid) -> None:
     for share in ("101", "-1", "nan", "x"):
         answer = alice.get(reverse("dashboard:my-forecast"), _named(grid, share=share), headers=HTMX)
@@ -155,16 +93,6 @@ def test_an_invalid_pace_is_reported_at_its_field(alice: Client, grid: Grid) -> 
         assert re.findall(r"\d+", read(answer, 422).text("#forecast-share-hint.err")) == ["0", "100"]
     good = alice.get(reverse("dashboard:my-forecast"), _named(grid, share="12,5 %"), headers=HTMX)
     assert not read(good).has('[aria-invalid="true"]')
-
-
-def test_what_if_starts_from_the_shown_rank(closed: Grid, client: Client) -> None:
-    """Only assumed values are rounded for readers who don't see all users."""
-    sign_in(client, closed.alice)
-    page = client.get(reverse("dashboard:my-priority"))
-    card = client.get(reverse("dashboard:my-what-if"), _named(closed, core_h="10"), headers=HTMX)
-    lines = {line.key: (line.before, line.after) for line in card.context["what_if"].lines}
-    assert lines["rank_now"][0] == str(page.context["story"].mine.rank)
-    assert not lines["rank_then"][0].isdigit()
 
 
 @pytest.mark.parametrize(("share", "words"), [("0.5", "0.5"), ("99", "99.0")])
@@ -198,15 +126,15 @@ def test_entries_of_others_and_unknown_ones_have_no_cards(alice: Client, grid: G
     assert (other.status_code, other.content.strip()) == (200, b"")
     assert alice.get(FIGURE, _named(grid, "/biomed/carol")).status_code == 404
     for entry in ("x", ""):
-        refused: Any = alice.get(reverse("dashboard:my-what-if"), {"policy": SLUG, "entry": entry}, headers=HTMX)
+        refused: Any = alice.get(reverse("dashboard:my-forecast"), {"policy": SLUG, "entry": entry}, headers=HTMX)
         assert (refused.status_code, refused.context["refusal"].code) == (404, "not_found"), entry
     unknown = {"policy": SLUG, "entry": "00000000-0000-0000-0000-000000000000"}
-    answer = alice.get(reverse("dashboard:my-what-if"), unknown, headers=HTMX)
+    answer = alice.get(reverse("dashboard:my-forecast"), unknown, headers=HTMX)
     assert (answer.status_code, answer.content.strip()) == (200, b"")
 
 
 def test_siblings_are_never_named(alice: Client, grid: Grid) -> None:
-    for name in ("my-forecast", "my-what-if"):
+    for name in ("my-forecast", "my-forecast-levels"):
         text = alice.get(reverse(f"dashboard:{name}"), _named(grid, core_h="10"), headers=HTMX).content.decode()
         assert "bob" not in text
         assert "carol" not in text
@@ -233,15 +161,3 @@ def test_the_figure_is_valid_for_plotly_and_its_bands_contain_the_curve(alice: C
     read = [trace for trace in figure.traces if trace.get("meta", {}).get("read")]
     assert len({tuple(trace["x"]) for trace in read}) == 1, "keys go from one curve to the other"
     assert all(len(trace["customdata"]) == len(trace["x"]) for trace in read)
-
-
-def test_examples_fill_the_form_and_are_calculated(closed: Grid, client: Client) -> None:
-    alice = sign_in(client, closed.alice)
-    page = with_cards(alice, read(alice.get(reverse("dashboard:my-priority"))))
-    examples = page.all("#what-if .presets a")
-    assert [text_of(each) for each in examples] == ["I pause for a week", "I use 1,000 core-h", "atlas halves its load"]
-    for link, field, value in zip(examples, ("core-h", "core-h", "load"), ("0", "1000", "50"), strict=True):
-        tried = read(alice.get(str(link.attributes["href"]).partition("#")[0]))
-        assert tried.one(f"#what-if-{field}").attributes["value"] == value
-        assert "rank_then" in tried.values("data-key", "#what-if")
-        assert [text_of(each) for each in tried.all("#what-if .presets a[aria-current]")] == [text_of(link)]

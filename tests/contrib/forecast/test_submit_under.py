@@ -13,10 +13,11 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.contrib.forecast.what_if.after_job import ranks_after_job
+from apps.contrib.forecast.after_job import ranks_after_job
 from apps.contrib.schedulers.my_jobs import list_my_waiting_jobs
 from apps.core import clock
-from apps.core.errors import Invalid, NotFound
+from apps.core.errors import Conflict, Invalid, NotFound
+from apps.engine.errors import BadParameter
 from apps.pages.my_priority.numbers.records import PublishedRevision, RankHistory, RankOnDay
 from apps.pages.my_priority.trend import draw_trend
 from apps.policies.models import Policy
@@ -91,7 +92,6 @@ def test_the_job_size_is_in_hours_of_the_metric(
     grid.recompute()
     page = with_cards(alice, read(alice.get(PAGE)))
     assert page.item("submit-unit").text() == unit
-    assert page.text("label[for=what-if-core-h]") == f"My usage ({unit})"
     Policy.objects.update(visibility="tree")
     card = alice.get(CARD, {"job_core_h": "20000"}, headers={"HX-Request": "true"}).context["submit"]
     assert card.rows[0].after.rank[0] == recomputed(grid, "/atlas/alice", 20_000.0)
@@ -227,3 +227,28 @@ def test_rest_and_page_agree(grid: Grid, alice: Client) -> None:
     (job,) = alice.get("/api/v1/me/waiting-jobs", {"policy": SLUG}).json()["jobs"]
     assert (job["job"], job["cpus"], job["of"], job["position"]) == ("m1", 4, 1, 1)
     assert alice.get("/api/v1/me/submit", {"policy": SLUG, "core_h": "-1"}).status_code == 422
+
+
+def test_too_many_sizes_a_minute_are_refused_and_the_usual_one_is_not(
+    grid: Grid, alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.contrib.forecast.rate_limit.MOST_A_MINUTE", 1)
+    asked = {"policy": SLUG, "core_h": "10"}
+    assert alice.get("/api/v1/me/submit", asked).status_code == 200
+    refused = alice.get("/api/v1/me/submit", asked)
+    assert (refused.status_code, refused.json()["code"]) == (429, "too_often")
+    assert int(refused["Retry-After"]) > 0
+    assert alice.get("/api/v1/me/submit", {"policy": SLUG}).status_code == 200
+    card = alice.get(CARD, {"job_core_h": "20"}, headers={"HX-Request": "true"})
+    assert (card.status_code, len(card.context["submit"].problem) > 0) == (422, True)
+
+
+def test_a_missing_algorithm_is_reported(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise BadParameter(f"{name} is not installed", place="algorithm")
+
+    monkeypatch.setattr("apps.priorities.recompute.totals.get_algorithm", missing)
+    asked: dict[str, Any] = {"policy_slug": SLUG, "actor": Actor(user=grid.alice, via="web"), "at": clock.now()}
+    with pytest.raises(Conflict) as refused:
+        ranks_after_job(entry_uids=[grid.uid("/atlas/alice")], core_h=7.0, **asked)
+    assert refused.value.code == "no_algorithm"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 ADDRESSES = (
     ("/api/v1/policies/grid/forecast?account=alice", False),
-    ("/api/v1/policies/grid/what-if?account=alice&core_h=100", True),
     ("/api/v1/policies/grid/goal?entry=/physics&by=2026-12-10&most_lost=60", True),
     ("/policy/grid/goal/{uid}/?by=2026-12-10&most_lost=60", True),
 )

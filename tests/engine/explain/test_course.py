@@ -13,7 +13,6 @@ from apps.engine.errors import BadParameter
 from apps.engine.explain import (
     Balance,
     History,
-    UsagePhase,
     UsageRate,
     catch_up,
     course_in_window,
@@ -119,18 +118,10 @@ def test_the_balance_alone_gives_the_course_of_its_hours() -> None:
     balance = Balance(float((weight * past.own_usage).sum()), float((weight * past.group_usage).sum()), 0.4)
     by_hours = course_in_window(past, window, as_of_s=as_of_s, hours=24 * 20)
     by_balance = fading_course(balance, window, hours=24 * 20)
-    pace, spell = UsageRate(0.01, 0.2), UsagePhase(UsageRate(0.3, 0.4), 24 * 3)
+    pace = UsageRate(0.01, 0.2)
     assert np.allclose(by_hours.hours, by_balance.hours)
-    for one, other in zip(by_hours.at(pace, spell), by_balance.at(pace, spell), strict=True):
+    for one, other in zip(by_hours.at(pace), by_balance.at(pace), strict=True):
         assert np.allclose(one, other, rtol=1e-9)
-
-
-def test_a_limited_period_applies_until_its_end_and_the_pace_afterwards() -> None:
-    course = fading_course(Balance(50.0, 100.0, 0.4), Window(), hours=24 * 4)
-    own, group = course.at(UsageRate(1.0, 2.0), UsagePhase(UsageRate(3.0, 5.0), 24))
-    assert own[12] == pytest.approx(50 + 3 * 12 * HOUR_S)
-    assert own[48] == pytest.approx(50 + (3 * 24 + 24) * HOUR_S)
-    assert group[48] == pytest.approx(100 + (5 * 24 + 2 * 24) * HOUR_S)
 
 
 def test_without_decay_a_course_is_linear() -> None:

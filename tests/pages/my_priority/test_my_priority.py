@@ -184,7 +184,7 @@ def test_another_user_is_compared_with_what_would_reverse_the_order(grid: Grid) 
 
 
 CARDS = ("_trend", "_figure/rank", "_charges", "_accounts", "_viewers", "_why", "_back", "_details")
-CARDS_OF_PLUGINS = ("_whatif", "_submit", "_waiting", "_forecast", "_forecast_levels")
+CARDS_OF_PLUGINS = ("_submit", "_waiting", "_forecast", "_forecast_levels")
 
 
 def account_of(grid: Grid) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from apps.web.rest.deprecations import DEPRECATED, PREFIX, Deprecated, braced_ro
 KEPT = Path(__file__).resolve().parents[3] / "docs/schema-1.json"
 _METHODS = ("get", "put", "post", "patch", "delete")
 COMMAND = "make record-schema"
+IS_GONE = "it is gone"
 _FOR_PEOPLE = ("description", "summary", "title", "example", "examples", "externalDocs", "tags")
 _LOWER, _UPPER = ("minimum", "minLength", "minItems"), ("maximum", "maxLength", "maxItems")
 
@@ -54,10 +55,18 @@ def breaks(old: Document, new: Document) -> list[tuple[str, str]]:
     return list(_Comparison(old, new).breaks())
 
 
-def unannounced(broken: Iterable[tuple[str, str]], rows: Iterable[Deprecated], *, at: date) -> list[tuple[str, str]]:
-    """Without what the table of deprecations lets go by that day."""
+def unannounced(
+    broken: Iterable[tuple[str, str]], rows: Iterable[Deprecated], *, at: date, removed: Iterable[str] = ()
+) -> list[tuple[str, str]]:
+    """Without what the table of deprecations lets go by that day, and routes that answer 410 and name another."""
     over = [row for row in rows if row.ends_on <= at]
-    return [each for each in broken if not any(_is_about(row, *each) for row in over)]
+    gone = {f"/{PREFIX}{braced_route(route)}" for route in removed}
+    return [
+        (operation, sentence)
+        for operation, sentence in broken
+        if not any(_is_about(row, operation, sentence) for row in over)
+        and not (sentence == IS_GONE and operation.partition(" ")[2] in gone)
+    ]
 
 
 def _is_about(row: Deprecated, operation: str, sentence: str) -> bool:
@@ -80,7 +89,7 @@ class _Comparison:
                     continue
                 name, now = f"{method.upper()} {path}", self._new["paths"].get(path, {}).get(method)
                 if now is None:
-                    yield name, "it is gone"
+                    yield name, IS_GONE
                     continue
                 for sentence in dict.fromkeys(self._of_operation(operations[method], now)):
                     yield name, sentence
@@ -229,6 +238,14 @@ def kept() -> Document:
     return dict(json.loads(KEPT.read_text(encoding="utf-8")))
 
 
+def broken_promises(described: Document) -> list[tuple[str, str]]:
+    """What a description takes away from v1 without the notice that docs/rest.md promises."""
+    from apps.web.rest.removed import REMOVED_ROUTES
+
+    today, removed = datetime.now(UTC).date(), [row.route for row in REMOVED_ROUTES]
+    return unannounced(breaks(kept(), described), DEPRECATED, at=today, removed=removed)
+
+
 def written(document: Document) -> str:
     """JSON with a line for each route and each schema, so that a change shows which."""
 
@@ -246,7 +263,7 @@ def main() -> int:
     os.environ["FAIRSHARE_TESTING"] = "1"
     set_up_django()
     described = present()
-    broken = unannounced(breaks(kept(), described), DEPRECATED, at=datetime.now(UTC).date()) if KEPT.exists() else []
+    broken = broken_promises(described) if KEPT.exists() else []
     if broken:
         print("\n".join(f"{operation}: {sentence}." for operation, sentence in broken), file=sys.stderr)
         return 1

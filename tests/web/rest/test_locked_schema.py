@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any
 
 import pytest
 
-from apps.web.rest.deprecations import DEPRECATED, Deprecated
-from tests.web.rest.locked_schema import COMMAND, Document, breaks, kept, present, unannounced, written
+from apps.web.rest.deprecations import Deprecated
+from tests.web.rest.locked_schema import (
+    COMMAND,
+    IS_GONE,
+    Document,
+    breaks,
+    broken_promises,
+    kept,
+    present,
+    unannounced,
+    written,
+)
 
 _REQUEST = "#/components/schemas/Share"
 _ANSWER = "#/components/schemas/Entry"
@@ -148,8 +158,20 @@ def test_only_what_the_table_of_deprecations_announces_may_go() -> None:
     assert {name[:3] for name, _ in unannounced(broken, (whole,), at=date(2028, 1, 1))} == {"GET"}
 
 
+GONE = {**OLD, "paths": {}}
+
+
+def test_a_whole_route_may_go_that_names_what_replaced_it() -> None:
+    gone = [(f"{name.partition('/')[0]}/api/v1/entries/{{entry}}", each) for name, each in breaks(OLD, GONE)]
+    narrowed = [(gone[0][0], "answer 200.state is gone")]
+    today = date(2027, 1, 1)
+    assert {each for _, each in gone} == {IS_GONE}
+    assert unannounced([*gone, *narrowed], (), at=today, removed=["entries/<str:entry>"]) == narrowed
+    assert unannounced(gone, (), at=today, removed=["entries"]) == gone
+
+
 @pytest.mark.product
 def test_this_version_keeps_what_v1_has_promised() -> None:
     now = present()
-    assert unannounced(breaks(kept(), now), DEPRECATED, at=datetime.now(UTC).date()) == []
+    assert broken_promises(now) == []
     assert written(now) == written(kept()), f"What is new isn't promised yet: run `{COMMAND}`, and commit the file."

@@ -1,4 +1,4 @@
-"""Forecasts of accounts, and what-if estimates. Read-only."""
+"""Forecasts of accounts. Read-only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from rest_framework.response import Response
 from apps.contrib.forecast.entry_forecast import DatedRecovery, DatedRecoveryRange, FactorAhead
 from apps.contrib.forecast.past_usage import PastShare
 from apps.contrib.forecast.selectors import Forecast, ForecastLevel, get_forecasts, get_my_forecasts
-from apps.contrib.forecast.what_if import Course, RankRange, Scenario, ScenarioResult, read_scenario, run_scenario
 from apps.core import clock
 from apps.priorities.serving.lookup import AccountQuery
 from apps.web.rest.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
@@ -92,37 +91,6 @@ class ForecastListSerializer(serializers.Serializer[Any]):
     results = ForecastSerializer(many=True)
 
 
-PlaceSerializer = record_serializer(
-    RankRange, component="Place", only="rank rank_to factor", renamed={"rank": "first", "rank_to": "last"}
-)
-TriedSideSerializer = record_serializer(
-    Course,
-    component="TriedSide",
-    now=PlaceSerializer(),
-    then=PlaceSerializer(),
-    back=RecoverySerializer(allow_null=True, help_text="When `level` is on its target again"),
-)
-_WITH: dict[str, Any] = {"with": TriedSideSerializer(source="changed")}  # a keyword of Python
-TriedSerializer = record_serializer(
-    ScenarioResult,
-    component="Tried",
-    only="account namespace policy entry snapshot as_of then_at of basis is_estimate supposed without with level",
-    renamed={
-        "account": "forecast.account",
-        "namespace": "forecast.namespace",
-        "entry": "forecast.entry_path",
-        "snapshot": "forecast.snapshot.snapshot_id",
-        "as_of": "forecast.as_of",
-        "level": "forecast.shown.path",
-    },
-    texts={"basis": "Data from which usage of others is estimated"},
-    policy=serializers.CharField(source="forecast.policy.slug"),
-    supposed=record_serializer(Scenario, component="Supposed")(source="scenario"),
-    without=TriedSideSerializer(),
-    **_WITH,
-)
-
-
 class MyForecastFilterSerializer(serializers.Serializer[Any]):
     share = serializers.FloatField(
         required=False,
@@ -135,24 +103,6 @@ class MyForecastFilterSerializer(serializers.Serializer[Any]):
 class ForecastFilterSerializer(MyForecastFilterSerializer):
     account = serializers.CharField(max_length=1024)
     namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
-
-
-class WhatIfFilterSerializer(serializers.Serializer[Any]):
-    account = serializers.CharField(max_length=1024)
-    namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
-    core_h = serializers.CharField(
-        max_length=40, required=False, help_text="Usage of the account, in hours of the metric, 0 to 1e9"
-    )
-    days = serializers.CharField(
-        max_length=40, required=False, help_text="Days over which that usage is spread, 1 to 365; default 7"
-    )
-    load = serializers.CharField(
-        max_length=40, required=False, help_text="Usage of its group in percent of the current one, to 1000"
-    )
-    level = serializers.CharField(
-        max_length=4096, required=False, help_text="Path of an entry on the account's path that gets another target"
-    )
-    target = serializers.CharField(max_length=40, required=False, help_text="Target of `level` in percent, 0 to 100")
 
 
 class ForecastView(APIView):
@@ -187,17 +137,3 @@ class MyForecastView(APIView):
         query = read_query(MyForecastFilterSerializer, request)
         forecasts = get_my_forecasts(share=query.get("share"), actor=actor_of(request), at=clock.now())
         return Response(ForecastListSerializer({"results": forecasts}).data)
-
-
-class WhatIfView(APIView):
-    scopes: ClassVar[Scopes] = _READ
-
-    @extend_schema(operation_id="try_what_if", parameters=[WhatIfFilterSerializer], responses=TriedSerializer)
-    def get(self, request: Request, policy: str) -> Response:
-        """Estimate rank and factor now and in a week, with and without a change of usage or of a target."""
-        query = read_query(WhatIfFilterSerializer, request)
-        account = AccountQuery(query.pop("account"), namespace=query.pop("namespace"))
-        tried = run_scenario(
-            policy_slug=policy, account=account, scenario=read_scenario(query), actor=actor_of(request), at=clock.now()
-        )
-        return Response(TriedSerializer(tried).data)

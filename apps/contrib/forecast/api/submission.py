@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.contrib.forecast.what_if.after_job import DEFAULT_CORE_H, AfterJob, list_ranks_after_job
+from apps.contrib.forecast.after_job import DEFAULT_CORE_H, AfterJob, list_ranks_after_job
 from apps.core import clock
 from apps.web.rest.authentication import SELF_READ, Scopes, actor_of
 from apps.web.rest.inputs import read_query

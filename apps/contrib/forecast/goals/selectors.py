@@ -21,7 +21,7 @@ from apps.accounts.actor import Actor
 from apps.contrib.forecast.goals.records import Goal, GoalSolution, Lever, Reason
 from apps.contrib.forecast.goals.solver import has_recent_usage, solve, whole_days_until
 from apps.contrib.forecast.past_usage import competitors, load_snapshot_inputs
-from apps.contrib.forecast.what_if.trial import limit_computations
+from apps.contrib.forecast.rate_limit import limit_computations
 from apps.core.derived_state import in_memory
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotAllowed
 from apps.core.typed_numbers import read_number

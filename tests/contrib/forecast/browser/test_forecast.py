@@ -32,13 +32,9 @@ def test_both_cards_are_accessible_and_fit_while_used(weeks: Grid, visit: Open, 
     page.locator("#fig-forecast").scroll_into_view_if_needed()  # it is drawn when it comes near
     page.wait_for_selector(f"#fig-forecast[data-drawn='{query}']")
     page.click("#fig-forecast .fig-more summary")
-    open_more(page, "what-if", "forecast-levels")
-    come(page, "#later-what-if", "#later-forecast-levels")
+    open_more(page, "forecast-levels")
+    come(page, "#later-forecast-levels")
     assert page.locator("#forecast-levels .levels li").count() == 2
-    page.fill("#what-if-core-h", "20000")
-    page.press("#what-if-core-h", "Enter")
-    page.wait_for_selector("#what-if dl")
-    assert page.is_visible("[data-testid=what-if-outcome][data-key=rank_then]")
     level, shown = page.inner_text("#fig-forecast .fig-title"), page.inner_text("#fig-forecast .fig-say")
     assert "atlas" in level
     page.fill("#forecast-share", "5")
@@ -47,10 +43,6 @@ def test_both_cards_are_accessible_and_fit_while_used(weeks: Grid, visit: Open, 
     assert page.inner_text("#fig-forecast .fig-title") == level, "the rest of the state stays"
     assert page.inner_text("#fig-forecast .fig-say") != shown
     window.look()
-    page.fill("#what-if-days", "10000")
-    page.press("#what-if-days", "Enter")
-    page.wait_for_selector("#what-if-days[aria-invalid=true]")
-    assert "365" in page.inner_text("#what-if-days-error")
 
 
 @pytest.mark.deep
@@ -59,13 +51,6 @@ def test_without_scripts_the_forms_reload_the_page_with_their_results(weeks: Gri
     window.page.set_default_timeout(30_000)
     window.sign_in("alice")
     page = window.go("/me/priority/")
-    page.click("#more > summary")
-    page.click("#more details:has(#what-if) summary")
-    window.follow("#what-if noscript a")
-    page.fill("#what-if-core-h", "20000")
-    window.follow("#what-if button")
-    assert page.is_visible("[data-testid=what-if-outcome][data-key=rank_then]")
-    window.follow(".page-head a")
     window.follow("#forecast noscript a")
     shown = page.inner_text("#fig-forecast .fig-say")
     window.follow(".page-head a")

@@ -1,4 +1,4 @@
-"""Cards of My priority in a browser: after a job, and what-if."""
+"""Cards of My priority in a browser: after a job, and a card that fails."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
-from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account
 from apps.core import clock
-from apps.policies.services import change_shares
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, come
 from tests.browser.test_my_priority import OWN_USAGE, open_more
 from tests.instants import AT
-from tests.pages.grid import SLUG, Grid
+from tests.pages.grid import Grid
 
 
 def test_a_typed_job_size_changes_ranks_and_keeps_the_focus(grid: Grid, visit: Open) -> None:
@@ -36,35 +34,20 @@ def test_a_typed_job_size_changes_ranks_and_keeps_the_focus(grid: Grid, visit: O
     window.look()
 
 
-def test_what_if_is_unchanged_until_input(grid: Grid, visit: Open) -> None:
-    """A slider rounds its value to its steps: the user didn't type that."""
-    change_shares(policy_slug=SLUG, entry_uid=grid.uid("/atlas"), shares=37, reason="x", at=clock.now(), actor=COMMAND)
-    grid.recompute()
-    window = visit()
-    window.sign_in("alice")
-    page = window.go("/me/priority/")
-    open_more(page, "what-if")
-    come(page, "#later-what-if")
-    slide = page.locator("#what-if-target-slide")
-    assert slide.evaluate("(one) => one.value !== one.defaultValue"), "between two steps"
-    field = page.locator("#what-if-target")
-    assert field.input_value() == field.get_attribute("value")
-
-
 def test_a_card_that_fails_says_so_in_its_place_and_is_asked_for_again(grid: Grid, visit: Open) -> None:
     window = visit(is_kept=False)
     window.sign_in("alice")
-    page, card = window.page, "#later-what-if"
-    page.route("**/_whatif?*", lambda route: route.fulfill(status=503, body="busy"))
+    page, card = window.page, "#later-forecast-levels"
+    page.route("**/_forecast_levels?*", lambda route: route.fulfill(status=503, body="busy"))
     page.route("**/_submit?*", lambda route: route.abort())
     window.go("/me/priority/")
-    open_more(page, "what-if")
+    open_more(page, "forecast-levels")
     for place in (card, "#later-submit"):
         expect(page.locator(f"{place} .failed")).to_be_visible()
         expect(page.locator(f"{place} .wait")).to_be_hidden()
     page.unroute_all()
     page.click(f"{card} [data-ask-again]")
-    expect(page.locator("#what-if-core-h")).to_be_visible()
+    expect(page.locator("#forecast-share")).to_be_visible()
     expect(page.locator("#later-submit .failed")).to_be_visible()
     window.complaints.clear()  # the console names both failures
 

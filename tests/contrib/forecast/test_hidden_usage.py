@@ -13,8 +13,7 @@ from django.db import transaction
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.contrib.forecast.what_if import Scenario, run_my_scenario
-from apps.contrib.forecast.what_if.after_job import ranks_after_job
+from apps.contrib.forecast.after_job import ranks_after_job
 from apps.core.errors import Invalid
 from apps.pages.algorithm.comparison import compare_algorithms
 from apps.pages.changes.review.reviewed_change import get_review_page
@@ -39,7 +38,7 @@ SAME_STEP = (1.0, 1.05, 1.2)  # of 1,000 core-hours: 3.6e6, 3.78e6 and 4.32e6 s 
 
 @pytest.fixture(autouse=True)
 def _unlimited(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("apps.contrib.forecast.what_if.trial.MOST_A_MINUTE", 10_000)
+    monkeypatch.setattr("apps.contrib.forecast.rate_limit.MOST_A_MINUTE", 10_000)
     cache.clear()
     yield
     cache.clear()
@@ -100,12 +99,6 @@ def after_job(site: Site, actor: Actor, core_h: float) -> Any:
     return ranks_after_job(policy_slug=site.slug, entry_uids=[uid], core_h=core_h, actor=actor, at=AS_OF)[uid].rank
 
 
-def in_a_week(site: Site, actor: Actor, **asked: Any) -> Any:
-    uid = _uid(site, "/physics/alice")
-    found = run_my_scenario(policy_slug=site.slug, entry_uid=uid, scenario=Scenario(**asked), actor=actor, at=AS_OF)
-    return found.changed.now.rank, found.changed.then.rank
-
-
 def of_algorithm(site: Site, actor: Actor, k: float) -> Any:
     mixed = {"name": "aequus", "operator": "combined", "k": k}
     found = compare_algorithms(policy_slug=site.slug, algorithms=[{}, mixed], actor=actor)
@@ -159,9 +152,6 @@ def test_thirty_questions_find_no_more_than_the_step(world: World) -> None:
 
 QUESTIONS: list[tuple[Callable[..., Any], list[dict[str, Any]]]] = [
     (after_job, [{"core_h": 10.0 * n} for n in range(0, 200, 5)]),
-    (in_a_week, [{"core_h": 20.0 * n} for n in range(0, 200, 5)]),
-    (in_a_week, [{"core_h": 1450.0, "load": n / 10} for n in range(0, 100, 7)]),
-    (in_a_week, [{"target": n / 50, "level": "/physics"} for n in range(1, 50, 3)]),
     (of_draft, [{"shares": n / 10} for n in range(36, 60, 2)]),
     (of_effect, [{"shares": n / 10} for n in range(36, 60, 2)]),
     (of_limit, [{"shares": n / 10} for n in range(36, 60, 2)]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,13 +11,16 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from cachetools import LRUCache, cached
+from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.contrib.forecast.what_if.trial import MOST_CORE_H, RankRange, limit_computations, rank_range_of
+from apps.contrib.forecast.rate_limit import limit_computations
 from apps.core.cache_sizes import mask_digest
 from apps.core.derived_state import in_memory
 from apps.core.errors import FieldProblem, Invalid
+from apps.core.typed_numbers import read_number
+from apps.engine.algorithms import PriorityResult
 from apps.explain.my_priority import get_my_priority
 from apps.pages.my_priority.numbers.rank_history import get_own_entry
 from apps.policies.selectors import get_policy
@@ -39,7 +43,28 @@ DERIVED_STATE = (
 )
 
 DEFAULT_CORE_H = 1000.0
+MOST_CORE_H = 1e9
 _MOST_CACHED = 4_000
+_STEP = 5
+
+
+@dataclass(frozen=True)
+class RankRange:
+    """Range of ranks (both ends equal if exact), None without a rank."""
+
+    rank: tuple[int, int] | None
+
+    @property
+    def is_exact(self) -> bool:
+        return self.rank is None or self.rank[0] == self.rank[1]
+
+
+def read_core_hours(text: str) -> float:
+    """The size of a job as a person types it; NaN, which `ranks_after_job` refuses, if it isn't a number."""
+    try:
+        return read_number(text)
+    except ValueError:
+        return math.nan
 
 
 def ranks_after_job(
@@ -55,7 +80,7 @@ def ranks_after_job(
     nothing has been computed yet.
     """
     if not 0 <= core_h <= MOST_CORE_H:  # also rejects NaN
-        message = "must be a number of hours from 0 to 1,000,000,000"
+        message = _("must be a number of hours from 0 to 1,000,000,000")
         raise Invalid(f"core_h {message}.", fields=[FieldProblem("core_h", message)])
     if core_h != DEFAULT_CORE_H:
         limit_computations(actor)
@@ -123,4 +148,15 @@ def _rank_after(snapshot: ServedSnapshot, entry: int, core_h: float, visible: Ma
     result = totals.added(entry, core_h * 3600).compute(algorithm)
     if not visible.all():
         result = moved_from(snapshot.values, totals.compute(algorithm), result)
-    return rank_range_of(result, entry, bool(visible.all()))
+    return _rank_range(result, entry, is_exact=bool(visible.all()))
+
+
+def _rank_range(result: PriorityResult, entry: int, *, is_exact: bool) -> RankRange:
+    """The rank; for readers of a subtree the step of five that it is in."""
+    if not result.has_rank[entry]:
+        return RankRange(None)
+    rank = int(result.rank[entry])
+    if is_exact:
+        return RankRange((rank, rank))
+    first = (rank - 1) // _STEP * _STEP + 1
+    return RankRange((first, first + _STEP - 1))
