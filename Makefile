@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster schedulers bench bench-large image release lint docs docs-parts papers mutations pictures simulate
+.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster schedulers bench bench-large image release lint docs docs-parts papers mutations mutants pictures simulate
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make docs    the documentation as a site, in site/   make docs-parts: its parts that are generated from the code"
 	@echo "make papers  the papers' claims and figures measured again, against docs/papers.md; ten minutes"
 	@echo "make mutations  each claim of the papers broken once in a copy: its tests have to fail; half an hour"
+	@echo "make mutants  the code changed in one place at a time, a sample (ROOMS, SAMPLE, MINUTES, SEED): do tests notice?"
 	@echo "make simulate  random histories with failures, by seed (SEED, SEEDS, STEPS, MINUTES, TRIES)"
 	@echo "make pictures  the pictures of README and documentation, from a fresh sample"
 	@echo "make test-faults  imports of a million records while everything around them dies"
@@ -130,6 +131,11 @@ papers: setup
 # The code of each claim is broken in a copy, and its tests have to fail. ONLY="--only '4.*'" chooses claims.
 mutations: setup
 	@$(PY) -m tests.papers.mutations $(ONLY)
+
+# A random sample of each room, in forks of one process; it goes on where it stopped. SEED=1 tries the same ones again.
+mutants: setup
+	@echo "SEED=$(SEED)"
+	@$(PY) -m tests.mutants --seed $(SEED) --sample $(or $(SAMPLE),50) --minutes $(or $(MINUTES),60) $(if $(ROOMS),--rooms $(ROOMS))
 
 pictures: setup
 	@$(PY) -m docsite.pictures

@@ -78,7 +78,7 @@ class Databases:
         is_shared: made once a run, and copied by the other processes, which get nothing of what `make` returns.
         """
         if name not in self._worlds:
-            database = f"{self.empty}_{name}"
+            database = self.world_database(name)
             if is_shared:
                 shared = set_up_once(f"world-{name}", lambda _folder: self._make_shared(name, make))
                 self._create(database, template=shared["database"])
@@ -88,6 +88,9 @@ class Databases:
         found = self._worlds[name]
         self.use(found.database)
         return found
+
+    def world_database(self, name: str) -> str:
+        return f"{self.empty}_{name}"
 
     def copy(self, database: str) -> str:
         """Another database with the same rows; the process is left connected to it."""

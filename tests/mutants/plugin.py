@@ -1,0 +1,287 @@
+"""A plug-in of pytest that tries mutants in place of a usual run: each in a fork of the process that has collected.
+
+Only tests that execute the changed line run, the fastest first, until one fails. A fork takes a tenth of a second; a
+process of its own would import everything again. Worlds of tests are made once, before the forks; one whose making
+executes the changed line is made again in the fork.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from importlib import import_module
+
+import pytest
+from pytest_django.plugin import blocking_manager_key
+
+from apps.core.code_paths import REPOSITORY
+from tests.mutants.changes import Mutant, mutants_of, statement_lines, uses_of
+from tests.mutants.forks import Result, SharedDatabases, in_fork
+from tests.mutants.hits import Hits, Lines, Trace, executes
+from tests.mutants.outcomes import ERROR, NOT_APPLIED, NOTICED, SURVIVED, Outcomes
+from tests.mutants.rooms import ROOMS, outcomes_file
+from tests.mutants.swap import NotApplied, apply, functions_of, module_of
+from tests.start import schema_folder
+
+_A_DAY_S = 24 * 3600.0
+_LONGEST_S = 900.0  # of one mutant, by the clock
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--mutants", metavar="ROOM", help="try mutants of a room instead of running its tests")
+    parser.addoption("--mutant-seed", type=int, default=1, help="decides their order")
+    parser.addoption("--mutant-sample", type=int, default=None, help="so many of the room at most")
+    parser.addoption("--mutant-seconds", type=float, default=None, help="begin none later than so long after the first")
+    parser.addoption("--mutant-only", default="", help="those whose file, function or line contains one of A|B|C")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("mutants"):
+        config.pluginmanager.register(Runner(config), "mutants")
+
+
+class Runner:
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._room = config.getoption("mutants")
+        self._paths = ROOMS[self._room].paths()
+        self._trace = Trace(self._paths)
+        self._failed: list[tuple[str, str]] = []  # test, first line of the reason
+        self._databases: SharedDatabases | None = None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason = str(getattr(crash, "message", report.longrepr)).partition("\n")[0][:160]
+            self._failed.append((report.nodeid, reason))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._config.pluginmanager.unregister(name="whole_run")  # what is collected isn't run once each
+        self._items = session.items
+        for path in self._paths:
+            import_module(module_of(path))
+        mutants = [mutant for path in self._paths for mutant in mutants_of(path, _read(path))]
+        files = {item.nodeid.partition("::")[0] for item in self._items}
+        stored = outcomes_file(self._room)
+        self._hits_file = stored.with_suffix(".hits.json")
+        self._hits = Hits.read(self._hits_file, self._paths, files)
+        names = {mutant.name for mutant in mutants}
+        self._outcomes = Outcomes.read(stored, ROOMS[self._room].state(), names)
+        self._prepare_databases()
+        self._measure()
+        self._functions = functions_of(self._paths)
+        self._try_out(self._chosen(mutants))
+        self._check_clean()
+        if self._databases is not None:
+            with self._unblocked():
+                self._databases.drop_at_last()
+        return True
+
+    # Tests without any change
+
+    def _measure(self) -> None:
+        """Which lines each test executes, and how long it takes."""
+        items = [item for item in self._items if item.nodeid not in self._hits.lines]
+        if not items:
+            return
+        self._say(f"{self._room}: {len(items)} tests without any change")
+        self._make_worlds(items)
+        result = self._in_fork(lambda: self._traced(items))
+        if "lines" not in result:
+            raise pytest.UsageError(f"The tests of {self._room} don't run: {result}")
+        self._hits.lines |= result["lines"]
+        self._hits.seconds |= result["seconds"]
+        self._hits.failed += sorted({name for name, _reason in result["failed"]})
+        for name, reason in result["failed"]:
+            self._say(f"  left out, since it fails without any change: {name}: {reason}")
+        self._hits.write(self._hits_file)
+
+    def _traced(self, items: Sequence[pytest.Item]) -> Result:
+        lines: dict[str, Lines] = {}
+        seconds: dict[str, float] = {}
+
+        def run(item: pytest.Item, following: pytest.Item | None) -> bool:
+            began = time.process_time()
+            with self._trace.on():
+                self._config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            lines[item.nodeid], seconds[item.nodeid] = self._trace.take(), time.process_time() - began
+            return True
+
+        return self._run(items, run) | {"lines": lines, "seconds": seconds}
+
+    def _run_until_one_fails(self, items: Sequence[pytest.Item]) -> Result:
+        def run(item: pytest.Item, following: pytest.Item | None) -> bool:
+            self._config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            return not self._failed
+
+        return self._run(items, run)
+
+    def _run(self, items: Sequence[pytest.Item], run: Callable[[pytest.Item, pytest.Item | None], bool]) -> Result:
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        if reporter is not None:
+            reporter._tw._file = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the fork ends
+        self._failed.clear()
+        n_run = 0
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            n_run += 1
+            if not run(item, following):
+                break
+        return {"failed": self._failed, "n_run": n_run}
+
+    def _check_clean(self) -> None:
+        """Tests that noticed a mutant pass without one: nothing of a mutant stayed."""
+        names = self._outcomes.noticing()
+        items = [item for item in self._items if item.nodeid in names]
+        if items:
+            self._make_worlds(items)
+            result = self._in_fork(lambda: self._run_until_one_fails(items))
+            if result.get("failed", result):
+                raise pytest.UsageError(f"A test that noticed a mutant fails without one as well: {result}")
+
+    # Mutants
+
+    def _chosen(self, mutants: Sequence[Mutant]) -> list[Mutant]:
+        """In the seed's order, without those whose outcome is known."""
+        only = self._config.getoption("mutant_only").split("|")
+        chosen = sorted(mutants, key=lambda each: each.name)
+        random.Random(self._config.getoption("mutant_seed")).shuffle(chosen)
+        chosen = [each for each in chosen if any(text in each.name for text in only)]
+        return [each for each in chosen[: self._config.getoption("mutant_sample")] if not self._outcomes.knows(each)]
+
+    def _try_out(self, mutants: Sequence[Mutant]) -> None:
+        longest_s = self._config.getoption("mutant_seconds")
+        began = time.monotonic()
+        for number, mutant in enumerate(mutants, 1):
+            if longest_s is not None and time.monotonic() - began > longest_s:
+                self._say(f"The time is over before {len(mutants) - number + 1} mutants of the sample.")
+                break
+            began_this = time.monotonic()
+            verdict, note, test = self._try_one(mutant)
+            self._outcomes.add(mutant, verdict, note, test)
+            took_s = time.monotonic() - began_this
+            self._say(f"{number}/{len(mutants)} {verdict} ({took_s:.1f} s) {mutant.name}\n    {test} {note}")
+
+    def _try_one(self, mutant: Mutant) -> tuple[str, str, str]:
+        """Verdict, note and the test that noticed it."""
+        lines = self._lines_of(mutant)
+        again = {world for world, hits in self._hits.worlds.items() if _execute(hits, lines)}
+        items = [item for item in self._items if self._may_notice(item, lines, again)]
+        if not items:
+            return SURVIVED, "no test executes it", ""
+        items.sort(key=lambda item: (_world_of(item) in again, _has_database(item), self._hits.seconds[item.nodeid]))
+        self._make_worlds(item for item in items if _world_of(item) not in again)
+        expected_s = sum(self._hits.seconds[item.nodeid] for item in items)
+
+        def work() -> Result:
+            apply(mutant, self._functions)
+            if self._databases is not None:
+                self._databases.make_again(again)
+            return self._run_until_one_fails(items)
+
+        result = self._in_fork(work, processor_s=30 + 3 * expected_s, longest_s=_LONGEST_S)
+        if "over" in result:
+            return NOTICED, f"ended after {result['over']}", items[0].nodeid
+        if "error" in result:
+            is_refused = NotApplied.__name__ in result["error"]
+            return (NOT_APPLIED if is_refused else ERROR), result["error"][-300:], ""
+        if result["failed"]:
+            test, reason = result["failed"][0]
+            return NOTICED, reason, test
+        return SURVIVED, f"{result['n_run']} tests pass", ""
+
+    def _lines_of(self, mutant: Mutant) -> dict[str, set[int]]:
+        """By path: the lines whose execution makes the mutant matter."""
+        if not mutant.function:
+            name = mutant.source.partition("=")[0].partition(":")[0].strip()
+            return {path: uses_of(name, _read(path)) for path in self._paths}
+        own = {mutant.path: set(mutant.lines)}
+        if any(_execute(lines, own) for lines in self._hits.lines.values()):
+            return own
+        return {mutant.path: {statement_lines(_read(mutant.path))[mutant.lines.start]}}
+
+    def _may_notice(self, item: pytest.Item, lines: dict[str, set[int]], again: set[str]) -> bool:
+        """Whether the test executes one of the lines, or begins with a world whose making does."""
+        is_usual = item.nodeid not in self._hits.failed
+        return is_usual and (_world_of(item) in again or _execute(self._hits.lines[item.nodeid], lines))
+
+    # Forks, databases and worlds
+
+    def _in_fork(
+        self, work: Callable[[], Result], *, processor_s: float = _A_DAY_S, longest_s: float = _A_DAY_S
+    ) -> Result:
+        others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+        if others:
+            raise pytest.UsageError(f"Threads that a fork would not have: {others}")
+        result = in_fork(work, processor_s=processor_s, longest_s=longest_s)
+        if "over" in result and self._databases is not None:
+            self._databases.end_sessions()
+        return result
+
+    def _prepare_databases(self) -> None:
+        if not any(map(_has_database, self._items)):
+            return
+        from django.db import connection, connections
+
+        conftest = sys.modules["tests.conftest"]
+        conftest.start_server(self._config)
+        made = SharedDatabases(connection.settings_dict, suffix="mutants", schemas=schema_folder())
+        conftest.Databases = lambda *_arguments, **_options: made  # type: ignore[attr-defined]
+        with self._unblocked():
+            made.prepare()
+            connections.close_all()
+        self._databases = made
+
+    def _make_worlds(self, items: Iterable[pytest.Item]) -> None:
+        """Those of these tests that aren't there yet, with the lines that are executed for it."""
+        databases = self._databases
+        if databases is None:
+            return
+        from django.db import connections
+
+        from tests import worlds
+        from tests.instants import AT
+
+        names = {name for name in map(_world_of, items) if name is not None and not databases.has(name)}
+        with self._unblocked(), pytest.MonkeyPatch.context() as patch:
+            patch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+            for name in sorted(names):
+                worlds.forget_process()
+                with self._trace.on():
+                    databases.world(name, worlds.MAKERS[name], is_shared=name in worlds.SHARED)
+                self._hits.worlds[name] = self._trace.take()
+                worlds.forget_process()
+            databases.use(databases.empty)
+            connections.close_all()
+
+    def _unblocked(self) -> AbstractContextManager[None]:
+        return self._config.stash[blocking_manager_key].unblock()
+
+    def _say(self, text: str) -> None:
+        with self._config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+            print(text, flush=True)
+
+
+def _execute(hits: Lines, lines: dict[str, set[int]]) -> bool:
+    return any(executes(hits, path, numbers) for path, numbers in lines.items())
+
+
+def _has_database(item: pytest.Item) -> bool:
+    names = getattr(item, "fixturenames", ())
+    return item.get_closest_marker("django_db") is not None or not {"db", "world_of_test"}.isdisjoint(names)
+
+
+def _world_of(item: pytest.Item) -> str | None:
+    worlds = sys.modules.get("tests.worlds")
+    return worlds.named_by(getattr(item, "fixturenames", ())) if worlds is not None else None
+
+
+@cache
+def _read(path: str) -> str:
+    return (REPOSITORY / path).read_text(encoding="utf-8")

@@ -1,0 +1,62 @@
+"""Whose code is changed, and which tests should notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from apps.core.code_paths import REPOSITORY
+from tests.mutants.hits import digest
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """code, tests: files and folders of the repository. goal: percent of mutants that tests notice."""
+
+    code: tuple[str, ...]
+    tests: tuple[str, ...]
+    goal: int
+
+    def paths(self) -> list[str]:
+        return [path for path in _files(self.code) if path not in _UNCHANGED]
+
+    def state(self) -> str:
+        """Changes with the code and with the tests."""
+        return digest({*_files(self.code), *_files(self.tests)})
+
+
+_UNCHANGED = {
+    "apps/engine/numerics/long_kernels.py",  # numba compiles it: exchanged code wouldn't run
+    "apps/engine/fast.py",  # decides how that is compiled
+}
+
+ROOMS = {
+    "engine": Room(("apps/engine",), ("tests/engine",), 95),
+    "ingest": Room(("apps/usage/records", "apps/usage/parsers"), ("tests/usage/records", "tests/usage/parsers"), 95),
+    "access": Room(
+        ("apps/policies/access", "apps/accounts/services.py", "apps/accounts/actor.py"),
+        ("tests/policies/access", "tests/accounts", "tests/test_token_bounds.py"),
+        95,
+    ),
+    "tokens": Room(
+        ("apps/accounts/token_cache.py", "apps/accounts/request_cache.py", "apps/accounts/checks.py"),
+        ("tests/accounts/test_tokens.py", "tests/accounts/test_checks.py", "tests/accounts/test_request_cache.py"),
+        85,
+    ),
+    "mapping": Room(("apps/mapping",), ("tests/mapping",), 85),
+    "explain": Room(("apps/explain",), ("tests/explain",), 85),
+    "series": Room(("apps/series",), ("tests/series",), 85),
+    "advisor": Room(("apps/contrib/lab/advisor",), ("tests/contrib/lab/advisor",), 85),
+}
+
+
+def outcomes_file(room: str) -> Path:
+    return REPOSITORY / ".pytest_cache" / "mutants" / f"{room}.json"
+
+
+def _files(paths: tuple[str, ...]) -> Iterator[str]:
+    for name in paths:
+        path = REPOSITORY / name
+        files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        yield from (str(file.relative_to(REPOSITORY)) for file in files if "migrations" not in file.parts)

@@ -1,0 +1,107 @@
+"""Put a mutant into this process: the code of functions that exist is exchanged, or a constant of a module.
+
+Nothing is imported again, so that what was registered, decorated or cached keeps its identity.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from apps.core.code_paths import REPOSITORY
+from tests.mutants.changes import Mutant, constant_name
+
+Functions = Mapping[tuple[str, str, int], list[FunctionType]]
+
+
+class NotApplied(Exception):
+    """Nothing of this process would run the changed code."""
+
+
+def functions_of(paths: Iterable[str]) -> Functions:
+    """The functions that exist of these files, by file, dotted name and first line."""
+    files = {str(REPOSITORY / path) for path in paths}
+    functions: dict[tuple[str, str, int], list[FunctionType]] = defaultdict(list)
+    gc.unfreeze()
+    for each in gc.get_objects():
+        if type(each) is FunctionType and each.__code__.co_filename in files:
+            code = each.__code__
+            functions[code.co_filename, code.co_qualname, code.co_firstlineno].append(each)
+    gc.freeze()
+    return functions
+
+
+def module_of(path: str) -> str:
+    return ".".join(Path(path).with_suffix("").parts).removesuffix(".__init__")
+
+
+def apply(mutant: Mutant, functions: Functions) -> list[str]:
+    """The names of what was exchanged; NotApplied if that is nothing."""
+    file = str(REPOSITORY / mutant.path)
+    before = Path(file).read_text(encoding="utf-8")
+    after = mutant.text(before)
+    module = sys.modules[module_of(mutant.path)]
+    if not mutant.function:
+        return [_exchange_constant(module, mutant, before, after)]
+    names = list(_exchange(compile(before, file, "exec"), compile(after, file, "exec"), functions))
+    if not names:
+        raise NotApplied("no function of this process has the code")
+    for value in vars(module).values():
+        forget = getattr(value, "cache_clear", None)
+        if callable(forget) and getattr(value, "__module__", "") == module.__name__:
+            forget()
+    return names
+
+
+def _exchange(old: CodeType, new: CodeType, functions: Functions) -> Iterator[str]:
+    for old_part, new_part in zip(_codes(old), _codes(new), strict=False):
+        if _essence(old_part) == _essence(new_part):
+            continue
+        existing = functions.get((old_part.co_filename, old_part.co_qualname, old_part.co_firstlineno), [])
+        for function in existing:
+            try:
+                function.__code__ = new_part
+            except ValueError as refusal:
+                raise NotApplied(str(refusal)) from refusal  # it has other free variables
+            yield function.__qualname__
+        if not existing:
+            yield from _exchange(old_part, new_part, functions)
+
+
+def _codes(code: CodeType) -> list[CodeType]:
+    return [each for each in code.co_consts if isinstance(each, CodeType)]
+
+
+def _essence(code: CodeType) -> tuple[Any, ...]:
+    """What runs, without the places in the text."""
+    constants = tuple(_essence(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts)
+    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
+
+
+def _exchange_constant(module: ModuleType, mutant: Mutant, before: str, after: str) -> str:
+    """In the module and in those that import it by its name."""
+    line = mutant.lines.start
+    old, new = (_statement_at(line, text) for text in (before, after))
+    name = constant_name(old)
+    if name is None or ast.dump(old) == ast.dump(new) or name not in vars(module):
+        raise NotApplied("no constant")
+    scope = dict(vars(module))
+    exec(compile(ast.Module([new], []), str(module.__file__), "exec"), scope)  # noqa: S102 - our own code
+    former, value = vars(module)[name], scope[name]
+    if former == value:
+        raise NotApplied("the same value")
+    for other in list(sys.modules.values()):
+        if getattr(other, "__name__", "").startswith(("apps.", "tests.")) and vars(other).get(name) is former:
+            setattr(other, name, value)
+    return name
+
+
+def _statement_at(line: int, text: str) -> ast.stmt:
+    body = ast.parse(text).body
+    return next(each for each in body if each.lineno <= line <= (each.end_lineno or each.lineno))
