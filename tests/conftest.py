@@ -82,6 +82,7 @@ pytest_plugins = [
     "tests.papers_by_claim",
     "tests.whole_run",
     "tests.longest_first",
+    "tests.fresh_examples",
     "pytester",
 ]
 _server = pytest.StashKey[PostgresServer]()

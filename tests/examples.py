@@ -1,7 +1,8 @@
 """How many examples a property test draws: few and always the same in `make test`, many random ones in `make test-all`.
 
 Profiles go by target; whether CI is set changes nothing. `fixed` is loaded unless `--hypothesis-profile` names
-another. `deep` keeps what fails in `.hypothesis` and tries it first the next time.
+another. `fresh` draws twice as many, new ones in each run: CI does, under a limit of minutes. `deep` draws many. Both
+print what fails as `@reproduce_failure`; without `--hypothesis-seed` they keep it in `.hypothesis` and try it first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from hypothesis.vendor.pretty import RepresentationPrinter
 
-FIXED, DEEP = "fixed", "deep"
+FIXED, FRESH, DEEP = "fixed", "fresh", "deep"
 _ORDINARY = 100
 _FEWEST = 12  # as far as a test asks for so many
 _TIMED = (HealthCheck.too_slow,)  # a busy machine is no finding
@@ -29,19 +30,23 @@ def register_profiles() -> None:
     settings.register_profile(
         FIXED, basis, max_examples=_count(_ORDINARY, FIXED), derandomize=True, database=None, print_blob=False
     )
-    settings.register_profile(DEEP, basis, max_examples=_count(_ORDINARY, DEEP), print_blob=True)
+    for name in (FRESH, DEEP):
+        settings.register_profile(name, basis, max_examples=_count(_ORDINARY, name), print_blob=True)
     settings.load_profile(FIXED)
     _draw_without_constants_of_the_code()
     show_values()
 
 
 def _draw_without_constants_of_the_code() -> None:
-    """In `fixed`: else what is drawn depends on which modules happen to be imported, and on every literal in them."""
+    """But in `deep`: what is drawn would depend on which modules happen to be imported, and on every literal in them.
+
+    A failure of `fresh` comes again by its seed, also where its test runs alone.
+    """
     gather = providers._get_local_constants
     none = providers._local_constants
 
     def constants() -> Constants:
-        return none if settings.get_current_profile_name() == FIXED else gather()
+        return gather() if settings.get_current_profile_name() == DEEP else none
 
     providers._get_local_constants = constants
 
@@ -82,6 +87,5 @@ def new_uid() -> UUID:
 
 
 def _count(count: int, profile: str, fixed: int | None = None) -> int:
-    if profile == FIXED:
-        return fixed or max(count // 8, min(count, _FEWEST))
-    return 2 * count if profile == DEEP else count
+    few = fixed or max(count // 8, min(count, _FEWEST))
+    return {FIXED: few, FRESH: min(2 * few, count), DEEP: 2 * count}.get(profile, count)
