@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from apps.core.code_paths import REPOSITORY
@@ -61,11 +61,14 @@ def digest(paths: Iterable[str]) -> str:
 
 
 class Trace:
-    """Lines of these files that this process executes, in any of its threads."""
+    """Lines of these files that this process executes, in any of its threads.
+
+    A function is watched until each of its lines was executed once since `take`: loops are hardly slower then.
+    """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._path_of = {str(REPOSITORY / path): path for path in paths}
-        self._lines: dict[str, set[int]] = defaultdict(set)
+        self._left: dict[int, tuple[CodeType, set[int]]] = {}  # by id of the code: lines that weren't executed yet
 
     @contextmanager
     def on(self) -> Iterator[None]:
@@ -80,23 +83,32 @@ class Trace:
 
     def take(self) -> Lines:
         """Those since the last time."""
-        taken = {path: sorted(lines) for path, lines in self._lines.items()}
-        self._lines.clear()
-        return taken
+        taken: dict[str, set[int]] = defaultdict(set)
+        for code, left in self._left.values():
+            taken[self._path_of[code.co_filename]] |= _lines(code) - left
+        self._left.clear()
+        return {path: sorted(lines) for path, lines in taken.items()}
 
     def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
-        path = self._path_of.get(frame.f_code.co_filename)
-        if path is None:
+        code = frame.f_code
+        if code.co_filename not in self._path_of:
             return None
-        lines = self._lines[path]
-        lines.add(frame.f_lineno)
+        if id(code) not in self._left:
+            self._left[id(code)] = code, _lines(code)
+        left = self._left[id(code)][1]
+        if not left:
+            return None
+        left.discard(frame.f_lineno)
 
         def within(frame: FrameType, event: str, argument: Any) -> Any:
-            if event == "line":
-                self._lines[path].add(frame.f_lineno)
-            return within
+            left.discard(frame.f_lineno)
+            return within if left else None
 
         return within
+
+
+def _lines(code: CodeType) -> set[int]:
+    return {line for _begin, _end, line in code.co_lines() if line is not None}
 
 
 def executes(lines: Mapping[str, Iterable[int]], path: str, any_of: Iterable[int]) -> bool:

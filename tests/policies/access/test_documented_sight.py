@@ -43,8 +43,9 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     for number, uid in enumerate(UIDS[1:]):
         above, depth = draw(st.sampled_from(inner))
         kind = draw(st.sampled_from(["group", "group", "group", "user", "reserve"]))
-        shares: int | str = 1 if kind == "reserve" else draw(st.sampled_from([1, "parent"]))
-        entry: dict[str, Any] = {"name": f"e{number}", "uid": str(uid), "kind": kind, "shares": shares}
+        inherits = kind != "reserve" and draw(st.booleans())
+        entry: dict[str, Any] = {"name": f"e{number}", "uid": str(uid), "kind": kind}
+        entry["shares"] = "parent" if inherits else 1
         above["children"].append(entry)
         if kind == "group" and depth < 4:
             entry["children"] = []
