@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.core.checks import run_checks
+from django.core.checks import Error, Warning, run_checks
+
+from apps.accounts.checks import check_sign_in
 
 OIDC = {
     "FAIRSHARE_OIDC_ISSUER": "https://idp.example",
@@ -46,3 +48,32 @@ def test_valid_settings_pass_the_checks(settings: Any, given: dict[str, Any]) ->
 )
 def test_invalid_settings_are_reported(settings: Any, given: dict[str, Any], complaint: str) -> None:
     assert found(settings, given) == [complaint]
+
+
+PLAIN = LDAP | {"FAIRSHARE_LDAP_URL": "ldap://dir.example", "FAIRSHARE_LDAP_START_TLS": False}
+BEHIND = HEADER | {"SECURE_PROXY_SSL_HEADER": None}
+
+
+@pytest.mark.parametrize(
+    ("values", "complaints"),
+    [
+        (LDAP | {"FAIRSHARE_LDAP_URL": "ldaps://"}, {"accounts.E003": Error}),
+        (LDAP | {"FAIRSHARE_LDAP_URL": "ldap://dir.example", "FAIRSHARE_LDAP_START_TLS": True}, {}),
+        (LDAP | {"FAIRSHARE_LDAP_START_TLS": False}, {}),
+        (PLAIN | {"PRODUCTION": True}, {"accounts.E006": Error}),
+        (PLAIN | {"PRODUCTION": False}, {"accounts.E006": Warning}),
+        (PLAIN | {"PRODUCTION": True, "FAIRSHARE_LDAP_URL": "ldap://localhost"}, {}),
+        (OIDC | {"FAIRSHARE_OIDC_ISSUER": "http://127.0.0.1:9000"}, {}),
+        (BEHIND | {"AXES_IPWARE_PROXY_COUNT": 0}, {"accounts.W001": Warning}),
+        (BEHIND | {"AXES_IPWARE_PROXY_COUNT": None}, {"accounts.W001": Warning}),
+        (BEHIND | {"AXES_IPWARE_PROXY_COUNT": 1}, {}),
+        ({"SECURE_PROXY_SSL_HEADER": ("X", "https"), "AXES_IPWARE_PROXY_COUNT": 0}, {"accounts.W001": Warning}),
+        ({"SECURE_PROXY_SSL_HEADER": None, "AXES_IPWARE_PROXY_COUNT": 0}, {}),
+    ],
+)
+def test_each_setting_counts_together_with_those_that_make_it_safe(
+    settings: Any, values: dict[str, Any], complaints: dict[str, type]
+) -> None:
+    for name, value in values.items():
+        setattr(settings, name, value)
+    assert {message.id: type(message) for message in check_sign_in(None)} == complaints

@@ -4,6 +4,7 @@ import os
 import threading
 from concurrent.futures import Future
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
@@ -13,6 +14,7 @@ from django.conf import settings
 from django.db import OperationalError, connection
 from django.test import override_settings
 
+from apps.accounts import token_files
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import AuditEvent, Token, User
 from apps.accounts.selectors import list_tokens
@@ -352,6 +354,117 @@ def test_a_token_counts_as_fresh_only_as_long_as_the_request_that_asks_may_take(
         assert [cache.is_fresh(text) for _ in range(2)] == [False, True], "the first one refreshes it"
         clock.now_s += 1.5 * _MARGIN_S
         assert [cache.is_fresh(text) for _ in range(2)] == [False, False]
+
+
+@pytest.fixture
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_files, "directory", lambda: tmp_path / "tokens")
+
+
+@pytest.mark.usefixtures("_files")
+@pytest.mark.parametrize("known_by", ["memory", "file"])
+def test_a_token_that_has_changed_is_forgotten_in_memory_without_a_file_and_as_a_file_of_another_process(
+    alice: User, at: datetime, known_by: str
+) -> None:
+    clock, cache = _Clock(), TokenCache()
+    token, text = _made(alice, at)
+    _other, unchanged = _made(alice, at)
+    with patch("apps.accounts.token_cache.time", clock):
+        for each in (text, unchanged):
+            cache.verify(each, at=at)
+        if known_by == "memory":
+            token_files.forget(f"fsh_{token.public_id}")
+        else:
+            cache = TokenCache()
+        Token.objects.filter(pk=token.pk).update(revoked_at=at)
+        cache.forget_changed(at=at)
+        with _outage(), patch("apps.accounts.token_cache.connection"):
+            clock.now_s += FRESH_S
+            assert cache.verify(unchanged, at=at)[1].scopes == {"priorities:read"}
+            with pytest.raises(Unavailable):
+                cache.verify(text, at=at)
+
+
+@pytest.mark.usefixtures("_files")
+def test_a_process_that_starts_in_an_outage_reads_the_file_of_a_token_once(alice: User, at: datetime) -> None:
+    _token, text = _made(alice, at)
+    TokenCache().verify(text, at=at)
+    cache = TokenCache()
+    with _outage(), patch("apps.accounts.token_cache.connection"):
+        with patch("apps.accounts.token_cache.token_files.read", side_effect=token_files.read) as reads:
+            assert [cache.verify(text, at=at)[0] for _ in range(3)] == [alice] * 3
+        assert reads.call_count == 1
+
+
+@pytest.mark.usefixtures("_files")
+def test_a_token_that_is_known_by_its_file_is_as_old_as_the_file(alice: User, at: datetime) -> None:
+    clock, cache = _Clock(), TokenCache()
+    _token, text = _made(alice, at)
+    TokenCache().verify(text, at=at)
+    nearly_s = OUTAGE_S - 60
+    with patch("apps.accounts.token_cache.time", clock), _outage(), patch("apps.accounts.token_cache.connection"):
+        assert cache.verify(text, at=at + timedelta(seconds=nearly_s))[1].scopes == {"priorities:read"}
+        clock.now_s += 60
+        assert cache.verify(text, at=at + timedelta(seconds=nearly_s + 60))[1].scopes == {"priorities:read"}
+        clock.now_s += 1
+        with pytest.raises(Unavailable):
+            cache.verify(text, at=at + timedelta(seconds=nearly_s + 61))
+
+
+@pytest.mark.usefixtures("_files")
+def test_where_no_token_is_known_no_query_asks_for_changes(at: datetime, django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(0):
+        TokenCache().forget_changed(at=at)
+
+
+@pytest.mark.usefixtures("_files")
+def test_the_file_of_a_token_in_use_is_written_again_every_ten_minutes(alice: User, at: datetime) -> None:
+    clock, cache = _Clock(), TokenCache()
+    token, text = _made(alice, at)
+    with (
+        patch("apps.accounts.token_cache.time", clock),
+        patch("apps.accounts.token_cache.token_files.write", side_effect=token_files.write) as writes,
+    ):
+        counts = []
+        for later_s in (0.0, FRESH_S, 596.0, 600.0, 604.0, 1196.0, 1200.0):
+            clock.now_s = 1000.0 + later_s
+            cache.verify(text, at=at + timedelta(seconds=later_s))
+            counts.append(writes.call_count)
+        assert counts == [1, 1, 1, 2, 2, 2, 3]
+        Token.objects.filter(pk=token.pk).update(scopes=["priorities:read", "usage:write"])
+        clock.now_s += FRESH_S
+        cache.verify(text, at=at)
+        assert writes.call_count == 4, "at once, if the token has changed"
+
+
+@pytest.mark.usefixtures("_files")
+def test_a_token_that_was_known_by_its_file_alone_is_written_when_the_database_answers_again(
+    alice: User, at: datetime
+) -> None:
+    clock, cache = _Clock(), TokenCache()
+    clock.now_s = 30.0  # the machine has just started
+    _token, text = _made(alice, at)
+    TokenCache().verify(text, at=at)
+    with patch("apps.accounts.token_cache.time", clock):
+        with _outage(), patch("apps.accounts.token_cache.connection"):
+            cache.verify(text, at=at)
+        clock.now_s += RETRY_S
+        with patch("apps.accounts.token_cache.token_files.write", side_effect=token_files.write) as writes:
+            cache.verify(text, at=at)
+        assert writes.call_count == 1
+
+
+@pytest.mark.usefixtures("_files")
+def test_nothing_of_a_token_that_is_gone_stays_on_the_host(alice: User, at: datetime) -> None:
+    token, text = _made(alice, at)
+    cache = TokenCache()
+    _user, bounds = cache.verify(text, at=at)
+    for kind in (token_files.READABLE, token_files.ORDERS):
+        token_files.write(token_files.TokenFile(bounds.prefix, kind, "grid", "state", at, {}))
+    assert len(list(token_files.directory().iterdir())) == 3
+    token.delete()
+    cache.forget_changed(at=at)
+    assert not list(token_files.directory().iterdir())
 
 
 def test_a_query_that_fails_closes_the_connection_of_its_thread() -> None:

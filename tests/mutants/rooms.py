@@ -36,12 +36,15 @@ ROOMS = {
     "ingest": Room(("apps/usage/records", "apps/usage/parsers"), ("tests/usage/records", "tests/usage/parsers"), 95),
     "access": Room(
         ("apps/policies/access", "apps/accounts/services.py", "apps/accounts/actor.py"),
-        ("tests/policies/access", "tests/accounts", "tests/test_token_bounds.py"),
+        ("tests/policies/access", "tests/accounts/test_tokens.py"),
         95,
     ),
     "tokens": Room(
-        ("apps/accounts/token_cache.py", "apps/accounts/request_cache.py", "apps/accounts/checks.py"),
-        ("tests/accounts/test_tokens.py", "tests/accounts/test_checks.py", "tests/accounts/test_request_cache.py"),
+        tuple(f"apps/accounts/{name}.py" for name in ("token_cache", "token_files", "request_cache", "checks")),
+        (
+            *(f"tests/accounts/test_{name}.py" for name in ("tokens", "checks", "request_cache")),
+            "tests/web/rest/test_restart_in_outage.py",
+        ),
         85,
     ),
     "mapping": Room(("apps/mapping",), ("tests/mapping",), 85),
