@@ -1,7 +1,7 @@
 """What is known of a room's mutants, remembered from run to run: a stopped run goes on where it stopped.
 
-A mutant that was noticed stays so while its file and the test that noticed it are the same. One that survived is tried
-again as soon as the room's code or any of its tests changes.
+A mutant that was noticed stays so while its file is the same and the test that noticed it is there. One that survived
+is tried again as soon as the room's code or any of its tests changes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from tests.mutants import hits
 from tests.mutants.changes import Mutant
-from tests.mutants.hits import digest
 
 NOTICED, SURVIVED, NOT_APPLIED, ERROR = "noticed", "survived", "not applied", "error"
 
@@ -45,16 +45,13 @@ class Outcomes:
             stored = json.loads(path.read_text(encoding="utf-8"))
             for name, values in stored["by_name"].items():
                 outcome = Outcome(**values)
-                is_same = (
-                    outcome.digest == _noticed_digest(name, outcome.test) if outcome.test else (outcome.digest == state)
-                )
-                if name in names and is_same:
+                if name in names and outcome.digest == _digest(name, outcome.test, state):
                     outcomes.by_name[name] = outcome
         return outcomes
 
     def add(self, mutant: Mutant, verdict: str, note: str, test: str = "") -> None:
-        made_of = _noticed_digest(mutant.name, test) if test else self.state
-        self.by_name[mutant.name] = Outcome(verdict, note, mutant.lines.start, test, made_of)
+        basis = _digest(mutant.name, test, self.state)
+        self.by_name[mutant.name] = Outcome(verdict, note, mutant.lines.start, test, basis)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.path.with_suffix(".draft")
         text = json.dumps({"n_mutants": self.n_mutants, "by_name": {n: asdict(o) for n, o in self.by_name.items()}})
@@ -72,8 +69,12 @@ class Outcomes:
         return (name for name, outcome in self.by_name.items() if outcome.verdict == SURVIVED)
 
 
-def _noticed_digest(name: str, test: str) -> str:
-    try:
-        return digest([name.partition("::")[0], test.partition("::")[0]])
-    except FileNotFoundError:
-        return ""
+def _digest(name: str, test: str, state: str) -> str:
+    """Of what an outcome depends on; "" if the test is gone."""
+    if not test:
+        return state
+    path, _, function = test.partition("::")
+    file = hits.REPOSITORY / path
+    defined = f"def {function.partition('[')[0].rpartition('::')[2]}("
+    is_there = file.exists() and defined in file.read_text(encoding="utf-8")
+    return hits.digest([name.partition("::")[0]]) if is_there else ""

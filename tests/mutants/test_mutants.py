@@ -12,7 +12,6 @@ import pytest
 
 from apps.core.code_paths import REPOSITORY
 from apps.engine.decay_functions import get_decay_function
-from tests.mutants import outcomes as outcomes_module
 from tests.mutants.__main__ import main
 from tests.mutants.accepted import accepted
 from tests.mutants.changes import Mutant, mutants_of, uses_of
@@ -151,7 +150,7 @@ def test_lines_of_a_test_are_those_that_it_executes() -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tests.mutants.hits.REPOSITORY", tmp_path)
     (tmp_path / "module.py").write_text(SOURCE, encoding="utf-8")
-    (tmp_path / "test_module.py").write_text("x = 1", encoding="utf-8")
+    (tmp_path / "test_module.py").write_text("def test_edges(): ...", encoding="utf-8")
     return tmp_path
 
 
@@ -160,15 +159,18 @@ def test_an_outcome_is_known_until_what_it_came_of_changes(folder: Path) -> None
     names = {first.name, second.name}
     stored = folder / "outcomes.json"
     outcomes = Outcomes.read(stored, "state 1", names)
-    outcomes.add(first, NOTICED, "why", "test_module.py::test")
+    outcomes.add(first, NOTICED, "why", "test_module.py::test_edges[1]")
     outcomes.add(second, SURVIVED, "2 tests pass")
 
     def known(state: str) -> set[str]:
-        return set(outcomes_module.Outcomes.read(stored, state, names).by_name)
+        return set(Outcomes.read(stored, state, names).by_name)
 
     assert known("state 1") == names
     assert known("state 2") == {first.name}
-    (folder / "test_module.py").write_text("x = 2", encoding="utf-8")
+    (folder / "test_module.py").write_text("def test_edge(): ...", encoding="utf-8")
+    assert known("state 2") == set()
+    (folder / "test_module.py").write_text("def test_edges(): ...", encoding="utf-8")
+    (folder / "module.py").write_text(f"{SOURCE}#", encoding="utf-8")
     assert known("state 2") == set()
 
 
