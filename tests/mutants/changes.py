@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -345,10 +345,49 @@ def statement_lines(source: str) -> dict[int, int]:
     return first
 
 
-def uses_of(name: str, source: str) -> set[int]:
-    """The lines within functions that read a constant."""
+def constants_of(line: int, source: str) -> list[tuple[str, ast.stmt]]:
+    """The constant of the statement at this line, and those that follow from it, in the module's order.
+
+    ValueError if code that runs only while the module is imported reads one of them.
+    """
+    statements = ast.parse(source).body
+    first = next(n for n, each in enumerate(statements) if each.lineno <= line <= _end_line(each))
+    names: dict[str, ast.stmt] = {}
+    for statement in statements[first:]:
+        if statement is statements[first] or not _read_at_import(statement).isdisjoint(names):
+            name = constant_name(statement)
+            if name is None:
+                raise ValueError(f"line {statement.lineno} reads it at import")
+            names[name] = statement
+    return list(names.items())
+
+
+def _read_at_import(statement: ast.stmt) -> set[str]:
+    """Names that a statement of a module reads at once: those in bodies of functions are read later."""
+    names: set[str] = set()
+    nodes: list[ast.AST] = [statement]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            nodes += [*node.decorator_list, *node.args.defaults, *(each for each in node.args.kw_defaults if each)]
+        elif isinstance(node, ast.Lambda):
+            nodes += node.args.defaults
+        elif isinstance(node, ast.AnnAssign):
+            nodes += [node.value] if node.value is not None else []
+        else:
+            nodes += ast.iter_child_nodes(node)
+    return names
+
+
+def uses_of(names: Collection[str], source: str) -> set[int]:
+    """The lines within functions that read one of these constants."""
     functions = [
-        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     ]
-    nodes = chain.from_iterable(_own_nodes(function.body) for function in functions)
-    return {node.lineno for node in nodes if isinstance(node, ast.Name) and node.id == name}
+    bodies = (node.body if isinstance(node.body, list) else [node.body] for node in functions)
+    nodes = chain.from_iterable(map(_own_nodes, bodies))
+    return {node.lineno for node in nodes if isinstance(node, ast.Name) and node.id in names}

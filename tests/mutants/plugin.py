@@ -21,7 +21,7 @@ import pytest
 from pytest_django.plugin import blocking_manager_key
 
 from apps.core.code_paths import REPOSITORY
-from tests.mutants.changes import Mutant, mutants_of, statement_lines, uses_of
+from tests.mutants.changes import Mutant, constants_of, mutants_of, statement_lines, uses_of
 from tests.mutants.forks import Result, SharedDatabases, in_fork
 from tests.mutants.hits import Hits, Lines, Trace, executes
 from tests.mutants.outcomes import ERROR, NOT_APPLIED, NOTICED, SURVIVED, Outcomes
@@ -173,8 +173,6 @@ class Runner:
         lines = self._lines_of(mutant)
         again = {world for world, hits in self._hits.worlds.items() if _execute(hits, lines)}
         items = [item for item in self._items if self._may_notice(item, lines, again)]
-        if not items:
-            return SURVIVED, "no test executes it", ""
         items.sort(key=lambda item: (_world_of(item) in again, _has_database(item), self._hits.seconds[item.nodeid]))
         self._make_worlds(item for item in items if _world_of(item) not in again)
         expected_s = sum(self._hits.seconds[item.nodeid] for item in items)
@@ -194,13 +192,16 @@ class Runner:
         if result["failed"]:
             test, reason = result["failed"][0]
             return NOTICED, reason, test
-        return SURVIVED, f"{result['n_run']} tests pass", ""
+        return SURVIVED, f"{result['n_run']} tests pass" if items else "no test executes it", ""
 
     def _lines_of(self, mutant: Mutant) -> dict[str, set[int]]:
         """By path: the lines whose execution makes the mutant matter."""
         if not mutant.function:
-            name = mutant.source.partition("=")[0].partition(":")[0].strip()
-            return {path: uses_of(name, _read(path)) for path in self._paths}
+            try:
+                names = {name for name, _statement in constants_of(mutant.lines.start, _read(mutant.path))}
+            except ValueError:
+                names = set()
+            return {path: uses_of(names, _read(path)) for path in self._paths}
         own = {mutant.path: set(mutant.lines)}
         if any(_execute(lines, own) for lines in self._hits.lines.values()):
             return own

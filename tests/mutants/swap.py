@@ -15,7 +15,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from apps.core.code_paths import REPOSITORY
-from tests.mutants.changes import Mutant, constant_name
+from tests.mutants.changes import Mutant, constants_of
 
 Functions = Mapping[tuple[str, str, int], list[FunctionType]]
 
@@ -47,11 +47,12 @@ def apply(mutant: Mutant, functions: Functions) -> list[str]:
     before = Path(file).read_text(encoding="utf-8")
     after = mutant.text(before)
     module = sys.modules[module_of(mutant.path)]
-    if not mutant.function:
-        return [_exchange_constant(module, mutant, before, after)]
-    names = list(_exchange(compile(before, file, "exec"), compile(after, file, "exec"), functions))
+    if mutant.function:
+        names = list(_exchange(compile(before, file, "exec"), compile(after, file, "exec"), functions))
+    else:
+        names = list(_exchange_constants(module, mutant.lines.start, after))
     if not names:
-        raise NotApplied("no function of this process has the code")
+        raise NotApplied("nothing of this process differs")
     for value in vars(module).values():
         forget = getattr(value, "cache_clear", None)
         if callable(forget) and getattr(value, "__module__", "") == module.__name__:
@@ -84,24 +85,19 @@ def _essence(code: CodeType) -> tuple[Any, ...]:
     return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
 
 
-def _exchange_constant(module: ModuleType, mutant: Mutant, before: str, after: str) -> str:
-    """In the module and in those that import it by its name."""
-    line = mutant.lines.start
-    old, new = (_statement_at(line, text) for text in (before, after))
-    name = constant_name(old)
-    if name is None or ast.dump(old) == ast.dump(new) or name not in vars(module):
-        raise NotApplied("no constant")
+def _exchange_constants(module: ModuleType, line: int, after: str) -> Iterator[str]:
+    """In the module and in those that import them by their names, with the constants that follow from the first."""
+    try:
+        statements = constants_of(line, after)
+    except ValueError as refusal:
+        raise NotApplied(str(refusal)) from refusal
     scope = dict(vars(module))
-    exec(compile(ast.Module([new], []), str(module.__file__), "exec"), scope)  # noqa: S102 - our own code
-    former, value = vars(module)[name], scope[name]
-    if former == value:
-        raise NotApplied("the same value")
-    for other in list(sys.modules.values()):
-        if getattr(other, "__name__", "").startswith(("apps.", "tests.")) and vars(other).get(name) is former:
-            setattr(other, name, value)
-    return name
-
-
-def _statement_at(line: int, text: str) -> ast.stmt:
-    body = ast.parse(text).body
-    return next(each for each in body if each.lineno <= line <= (each.end_lineno or each.lineno))
+    for name, statement in statements:
+        exec(compile(ast.Module([statement], []), str(module.__file__), "exec"), scope)  # noqa: S102 - our own code
+        former = vars(module)[name]
+        if repr(former) == repr(scope[name]):
+            continue
+        for other in list(sys.modules.values()):
+            if getattr(other, "__name__", "").startswith(("apps.", "tests.")) and vars(other).get(name) is former:
+                setattr(other, name, scope[name])
+        yield name

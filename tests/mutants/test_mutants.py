@@ -14,7 +14,7 @@ from apps.core.code_paths import REPOSITORY
 from apps.engine.decay_functions import get_decay_function
 from tests.mutants.__main__ import main
 from tests.mutants.accepted import accepted
-from tests.mutants.changes import Mutant, mutants_of, uses_of
+from tests.mutants.changes import Mutant, constants_of, mutants_of, uses_of
 from tests.mutants.forks import Result, in_fork
 from tests.mutants.hits import Hits, Trace
 from tests.mutants.outcomes import NOTICED, SURVIVED, Outcomes
@@ -97,8 +97,32 @@ def test_each_change_is_one_that_compiles_and_no_line_moves() -> None:
         assert ast.dump(ast.parse(text)) != ast.dump(ast.parse(SOURCE))
 
 
-def test_a_constant_matters_where_functions_read_it() -> None:
-    assert uses_of("LIMIT", SOURCE) == {18}
+FOLLOWING = """
+LIMIT = 3
+TWICE: int = LIMIT * 2
+OTHER = 7
+
+
+def within() -> bool:
+    return OTHER < TWICE
+
+
+class Default:
+    of = {limit}
+"""
+
+
+def test_a_constant_matters_where_functions_read_it_or_one_that_follows_from_it() -> None:
+    source = FOLLOWING.format(limit="OTHER")
+    names = {name for name, _statement in constants_of(2, source)}
+    assert names == {"LIMIT", "TWICE"}
+    assert uses_of(names, source) == {8}
+    assert uses_of({"LIMIT"}, source) == set()
+
+
+def test_a_constant_that_is_read_at_import_is_not_changed() -> None:
+    with pytest.raises(ValueError, match="at import"):
+        constants_of(2, FOLLOWING.format(limit="LIMIT"))
 
 
 PATH = "apps/engine/decay_functions.py"
