@@ -137,6 +137,14 @@ def test_idle_entries_miss_nothing_and_excess_harms_only_starved_entries() -> No
     assert there.all()
 
 
+def test_an_entry_that_waits_itself_harms_nobody_by_what_it_has_above_its_target() -> None:
+    states = np.array([[DayState.STARVED], [DayState.NO_DEMAND]], np.int8)
+    actual, target = np.array([[0.8], [0.2]]), np.array([[0.5], [0.5]])
+    assert convergence.demand_aware_gap(actual, target, states).tolist() == [[0.0], [0.0]]
+    both = np.full((2, 1), DayState.STARVED, np.int8)
+    assert convergence.demand_aware_gap(actual, target, both) == pytest.approx(np.array([[0.3], [0.3]]))
+
+
 def test_days_without_comparable_entries_have_no_mean() -> None:
     mean, there = convergence.mean_deviation(np.zeros((1, 2)), np.ones((1, 2)), np.array([[False, True]]))
     assert (mean.tolist(), there.tolist()) == ([0.0, 1.0], [False, True])

@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rooms", default=",".join(ROOMS), type=lambda text: text.split(","))
     parser.add_argument("--sample", type=int, help="mutants of each room, at most")
     parser.add_argument("--minutes", type=float, help="for all rooms together")
+    parser.add_argument("--patience", type=float, help="seconds of tests for one mutant, at most; without: all of them")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", metavar="A|B", help="those whose file, function or line contains one")
     parser.add_argument("--table", action="store_true", help="print what is known")
@@ -61,6 +62,8 @@ def _try_out(room: str, options: argparse.Namespace) -> int:
     command += [f"--mutants={room}", f"--mutant-seed={options.seed}", f"--mutant-only={options.only}"]
     if options.sample is not None:
         command.append(f"--mutant-sample={options.sample}")
+    if options.patience is not None:
+        command.append(f"--mutant-patience={options.patience}")
     if options.minutes is not None:
         command.append(f"--mutant-seconds={60 * options.minutes / len(options.rooms)}")
     return subprocess.run([*command, *ROOMS[room].tests], cwd=REPOSITORY, check=False).returncode

@@ -388,6 +388,8 @@ def uses_of(names: Collection[str], source: str) -> set[int]:
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     ]
-    bodies = (node.body if isinstance(node.body, list) else [node.body] for node in functions)
+    bodies: Iterator[Sequence[ast.AST]] = (
+        [node.body] if isinstance(node, ast.Lambda) else node.body for node in functions
+    )
     nodes = chain.from_iterable(map(_own_nodes, bodies))
     return {node.lineno for node in nodes if isinstance(node, ast.Name) and node.id in names}

@@ -52,11 +52,15 @@ class Hits:
         path.write_text(json.dumps({name: getattr(self, name) for name in Hits.__slots__}), encoding="utf-8")
 
 
+def of_repository(path: str) -> Path:
+    return REPOSITORY / path
+
+
 def digest(paths: Iterable[str]) -> str:
     """Of files' contents."""
     made = hashlib.sha256()
     for path in sorted(paths):
-        made.update(path.encode() + (REPOSITORY / path).read_bytes())
+        made.update(path.encode() + of_repository(path).read_bytes())
     return made.hexdigest()[:16]
 
 

@@ -74,7 +74,7 @@ def _digest(name: str, test: str, state: str) -> str:
     if not test:
         return state
     path, _, function = test.partition("::")
-    file = hits.REPOSITORY / path
+    file = hits.of_repository(path)
     defined = f"def {function.partition('[')[0].rpartition('::')[2]}("
     is_there = file.exists() and defined in file.read_text(encoding="utf-8")
     return hits.digest([name.partition("::")[0]]) if is_there else ""

@@ -12,7 +12,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
@@ -38,20 +38,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--mutant-seed", type=int, default=1, help="decides their order")
     parser.addoption("--mutant-sample", type=int, default=None, help="so many of the room at most")
     parser.addoption("--mutant-seconds", type=float, default=None, help="begin none later than so long after the first")
+    parser.addoption("--mutant-patience", type=float, default=None, help="seconds of tests for one mutant, at most")
     parser.addoption("--mutant-only", default="", help="those whose file, function or line contains one of A|B|C")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("mutants"):
-        config.pluginmanager.register(Runner(config), "mutants")
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
+    room = early_config.known_args_namespace.mutants
+    if not room:
+        return (yield)
+    early_config.pluginmanager.register(runner := Runner(early_config, room), "mutants")
+    with runner.trace.on():
+        return (yield)
 
 
 class Runner:
-    def __init__(self, config: pytest.Config) -> None:
+    """trace: of the room's code; what it sees before the first test is executed while modules are imported."""
+
+    def __init__(self, config: pytest.Config, room: str) -> None:
         self._config = config
-        self._room = config.getoption("mutants")
-        self._paths = ROOMS[self._room].paths()
-        self._trace = Trace(self._paths)
+        self._room = room
+        self._paths = ROOMS[room].paths()
+        self.trace = Trace(self._paths)
         self._failed: list[tuple[str, str]] = []  # test, first line of the reason
         self._databases: SharedDatabases | None = None
 
@@ -61,12 +69,19 @@ class Runner:
             reason = str(getattr(crash, "message", report.longrepr)).partition("\n")[0][:160]
             self._failed.append((report.nodeid, reason))
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
+        with self.trace.on():
+            return (yield)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self._config.pluginmanager.unregister(name="whole_run")  # what is collected isn't run once each
         self._items = session.items
-        for path in self._paths:
-            import_module(module_of(path))
+        with self.trace.on():
+            for path in self._paths:
+                import_module(module_of(path))
+        self._at_import = self.trace.take()
         mutants = [mutant for path in self._paths for mutant in mutants_of(path, _read(path))]
         files = {item.nodeid.partition("::")[0] for item in self._items}
         stored = outcomes_file(self._room)
@@ -109,9 +124,9 @@ class Runner:
 
         def run(item: pytest.Item, following: pytest.Item | None) -> bool:
             began = time.process_time()
-            with self._trace.on():
+            with self.trace.on():
                 self._config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            lines[item.nodeid], seconds[item.nodeid] = self._trace.take(), time.process_time() - began
+            lines[item.nodeid], seconds[item.nodeid] = self.trace.take(), time.process_time() - began
             return True
 
         return self._run(items, run) | {"lines": lines, "seconds": seconds}
@@ -173,9 +188,12 @@ class Runner:
         lines = self._lines_of(mutant)
         again = {world for world, hits in self._hits.worlds.items() if _execute(hits, lines)}
         items = [item for item in self._items if self._may_notice(item, lines, again)]
+        if not items and mutant.function and _execute(self._at_import, lines):
+            return NOT_APPLIED, "it runs while modules are imported", ""
         items.sort(key=lambda item: (_world_of(item) in again, _has_database(item), self._hits.seconds[item.nodeid]))
+        n_items, expected_s = self._within_patience(items)
+        del items[n_items:]
         self._make_worlds(item for item in items if _world_of(item) not in again)
-        expected_s = sum(self._hits.seconds[item.nodeid] for item in items)
 
         def work() -> Result:
             apply(mutant, self._functions)
@@ -193,6 +211,16 @@ class Runner:
             test, reason = result["failed"][0]
             return NOTICED, reason, test
         return SURVIVED, f"{result['n_run']} tests pass" if items else "no test executes it", ""
+
+    def _within_patience(self, items: Sequence[pytest.Item]) -> tuple[int, float]:
+        """How many of them, and the seconds that they took without any change; at least one."""
+        patience_s = self._config.getoption("mutant_patience")
+        total_s = 0.0
+        for number, item in enumerate(items):
+            if patience_s is not None and number and total_s + self._hits.seconds[item.nodeid] > patience_s:
+                return number, total_s
+            total_s += self._hits.seconds[item.nodeid]
+        return len(items), total_s
 
     def _lines_of(self, mutant: Mutant) -> dict[str, set[int]]:
         """By path: the lines whose execution makes the mutant matter."""
@@ -254,9 +282,9 @@ class Runner:
             patch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
             for name in sorted(names):
                 worlds.forget_process()
-                with self._trace.on():
+                with self.trace.on():
                     databases.world(name, worlds.MAKERS[name], is_shared=name in worlds.SHARED)
-                self._hits.worlds[name] = self._trace.take()
+                self._hits.worlds[name] = self.trace.take()
                 worlds.forget_process()
             databases.use(databases.empty)
             connections.close_all()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from apps.engine import codecs, operators, sweep
 from apps.engine.algorithms import all_algorithms, compute, get_algorithm, read_algorithm
+from apps.engine.algorithms.base import Explanation
 from apps.engine.arrays import FloatArray
 from apps.engine.errors import BadParameter, BadUsage
 from apps.engine.numerics import vector_ranks
@@ -254,3 +255,11 @@ def test_combined_with_k_zero_is_relative_2() -> None:
     assert np.array_equal(combined(t, s), relative_2(t, s))
     assert combined.properties == relative_2.properties
     assert operators.get_operator("combined", k=0.25).properties == operators.get_operator("absolute").properties
+
+
+def test_an_explanation_by_ratio_names_the_columns_that_it_divides() -> None:
+    assert Explanation("ratio", used="u", due="s").due == "s"
+    assert Explanation("number") == Explanation("number", used="", due="")
+    for used, due in (("", ""), ("u", ""), ("", "s")):
+        with pytest.raises(BadParameter, match="names the columns"):
+            Explanation("ratio", used=used, due=due)
