@@ -196,7 +196,7 @@ class Runner:
         self._make_worlds(item for item in items if _world_of(item) not in again)
 
         def work() -> Result:
-            apply(mutant, self._functions)
+            apply(mutant, _read(mutant.path), self._functions)
             if self._databases is not None:
                 self._databases.make_again(again)
             return self._run_until_one_fails(items)

@@ -41,10 +41,9 @@ def module_of(path: str) -> str:
     return ".".join(Path(path).with_suffix("").parts).removesuffix(".__init__")
 
 
-def apply(mutant: Mutant, functions: Functions) -> list[str]:
-    """The names of what was exchanged; NotApplied if that is nothing."""
+def apply(mutant: Mutant, before: str, functions: Functions) -> list[str]:
+    """The names of what was exchanged; NotApplied if that is nothing. before: the text that was imported."""
     file = str(REPOSITORY / mutant.path)
-    before = Path(file).read_text(encoding="utf-8")
     after = mutant.text(before)
     module = sys.modules[module_of(mutant.path)]
     if mutant.function:

@@ -128,9 +128,12 @@ def test_a_constant_that_is_read_at_import_is_not_changed() -> None:
 PATH = "apps/engine/decay_functions.py"
 
 
+TEXT = (REPOSITORY / PATH).read_text(encoding="utf-8")
+
+
 @pytest.fixture
 def mutants() -> list[Mutant]:
-    return mutants_of(PATH, (REPOSITORY / PATH).read_text(encoding="utf-8"))
+    return mutants_of(PATH, TEXT)
 
 
 def test_a_mutant_is_in_effect_in_its_fork_and_nowhere_else(mutants: list[Mutant]) -> None:
@@ -138,7 +141,7 @@ def test_a_mutant_is_in_effect_in_its_fork_and_nowhere_else(mutants: list[Mutant
     mutant = next(each for each in mutants if each.function == "get_decay_function" and each.change.endswith("→ None"))
 
     def work() -> Result:
-        names = apply(mutant, functions)
+        names = apply(mutant, TEXT, functions)
         return {"names": names, "function": get_decay_function("none")}
 
     result = in_fork(work, processor_s=60, longest_s=60)
@@ -148,7 +151,7 @@ def test_a_mutant_is_in_effect_in_its_fork_and_nowhere_else(mutants: list[Mutant
 
 def test_a_mutant_of_code_that_no_function_runs_is_refused(mutants: list[Mutant]) -> None:
     with pytest.raises(NotApplied):
-        apply(next(each for each in mutants if each.function), {})
+        apply(next(each for each in mutants if each.function), TEXT, {})
 
 
 def test_what_never_ends_or_raises_has_no_result() -> None:
