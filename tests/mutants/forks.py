@@ -109,10 +109,22 @@ class SharedDatabases(Databases):
     def world_database(self, name: str) -> str:
         return super().world_database(name) + ("_again" if name in self._again else "")
 
+    def clean(self) -> None:
+        """Remove what an ended fork left: sessions that go on, copies, and worlds that it made again."""
+        with self._connect(self._maintenance) as connection:
+            rows = connection.execute("SELECT datname FROM pg_database WHERE datname LIKE %s", [f"{self.empty}%"])
+            left = [name for (name,) in rows if name not in self._own()]
+        for name in left:
+            self.drop(name)
+
     def end_sessions(self) -> None:
         """Of a fork that was ended."""
         with self._connect(self._maintenance) as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
-                "WHERE datname IS NOT NULL AND pid <> pg_backend_pid()"
-            )
+            for name in self._own():
+                connection.execute(_END_SESSIONS, [name])
+
+    def _own(self) -> set[str]:
+        return {self.empty, *(world.database for world in self._worlds.values())}
+
+
+_END_SESSIONS = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s"

@@ -249,8 +249,11 @@ class Runner:
         if others:
             raise pytest.UsageError(f"Threads that a fork would not have: {others}")
         result = in_fork(work, processor_s=processor_s, longest_s=longest_s)
-        if "over" in result and self._databases is not None:
-            self._databases.end_sessions()
+        if self._databases is not None:
+            if "over" in result:
+                self._databases.end_sessions()
+            with self._unblocked():
+                self._databases.clean()
         return result
 
     def _prepare_databases(self) -> None:

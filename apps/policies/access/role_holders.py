@@ -27,6 +27,7 @@ from apps.policies.access.scope import (
 )
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
+from apps.policies.tree.columns import TreeColumns
 
 SOON = timedelta(days=60)
 VisibilityOf = Callable[..., Visibility]
@@ -177,15 +178,25 @@ def explain_access(
         rules,
         is_open=policy.visibility == Policy.Visibility.TREE,
         may_see=_sees(visibility, policy, setting, person, i),
-        may_divide=rules or any(verb in grant.verbs for step in steps for grant in step.grants for verb in _DIVIDES),
-        may_change_own=i > 0
-        and (rules or any(Verb.EDIT_SHARES in grant.verbs for step in steps[:-1] for grant in step.grants)),
+        may_divide=rules or _is_held(_DIVIDES, _deciding(tree, i, steps)),
+        may_change_own=i > 0 and (rules or _is_held((Verb.EDIT_SHARES,), _deciding(tree, int(tree.parent[i]), steps))),
         verbs=verbs,
         steps=steps,
     )
 
 
 _DIVIDES = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
+
+
+def _deciding(tree: TreeColumns, i: int, steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps at which a right divides among an entry's children: those of one that inherits compete above it."""
+    while i > 0 and tree.inherit[i]:
+        i = int(tree.parent[i])
+    return steps[: len(tree.ancestors(i)) + 1]
+
+
+def _is_held(verbs: Sequence[Verb], steps: Sequence[Step]) -> bool:
+    return any(verb in grant.verbs for step in steps for grant in step.grants for verb in verbs)
 
 
 def _person(username: str, setting: GrantContext, lineage: Sequence[UUID]) -> User:

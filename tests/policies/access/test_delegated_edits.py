@@ -16,6 +16,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.core.errors import DomainError, NotAllowed, NotFound
 from apps.policies import services
 from apps.policies.access.authority import ActorGuard
+from apps.policies.access.role_holders import explain_access
 from apps.policies.access.scope import Verb, visible_entries
 from apps.policies.models import Grant, Policy
 from apps.policies.operations.apply import apply_operations
@@ -163,6 +164,24 @@ def test_operations_of_a_delegate_change_no_target_outside_the_delegated_subtree
 def archived_of(policy: Policy, path: str) -> list[Node]:
     tree = load_tree(policy, policy.head_number - 1)
     return [tree.node(i) for i in [tree.index_of_path(path)] if i is not None]
+
+
+@pytest.mark.parametrize("path", ["/", "/a", "/a/x", "/a/y", "/b", "/b/p", "/b/s", "/c", "/c/d"])
+@pytest.mark.parametrize("verb", [Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE, Verb.PUBLISH])
+def test_access_says_of_each_entry_what_its_edits_are_allowed(
+    policy: Policy, delegate: Actor, path: str, verb: Verb
+) -> None:
+    tree = load_tree(policy)
+    Grant.objects.filter(policy=policy).delete()
+    verbs = [verb, Verb.VIEW_MEMBERS]
+    make_grant(delegate.user, tree.uuid(tree.index_of_path(path) or 0), policy=policy, verbs=verbs)
+    sees = visible_entries(policy=policy, tree=tree, actor=delegate, at=AT)
+    for i in range(len(tree)):
+        if not sees.may_see(i):
+            continue
+        said = explain_access(policy_slug="grid", entry_uid=tree.uuid(i), username="", at=AT, actor=delegate)
+        assert said.may_divide is sees.may_divide(i), tree.path(i)
+        assert said.may_change_own is (sees.may_change(i) and verb == Verb.EDIT_SHARES), tree.path(i)
 
 
 @pytest.mark.parametrize(
