@@ -126,7 +126,8 @@ docs: docs-parts
 docs-parts: setup
 	@$(PY) -m docsite
 
-# Random histories of a site, its peer and its workers. SEED=7 lives the seventh once more, TRIES=60 shortens it.
+# Random histories of a site, its peer and its workers, new ones each time. SEED=7 lives the seventh once more, TRIES=60
+# shortens it, MINUTES=10 goes on for so long.
 simulate: setup
 	@echo "SEED=$(SEED)"
 	@SEED=$(SEED) SEEDS=$${SEEDS:-1} $(PYTEST) --deep -m deep -rP tests/simulation/test_seeds.py $(TESTS)

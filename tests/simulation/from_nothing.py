@@ -10,10 +10,12 @@ from unittest.mock import patch
 
 import numpy as np
 from django.db import transaction
+from django.db.models import Max
 
 from apps.accounts.account_index import AccountKeys
 from apps.federation.models import FeedHour, FeedMark, FeedRunning, UsageFeed
 from apps.federation.usage_feeds.feed_build import build_feed
+from apps.federation.usage_feeds.feed_sums import hour_of
 from apps.mapping.rules import placement
 from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import Rule
@@ -33,13 +35,17 @@ from apps.series.back_test_runs import current_state, draft_state, get_back_test
 from apps.series.daily_series import AMOUNTS, DailySeries, days_of, site_zone
 from apps.series.models import Series, SeriesDay, SeriesHour, SeriesHourTile, SeriesTile
 from apps.series.runs import KIND, enqueue_series_build
-from apps.series.stored_series import load_hours, load_series
+from apps.series.stored_series import load_against_today, load_hours, load_series
+from apps.usage.models import Source
 from tests.priority_site import AS_OF, Site
 
 Made = TypeVar("Made")
 _CLOSE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-6, "equal_nan": True}
 _EXACT = ("rank", "has_rank", "has_factor")
 _ROUNDED = 1e-13  # of a factor that is kept while all usage decays alike: it was computed of other sums
+_OF_RECORDS = ("knows_waiting", "waited_core_s")
+_DAY_S = 86_400
+_DAYS = 6  # before today that are compared
 _AMOUNTS = ("usage", "group_usage", "actual", "target", "priority")
 
 
@@ -98,7 +104,12 @@ def delivered_differences(site: Site, at: datetime) -> list[str]:
 
 
 def series_differences(site: Site, at: datetime) -> list[str]:
-    """Of the stored days and hours with those of a build that finds nothing stored."""
+    """Of the stored days and hours with those of a build that finds nothing stored.
+
+    The demand of days whose records were removed is kept; nothing can make it anew.
+    """
+    sealed_at = Source.all_objects.aggregate(Max("sealed_before_at"))["sealed_before_at__max"]
+    sealed_s = sealed_at.timestamp() + _DAY_S if sealed_at else 0.0
     uids = sorted(set(Entry.objects.filter(policy=site.policy).values_list("uid", flat=True)))
 
     def load() -> tuple[DailySeries, DailySeries]:
@@ -110,18 +121,18 @@ def series_differences(site: Site, at: datetime) -> list[str]:
         for table in (Series, SeriesDay, SeriesTile, SeriesHour, SeriesHourTile):
             table._default_manager.filter(policy=site.policy).delete()
         Run.objects.filter(kind=KIND).delete()
-        build_series(site.policy, at)
+        _build_series(site.policy, at)
         return load()
 
     stored, made = load(), _and_undone(build)
     return [
         f"{site.slug}: {kind} {each}"
         for kind, one, other in zip(("days", "hours"), stored, made, strict=True)
-        for each in _series_differences(one, other)
+        for each in _series_differences(one, other, sealed_s=sealed_s)
     ]
 
 
-def _series_differences(stored: DailySeries, made: DailySeries) -> Iterator[str]:
+def _series_differences(stored: DailySeries, made: DailySeries, *, sealed_s: float = 0.0) -> Iterator[str]:
     if stored.days.on != made.days.on:
         yield f"stored {stored.days.on[:1]} to {stored.days.on[-1:]}, made {made.days.on[:1]} to {made.days.on[-1:]}"
         return
@@ -133,7 +144,8 @@ def _series_differences(stored: DailySeries, made: DailySeries) -> Iterator[str]
             yield name
     for name in ("exists", "competes", "knows_waiting", "n_active", *AMOUNTS):
         one, other = getattr(stored, name), getattr(made, name)
-        unlike = np.argwhere(~np.isclose(one, other, **_CLOSE))
+        is_made_anew = stored.days.ends_s > sealed_s if name in _OF_RECORDS else True
+        unlike = np.argwhere(~np.isclose(one, other, **_CLOSE) & is_made_anew)
         if len(unlike):
             first = tuple(unlike[0])
             on = stored.days.on[first[1]]
@@ -141,15 +153,18 @@ def _series_differences(stored: DailySeries, made: DailySeries) -> Iterator[str]
 
 
 def feed_differences(feed: UsageFeed, at: datetime) -> list[str]:
-    """Of the stored hours and running jobs of a feed with those of a feed that was never built."""
+    """Of the stored hours and running jobs of a feed with those of a feed that was never built.
 
-    def load() -> tuple[dict[datetime, str], str]:
+    Hours that have become too old stay until something changes.
+    """
+
+    def load() -> tuple[dict[datetime, str], str, int]:
         feed.refresh_from_db()
         # a feed that never had an hour needs no row without usage
         hours = FeedHour.objects.filter(feed=feed, n_rows__gt=0)
-        return dict(hours.values_list("hour_at", "digest")), feed.running_digest
+        return dict(hours.values_list("hour_at", "digest")), feed.running_digest, feed.basis["first"]
 
-    def build() -> tuple[dict[datetime, str], str]:
+    def build() -> tuple[dict[datetime, str], str, int]:
         for table in (FeedHour, FeedMark, FeedRunning):
             table._default_manager.filter(feed=feed).delete()
         empty: dict[str, Any] = {"number": 0, "running_digest": "", "running_number": 0, "basis": {}, "built_at": None}
@@ -157,8 +172,10 @@ def feed_differences(feed: UsageFeed, at: datetime) -> list[str]:
         build_feed(feed.pk, at=at)
         return load()
 
-    (stored, running), (made, made_running) = load(), _and_undone(build)
-    unlike = sorted(hour for hour in stored.keys() | made.keys() if stored.get(hour) != made.get(hour))
+    (stored, running, _first), (made, made_running, first) = load(), _and_undone(build)
+    unlike = sorted(
+        hour for hour in stored.keys() | made.keys() if stored.get(hour) != made.get(hour) and hour_of(hour) >= first
+    )
     found = [f"{feed.name}: {len(unlike)} hours from {unlike[0]} on differ"] if unlike else []
     return found + ([] if running == made_running else [f"{feed.name}: running jobs differ"])
 
@@ -185,13 +202,30 @@ def _is_alike(one: Any, other: Any) -> bool:
     return bool(one.shape == other.shape and np.allclose(one, other, **_CLOSE))
 
 
-def build_series(policy: Policy, at: datetime) -> None:
-    """Work all runs that are due, the build of this policy's series among them."""
+def against_today_differences(site: Site, at: datetime) -> list[str]:
+    """Of the last days as they would be by today's policy, with those that start from no stored sums."""
+    policy = site.policy
+    tree = load_tree(policy)
+    uids = [tree.uuid(place) for place in range(len(tree))]
+    last_on = at.date()
+
+    def load() -> DailySeries:
+        return load_against_today(policy, uids, from_on=last_on - timedelta(days=_DAYS), to_on=last_on)
+
+    def without_sums() -> DailySeries:
+        Series.objects.filter(policy=policy).update(carry=None, carry_digest="")
+        return load()
+
+    return [f"{site.slug}, against today: {each}" for each in _series_differences(load(), _and_undone(without_sums))]
+
+
+def _build_series(policy: Policy, at: datetime) -> None:
     enqueue_series_build(policy, at=at)
-    while (lease := claim_run(at=at, clock=lambda: at)) is not None:
-        work_lease(lease)
-        run = Run.objects.get(pk=lease.run_id)
-        assert run.state == Run.State.SUCCEEDED, (run.kind, run.error)
+    lease = claim_run(at=at, clock=lambda: at, of_kinds=[KIND])
+    assert lease is not None
+    work_lease(lease)
+    run = Run.objects.get(pk=lease.run_id)
+    assert run.state == Run.State.SUCCEEDED, (run.kind, run.error)
 
 
 class _Undone(Exception):

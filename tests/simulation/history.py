@@ -5,40 +5,98 @@ Each step draws from its own seed, so that the others stay as they are where it 
 
 from __future__ import annotations
 
+import itertools
 import random
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
+from types import SimpleNamespace
 from unittest.mock import patch
+
+from django.db.models import Q
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import ClockMark
+from apps.cli.backup.restoring import OtherRestoreUnfinished
+from apps.core import clock
 from apps.core.errors import DomainError
+from apps.federation import concurrent_fetch
+from apps.federation import tasks as federation_tasks
 from apps.federation.models import UsageFeed
 from apps.federation.usage_feeds.feed_build import build_feed
 from apps.federation.usage_feeds.feeds import make_feed
+from apps.mapping import tasks as mapping_tasks
+from apps.policies import tasks as policies_tasks
 from apps.policies.models import ChangeSet
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.policies.tree.stored import load_tree
+from apps.priorities import tasks as priorities_tasks
 from apps.priorities.models import Snapshot
 from apps.priorities.snapshot_retention import prune_snapshots
+from apps.runs import services as runs
 from apps.runs.models import Run
-from apps.runs.services import claim_run, work_lease
+from apps.series import runs as series_runs
+from apps.series import tasks as series_tasks
 from apps.series.back_test_runs import DAYS, request_back_test
 from apps.series.runs import build_series_stale, enqueue_series_build
+from apps.usage import tasks as usage_tasks
 from tests.priority_site import Site
 from tests.simulation import from_nothing, invariants
+from tests.simulation.faults import ENDS, Broker, End, Faults, Killed, end_leases, may_fail
 from tests.simulation.peers import Peer, a_peer
 from tests.simulation.random_site import RandomSite, next_days, next_minutes
-from tests.simulation.restarts import Backups, Killed, killed_at_some_point, work_or_die
+from tests.simulation.restarts import Archive, Backups, contents
 
-AHEAD = (timedelta(hours=3), timedelta(days=30), timedelta(days=400))
-KILLED_REQUESTS, KILLED_RUNS = 0.05, 0.3
-SWARM = (0.3, 1.0, 1.0, 3.0)  # a seed does some things often and others seldom
-AUDITED_EVERY = 10  # steps; a chain that broke stays broken
+AHEAD = (timedelta(hours=3), timedelta(hours=3), timedelta(days=30), timedelta(days=30), timedelta(days=400))
+SWARM = (0.3, 1.0, 1.0, 2.0)  # a seed does some things often and others seldom
+AUDITED_EVERY = 25  # steps; a chain that broke stays broken
+SERVED_EVERY = 4  # a process asks for new snapshots every second, and between two steps much can happen
+_MOST_SWEEPS = 100  # after which all runs have been sent, whatever the broker loses
+_HOURS = 30  # that have an hourly series
+
+
+@dataclass(frozen=True)
+class Theme:
+    """What the histories of some seeds are about, by the names of steps and factors of how often they happen.
+
+    ends: share of runs whose worker ends, after `reach` fault points on average. lost: share of messages that are lost
+    or come twice. is_late: jobs of former months come, too.
+    """
+
+    often: Mapping[str, float] = field(default_factory=dict)
+    ends: float = 0.3
+    reach: float = 6
+    lost: float = 0.1
+    is_late: bool = False
+
+
+# A history of a theme comes upon states that one of everything reaches in hours; seed 1 has the first.
+THEMES: Mapping[str, Theme] = {
+    "builds that are resumed": Theme({"build_series": 3}, ends=0.8, reach=2.5, is_late=True),
+    "clocks ahead": Theme({"jump": 12, "build_feeds": 6}),
+    "drafts and late usage": Theme({"test_drafts": 4, "build_series": 2}, is_late=True),
+    "restores": Theme({"restore": 15, "restore_archive": 40, "build_feeds": 2}),
+    "lossy messages, dying workers": Theme({"fetch": 2, "act_as_peer": 2, "tick": 4}, ends=0.7, reach=4, lost=0.5),
+    "everything": Theme(is_late=True),
+}
+# What beat asks for.
+TASKS: Sequence[Callable[[], object]] = (
+    mapping_tasks.apply_rules_for_members,
+    policies_tasks.apply_dates_of_shares,
+    policies_tasks.publish_due_changes,
+    priorities_tasks.recompute_stale,
+    series_tasks.build_series_stale,
+    federation_tasks.build_due_documents,
+    federation_tasks.fetch_due_mounts,
+    usage_tasks.close_silent_jobs,
+    usage_tasks.remove_old_records,
+    priorities_tasks.prune_snapshots,
+)
 
 
 class Wrong(AssertionError):
@@ -52,26 +110,38 @@ class History:
         self.seed, self.backups = seed, backups
         self.site, self.peer = site, peer
         self.draw = self.site.random
+        self.theme_name, self.theme = theme_of(seed)
+        self.faults, self.broker = Faults(self.draw), Broker(self.draw, self.theme.lost)
         self.counts: Counter[str] = Counter()
-        self.killed: list[str] = []
         self.kept: list[tuple[str, tuple[object, ...]]] = []
+        self.archives: list[tuple[Archive, tuple[object, ...]]] = []
+        # Workers have read the clock every minute until now; in other histories none has ever done so.
+        self._notes_clock = self.draw.random() < 0.5
         self._weights: dict[Callable[[], None], float] = {
-            self._act: 20,
+            self._act: 25,
             self._pass_time: 8,
-            self._recompute: 5,
-            self._build_series: 2,
+            self._recompute: 3,
+            self._build_series: 1.5,
             self._build_feeds: 1,
             self._test_drafts: 0.6,
+            self._tick: 1,
             self._jump: 0.2,
             self._restore: 0.3,
+            self._restore_archive: 0.1,
             self._act_as_peer: 2,
             self._fetch: 2,
         }
         for what in self._weights:
-            self._weights[what] *= self.draw.choice(SWARM)
+            self._weights[what] *= self.draw.choice(SWARM) * self.theme.often.get(_name(what), 1.0)
         for policy in self.site.policies:
             make_feed(
-                policy_slug=policy.slug, entry="/", name=policy.slug, capacity_cores=8, at=self.site.at, actor=COMMAND
+                policy_slug=policy.slug,
+                entry="/",
+                name=policy.slug,
+                capacity_cores=8,
+                keeps_days=25,
+                at=self.site.at,
+                actor=COMMAND,
             )
 
     @property
@@ -84,36 +154,51 @@ class History:
         """One thing happens: to the site, its peer, to time, to a worker, a process or the database."""
         self.draw.seed(f"{self.seed} {number}")
         (what,) = self.draw.choices(list(self._weights), weights=list(self._weights.values()))
-        self.counts[what.__name__.strip("_")] += 1
+        self.counts[_name(what)] += 1
         what()
         self._compare([*invariants.usage_differences(), *invariants.count_differences()])
+        if number % SERVED_EVERY == 0:
+            self._compare(invariants.served_differences())
         if number % AUDITED_EVERY == 0:
             self._compare(invariants.audit_differences(self.site.at))
+
+    def end(self) -> None:
+        """All that is stored is compared once more, after all work that is due."""
+        self.broker.end_delay()
+        self._work_due(with_ends=False)
+        for site in self.policies:
+            snapshot = self._computed(site)
+            self._compare(from_nothing.snapshot_differences(site, snapshot, self.site.at))
+            self._compare(from_nothing.delivered_differences(site, self.site.at))
+            self._compare(from_nothing.against_today_differences(site, self.site.at))
+            self._build(site)
+            self._compare(from_nothing.series_differences(site, self.site.at))
+        self._build_feeds()
+        self._compare(invariants.audit_differences(self.site.at))
 
     def _act_as_peer(self) -> None:
         self.site.say(self.peer.act(self.site.at))
 
     def _fetch(self) -> None:
         """From the peer, by workers of which some are killed; a failed answer fails its fetch alone."""
-        runs = self.peer.request(self.site.at)
+        requested = self.peer.request(self.site.at)
         self._work_due()
-        self.site.say("fetched", [run.subject for run in runs])
-        self._compare(self.peer.differences(runs))
+        self.site.say("fetched", [run.subject for run in requested])
+        self._compare(self.peer.differences(requested))
 
     def _act(self) -> None:
-        if self.draw.random() < KILLED_REQUESTS:
-            with killed_at_some_point(self.draw, self.killed):
+        if self.draw.random() < self.theme.ends / 6:
+            with self.faults.one("killed", reach=self.theme.reach):
                 self.site.act()
             return
         self.site.act()
 
     def _pass_time(self) -> None:
-        self.draw.choice([next_minutes, next_days])(self.site)
+        self.draw.choice([next_minutes, next_minutes, next_days])(self.site)
         self._note_clock()
 
     def _note_clock(self) -> None:
-        """Workers have read the clock every minute until now; in every second history none has ever done so."""
-        if self.seed % 2:
+        if self._notes_clock:
             ClockMark.objects.update_or_create(pk=ClockMark.ONLY, defaults={"at": self.site.at})
 
     def _recompute(self) -> None:
@@ -128,34 +213,67 @@ class History:
         self._work_due()
         site.policy.refresh_from_db()
         run = queue_recompute(site.policy, at=self.site.at)  # of what came while others went on
-        self._work_due(with_kills=False)
+        self._work_due(with_ends=False)
         run.refresh_from_db()
         return Snapshot.objects.get(pk=run.result["snapshot"])
 
-    def _work_due(self, *, with_kills: bool = True) -> None:
-        """Work what is due. Some workers are killed, and others go on, sometimes after something else has happened."""
-        while (lease := claim_run(at=self.site.at, clock=lambda: self.site.at)) is not None:
-            attempts = Run.objects.values_list("attempts", flat=True).get(pk=lease.run_id)
-            if not with_kills or attempts > 2 or self.draw.random() >= KILLED_RUNS:  # a run fails with its third worker
-                work_lease(lease)
-            elif not work_or_die(lease, self.draw, self.killed) and self.draw.random() < 0.5:
-                self.site.act()
-        failed = Run.objects.filter(state=Run.State.FAILED).values_list("kind", "error")
-        if failed:
-            raise Wrong("\n".join([f"a run failed: {list(failed)}", *self.messages()]))
+    def _work_due(self, *, with_ends: bool = True) -> None:
+        """Work what is due, by messages that may be lost. Some workers end, and others go on, sometimes after something
+        else has happened. At last no run waits for a message or a worker.
+        """
+        self.broker.end_delay()
+        for _sweep in range(_MOST_SWEEPS):
+            for run_id, kind in self.broker.deliver():
+                self._work(run_id, kind, with_ends=with_ends)
+            if not runs.send_due_runs(at=self.site.at):
+                break
+        else:
+            raise Wrong("\n".join(["due runs are sent again and again, and not worked on", *self.messages()]))
+        unfinished = Q(state__in=(Run.State.RUNNING, Run.State.FAILED)) | Q(state=Run.State.QUEUED) & ~Q(error_code="")
+        wrong = list(Run.objects.filter(unfinished).values_list("kind", "subject", "state", "error"))
+        if wrong:
+            raise Wrong("\n".join([f"runs didn't end well: {wrong}", *self.messages()]))
 
-    def _build_series(self) -> None:
-        site = self.draw.choice(self.policies)
+    def _work(self, run_id: int, kind: str, *, with_ends: bool) -> None:
+        if not with_ends or self.draw.random() >= self.theme.ends or may_fail():
+            runs.work_run(run_id, kind, clock=clock.now)
+            return
+        end: End = self.draw.choice(ENDS)
+        before = len(self.faults.happened)
+        with self.faults.one(end, reach=self.theme.reach):
+            runs.work_run(run_id, kind, clock=clock.now)
+        end_leases()
+        for how, name in self.faults.happened[before:]:
+            self.site.say(f"a worker of {kind} is {how} at {name}")
+        if len(self.faults.happened) > before and self.draw.random() < 0.3:
+            self.site.act()
+
+    def _build(self, site: Site) -> None:
         enqueue_series_build(site.policy, at=self.site.at)
         self._work_due()
         site.policy.refresh_from_db()
-        from_nothing.build_series(site.policy, self.site.at)  # what came while it was built
-        self._compare(from_nothing.series_differences(site, self.site.at))
+        enqueue_series_build(site.policy, at=self.site.at)  # of what came while it was built
+        self._work_due(with_ends=False)
+
+    def _build_series(self) -> None:
+        site, before = self.draw.choice(self.policies), len(self.faults.happened)
+        self._build(site)
+        if len(self.faults.happened) > before or self.draw.random() < 0.3:
+            self._compare(from_nothing.series_differences(site, self.site.at))
+            self._compare(invariants.lost_days(site.policy))
 
     def _build_feeds(self) -> None:
         for feed in UsageFeed.objects.select_related("policy").order_by("pk"):
             build_feed(feed.pk, at=self.site.at)
             self._compare(from_nothing.feed_differences(feed, self.site.at))
+
+    def _tick(self) -> None:
+        """Some of what is scheduled, twice now and then."""
+        tasks = self.draw.choices(TASKS, k=self.draw.randint(1, len(TASKS)))
+        for task in tasks:
+            task()
+        self._work_due()
+        self.site.say("tick", [task.__name__ for task in tasks])
 
     def _test_drafts(self) -> None:
         """Back-test a draft, and look at it again after all that comes."""
@@ -173,20 +291,24 @@ class History:
             except DomainError as refusal:
                 self.site.say("refused back-test", refusal)
             self._work_due()
-        for change_set in ChangeSet.objects.exclude(state__in=("published", "withdrawn")).order_by("pk"):
+        open_ones = ChangeSet.objects.exclude(state__in=("published", "withdrawn")).order_by("-pk")
+        for change_set in open_ones[:2]:
             self._compare(from_nothing.back_test_differences(change_set, self.site.at))
+        if self.draw.random() < 0.3:
+            self._compare(from_nothing.against_today_differences(site, self.site.at))
 
     def _jump(self) -> None:
-        """The clock is ahead for a tick, in which everything that is scheduled is done."""
+        """The clock is ahead for a tick, in which some of what is scheduled is done."""
         right_at = self.site.at
         self.site.advance(self.draw.choice(AHEAD))
         self.site.say("the clock is ahead")
         for site in self.policies:
             queue_recompute(site.policy, at=self.site.at)
-        build_series_stale(at=self.site.at)
+        if self.draw.random() < 0.5:
+            build_series_stale(at=self.site.at)
         for feed in UsageFeed.objects.order_by("pk"):
             build_feed(feed.pk, at=self.site.at)
-        self._work_due(with_kills=False)
+        self._work_due(with_ends=False)
         prune_snapshots(at=self.site.at)
         self.site.at = right_at
         self.site.advance(timedelta(minutes=1))
@@ -195,9 +317,11 @@ class History:
         build_series_stale(at=self.site.at)
         for site in self.policies:
             queue_recompute(site.policy, at=self.site.at)
-        self._work_due(with_kills=False)
+        self._work_due(with_ends=False)
         prune_snapshots(at=self.site.at)
         self._compare(invariants.snapshots_ahead(self.site.at))
+        if self.draw.random() < 0.5:
+            self._build_feeds()
 
     def _restore(self) -> None:
         """Back up, or restore what an earlier step backed up: sources and jobs of after it are gone."""
@@ -211,13 +335,62 @@ class History:
         self._note_clock()
         self.site.say("restored", name)
 
+    def _restore_archive(self) -> None:
+        """Make a backup as operators do, or restore one on an empty machine; some are interrupted, and then the same or
+        another one is restored. What a restore says that it restored is there.
+        """
+        if not self.archives or self.draw.random() < 0.4:
+            self.archives.append((self.backups.archive(self.site.at), self.site.memory()))
+            self.site.say("archive", len(self.archives))
+            return
+        self.backups.empty()
+        restored: Archive | None = None
+        is_start_over = False
+        for n_tries in range(1, 10):
+            archive, memory = self.draw.choice(self.archives)
+            before = len(self.faults.happened)
+            try:
+                if n_tries < 4 and self.draw.random() < 0.7:
+                    with self.faults.one("killed", reach=3):
+                        self.backups.restore_archive(archive, is_start_over=is_start_over)
+                        restored = archive
+                else:
+                    self.backups.restore_archive(archive, is_start_over=is_start_over)
+                    restored = archive
+            except OtherRestoreUnfinished:
+                is_start_over = self.draw.random() < 0.5  # or it tries until it has the same one
+                self.site.say("refused to restore", archive.made.path.name)
+                continue
+            self.site.say("restored", archive.made.path.name, self.faults.happened[before:])
+            if restored is not None:
+                break
+        else:
+            self.backups.restore_archive(archive, is_start_over=True)
+        self.site.remember(memory)
+        self._note_clock()
+        has = contents()
+        if has != archive.contents:
+            self._compare([f"the restored backup had {archive.contents}, and the instance has {has}"])
+
     def _compare(self, differences: list[str]) -> None:
         self.counts["comparisons"] += 1
         if differences:
-            raise Wrong("\n".join([*differences, f"seed {self.seed}, {dict(self.counts)}", *self.messages()]))
+            raise Wrong(
+                "\n".join(
+                    [*differences, f"seed {self.seed} ({self.theme_name}), {dict(self.counts)}", *self.messages()]
+                )
+            )
 
     def messages(self) -> list[str]:
         return self.site.log[-15:]
+
+
+def _name(step: Callable[[], None]) -> str:
+    return step.__name__.strip("_")
+
+
+def theme_of(seed: int) -> tuple[str, Theme]:
+    return list(THEMES.items())[(seed - 1) % len(THEMES)]
 
 
 def live(seed: int, steps: Sequence[int], backups: Backups) -> History:
@@ -226,22 +399,39 @@ def live(seed: int, steps: Sequence[int], backups: Backups) -> History:
     Raises:
         Wrong: something doesn't hold.
     """
-    with _drawn_bytes(seed):
-        site = RandomSite(seed)
-        with a_peer(site.policies[0], site.random, site.at) as peer:
-            history = History(seed, backups, site, peer)
-            try:
-                for number in steps:
-                    history.step(number)
-            except Killed:  # pragma: no cover - it must not leave the workers
-                raise AssertionError("a kill left its worker") from None
-            return history
+    with ExitStack() as around:
+        around.enter_context(_drawn_bytes(seed))
+        around.enter_context(_virtual_time())
+        site = RandomSite(seed, is_late=theme_of(seed)[1].is_late)
+        peer = around.enter_context(a_peer(site.policies[0], site.random, site.at))
+        history = History(seed, backups, site, peer)
+        around.enter_context(history.faults.everywhere())
+        around.enter_context(history.broker.instead())
+        try:
+            for number in steps:
+                history.step(number)
+            history.end()
+        except Killed:  # pragma: no cover - it must not leave the workers
+            raise AssertionError("a kill left its worker") from None
+        return history
 
 
 @contextmanager
 def _drawn_bytes(seed: int) -> Iterator[None]:
     """Uids and secrets of a seed are the same whenever it is run."""
     with patch("os.urandom", random.Random(f"bytes {seed}").randbytes):
+        yield
+
+
+@contextmanager
+def _virtual_time() -> Iterator[None]:
+    """What a worker does between two steps doesn't depend on how fast this machine is."""
+    ticks = SimpleNamespace(monotonic=itertools.count().__next__, perf_counter=time.perf_counter, sleep=time.sleep)
+    with (
+        patch.object(runs, "time", ticks),
+        patch.object(concurrent_fetch, "PATIENCE_S", 60.0),
+        patch.object(series_runs, "MOST_HOURS", _HOURS),
+    ):
         yield
 
 

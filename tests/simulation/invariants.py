@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
 
 from django.db.models import Count, Sum
 
 from apps.accounts.audit_log import check_chain
+from apps.policies.models import Policy
+from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
-from apps.usage.models import Bucket, Record, Source
+from apps.priorities.serving import store
+from apps.priorities.snapshot_values import unpack_snapshot
+from apps.priorities.snapshots import read_data
+from apps.series.models import SeriesDay, SeriesHour
+from apps.usage.models import Bucket, Record, SealedHour, Source
 from tests.oracles.hourly_usage import Job
 
 _ROUNDED_S = 1e-6
@@ -18,24 +27,30 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def usage_differences() -> list[str]:
-    """Each record counts once: the hours of a source are those of its ended records."""
-    records: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    """Each record counts once: the hours of a source are those of its ended records, and of the removed ones."""
+    made: dict[tuple[int, int], float] = defaultdict(float)
     ended = Record.objects.filter(state="finished").values_list("source_id", "start_at", "end_at", "cpus")
-    for source_id, start_at, end_at, cpus in ended:
-        assert start_at is not None
-        assert end_at is not None
-        job = Job(_seconds(start_at), _seconds(end_at), cpus)
-        for hour_s, core_s in job.by_hour():
-            records[source_id][hour_s] += float(core_s)
+    for source_id, *job in ended:
+        for hour_s, core_s in _by_hour(*job):
+            made[source_id, hour_s] += core_s
+    removed = SealedHour.objects.exclude(source__kind=Source.Kind.PEER)
+    for source_id, hour_at, core_s in removed.values_list("source_id", "hour_at", "cpu_s"):
+        made[source_id, int(hour_at.timestamp())] += core_s
     own = Source.all_objects.exclude(kind=Source.Kind.PEER).values_list("pk", flat=True)
     hours = Bucket.objects.filter(source_id__in=list(own)).values_list("source_id", "hour_at").annotate(Sum("cpu_s"))
     buckets: dict[tuple[int, int], float] = {(source, int(hour.timestamp())): total for source, hour, total in hours}
-    made = {(source, hour): total for source, by_hour in records.items() for hour, total in by_hour.items()}
     unlike = [
         key for key in sorted(buckets.keys() | made.keys())
         if abs(buckets.get(key, 0.0) - made.get(key, 0.0)) > _ROUNDED_S
     ]  # fmt: skip
     return [f"{len(unlike)} hours differ from their records, the first is {_described(unlike[0])}"] if unlike else []
+
+
+@lru_cache(maxsize=20_000)
+def _by_hour(start_at: datetime, end_at: datetime, cpus: float) -> Sequence[tuple[int, float]]:
+    """(hour, core-seconds) of a job that has ended; few of them are new at each step."""
+    job = Job(_seconds(start_at), _seconds(end_at), cpus)
+    return [(hour_s, float(core_s)) for hour_s, core_s in job.by_hour()]
 
 
 def _seconds(at: datetime) -> Fraction:
@@ -57,6 +72,37 @@ def count_differences() -> list[str]:
 def audit_differences(at: datetime) -> list[str]:
     check = check_chain(at=at)
     return [f"the audit chain is broken: {check.problem}"] if check.broken_id else []
+
+
+def served_differences() -> list[str]:
+    """What is answered is of one snapshot, the newest that is stored: its revision, and its rank of each leaf."""
+    store.poll()
+    newest = Snapshot.objects.filter(is_live=True, policy__archived_at=None).order_by("policy", "-id")
+    differences = []
+    for row in newest.distinct("policy").select_related("policy"):
+        slug, served = row.policy.slug, store.newest(row.policy.slug, poll=False)
+        if (served.snapshot_id, served.revision) != (row.pk, row.revision_number):
+            differences.append(f"{slug}: snapshot {served.snapshot_id} is served, and {row.pk} is the newest")
+            continue
+        tree = load_tree(row.policy, row.revision_number)
+        values, _meta = unpack_snapshot(read_data(row.pk) or b"", row.digest, tree)
+        ranks = {
+            tree.path(place): int(values.rank[place]) if values.has_rank[place] else None
+            for place in values.is_ranked.nonzero()[0].tolist()
+        }
+        answered = {leaf["entry"]: leaf["rank"] for leaf in served.every_leaf() if leaf["entry"] in ranks}
+        if answered != ranks:
+            differences.append(f"{slug}: ranks are answered that snapshot {row.pk} doesn't have")
+    return differences
+
+
+def lost_days(policy: Policy) -> list[str]:
+    """Days and hours of a series follow each other, without one missing."""
+    gaps = []
+    for table, column, step in ((SeriesDay, "on", timedelta(days=1)), (SeriesHour, "begins_at", timedelta(hours=1))):
+        begins = list(table._default_manager.filter(policy=policy).order_by(column).values_list(column, flat=True))
+        gaps += [f"{policy.slug}: none from {one} to {other}" for one, other in pairwise(begins) if other - one != step]
+    return gaps
 
 
 def snapshots_ahead(at: datetime) -> list[str]:

@@ -83,9 +83,10 @@ class Peer:
         self.feed.use({hour: dict(self.hours[hour])})
 
     def request(self, at: datetime) -> list[Run]:
-        """Fetches of what is mounted and subscribed to, if the database has it."""
+        """Fetches of what is mounted or subscribed to, or of both, if the database has it."""
         remotes: list[Mount | Subscription] = [*Mount.objects.order_by("pk"), *Subscription.objects.order_by("pk")]
-        return [request_fetch(remote, at=at) for remote in remotes]
+        few = self.draw.sample(remotes, min(len(remotes), self.draw.choice([1, 1, 2])))
+        return [request_fetch(remote, at=at) for remote in few]
 
     def differences(self, runs: list[Run]) -> list[str]:
         differences: list[str] = []

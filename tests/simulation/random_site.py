@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 from collections.abc import Callable, Sequence
@@ -18,15 +19,21 @@ from apps.mapping.attachments import attach_account, detach_account
 from apps.mapping.models import Attachment
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
+from apps.policies.changesets.lifecycle import schedule_change_set
 from apps.policies.models import Adjustment
+from apps.policies.operations.dated_shares import shares_operations
 from apps.policies.publishing.direct import publish_operations
+from apps.policies.publishing.revert import revert_revision
+from apps.policies.records import NewChangeSet
+from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.overlaps import decide_overlap
-from apps.usage.services import NewSource, make_source
+from apps.usage.records.undo import undo_import
+from apps.usage.services import NewImport, NewSource, make_source, start_import
 from apps.usage.sources.services import change_source, set_archived, tag_of
 from tests.priority_site import AS_OF, Site, new_site
 
@@ -41,6 +48,13 @@ WINDOWS: tuple[dict[str, Any], ...] = (
     {"length_s": 200_000, "aging": "step", "granularity_s": 40_000, "factor": 0.7},
     {"length_s": 7200, "aging": "none"},
     {"length_s": 5 * DAY_S, "aging": "linear"},
+)
+# In which usage of the former month still counts.
+LATE_WINDOWS: tuple[dict[str, Any], ...] = (
+    WINDOWS[2],
+    WINDOWS[2],
+    {"length_s": 60 * DAY_S, "aging": "linear"},
+    {"length_s": None, "aging": "exponential", "half_life_s": 7 * DAY_S},
 )
 ALGORITHMS: tuple[dict[str, Any], ...] = (
     {"name": "aequus"},
@@ -61,13 +75,18 @@ METRICS: tuple[dict[str, Any], ...] = (
 APPROACHES = ({"local": "historical", "global": "historical"}, {"local": "active", "global": "predictive"})
 NAMESPACES = ("c1", "c2")
 SITES = ("", "north")
+KEPT_DAYS = 35
+AGO_H = (0.01, 0.3, 1.5, 5, 30, 100, 24 * 9, 24 * 40)  # that jobs ended before they are reported
+LATE_H = (0.01, 1.5, 30, 100, 24 * 9, 24 * 22, 24 * 40, 24 * 40)
 
 
 class RandomSite:
     """`act` does one random thing at the instant `at`; `log` says what was done."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, is_late: bool = False) -> None:
         self.random = random.Random(seed)
+        self._ago_h = LATE_H if is_late else AGO_H
+        self._windows = LATE_WINDOWS if is_late else WINDOWS
         self.at = AS_OF + timedelta(seconds=2)
         self.log: list[str] = []
         self.policies = [new_site("p1"), new_site("p2")]
@@ -75,11 +94,14 @@ class RandomSite:
         self._n = 0
         self._rows: Sequence[RecordRow] = ()
         self._running: tuple[int, RecordRow] | None = None
+        self._imports: list[int] = []
         self._set_clock()
+        # Records of the second policy's source are removed after a while.
+        Source.objects.filter(pk=self.sources[1]).update(keep_records_days=KEPT_DAYS)
         for site in self.policies:
             site.publish(
                 [self._group(name) for name in self.random.sample(GROUPS, self.random.randint(2, 4))],
-                {"window": self.random.choice(WINDOWS), "algorithm": self.random.choice(ALGORITHMS[:3])},
+                {"window": self.random.choice(self._windows), "algorithm": self.random.choice(ALGORITHMS[:3])},
                 at=AS_OF - timedelta(days=20),
             )
             site.map(at=AS_OF - timedelta(days=20))
@@ -87,7 +109,14 @@ class RandomSite:
             *[self._ingest_jobs] * 5,
             *[self._change_entry] * 3,
             self._correct_jobs,
+            self._repeat_jobs,
+            self._withdraw_jobs,
             self._run_job,
+            self._import_log,
+            self._import_log,
+            self._undo_import,
+            self._revert,
+            self._schedule_boost,
             self._change_settings,
             self._change_rules,
             self._attach,
@@ -116,11 +145,12 @@ class RandomSite:
 
     def memory(self) -> tuple[object, ...]:
         """What it knows of its database, for `remember` when an older one is restored."""
-        return list(self.sources), self._rows, self._running
+        return list(self.sources), self._rows, self._running, list(self._imports)
 
     def remember(self, memory: tuple[object, ...]) -> None:
-        sources, self._rows, self._running = memory  # type: ignore[assignment]
+        sources, self._rows, self._running, imports = memory  # type: ignore[assignment]
         self.sources = list(sources)  # type: ignore[call-overload]
+        self._imports = list(imports)  # type: ignore[call-overload]
 
     def any_policy(self) -> Site:
         site = self.random.choice(self.policies)
@@ -140,7 +170,7 @@ class RandomSite:
 
     def _ingest_jobs(self) -> None:
         pick = self.random.choice
-        ago_h, hours = pick([0.01, 0.3, 1.5, 5, 30, 100, 24 * 9, 24 * 40]), pick([0.001, 0.5, 3, 30])
+        ago_h, hours = pick(self._ago_h), pick([0.001, 0.5, 3, 30])
         waited_h = pick([0.0, 0.1])
         end_at = self.at - timedelta(hours=ago_h)
         start_at = end_at - timedelta(hours=hours)
@@ -172,6 +202,46 @@ class RandomSite:
         ingest_batch(source=source, rows=rows, at=self.at)
         self.say("jobs corrected", source.slug)
         self._rows = rows
+
+    def _repeat_jobs(self) -> None:
+        """The same records come once more, or from another source."""
+        if self._rows:
+            source = self._any_source()
+            ingest_batch(source=source, rows=self._rows, at=self.at)
+            self.say("jobs repeated", source.slug)
+
+    def _withdraw_jobs(self) -> None:
+        if not self._rows:
+            return
+        source = self._any_source()
+        rows = [row._replace(revision=row.revision + 1, state="withdrawn") for row in self._rows]
+        ingest_batch(source=source, rows=rows, at=self.at)
+        self.say("jobs withdrawn", source.slug)
+        self._rows = ()
+
+    def _import_log(self) -> None:
+        """Lines of Slurm, some of them twice and one of them no job; the next workers import them."""
+        source, pick = self._any_source(), self.random.choice
+        jobs = [self._line(pick(self._ago_h)) for _ in range(self.random.randint(1, 20))]
+        lines = [*jobs, *self.random.sample(jobs, len(jobs) // 3), "what is no job"]
+        self.random.shuffle(lines)
+        text = "\n".join(["JobIDRaw|User|Account|Submit|Start|End|State|AllocCPUS", *lines]) + "\n"
+        new = NewImport(source.slug, "sacct", io.BytesIO(text.encode()), "log.txt", time_zone="UTC")
+        made = start_import(new, at=self.at, actor=COMMAND)
+        self._imports.append(made.pk)
+        self.say("log of", source.slug, len(lines), "lines")
+
+    def _line(self, ago_h: float) -> str:
+        pick = self.random.choice
+        end_at = self.at - timedelta(hours=ago_h * self.random.uniform(1, 1.2))
+        start_at = end_at - timedelta(hours=pick([0.01, 0.5, 3, 30]))
+        times = [f"{each:%Y-%m-%dT%H:%M:%S}" for each in (start_at, start_at, end_at)]
+        return "|".join([str(self.number()), pick(USERS), pick(GROUPS), *times, "COMPLETED", str(pick([1, 2, 64]))])
+
+    def _undo_import(self) -> None:
+        if self._imports:
+            made = undo_import(import_id=self.random.choice(self._imports), at=self.at, actor=COMMAND)
+            self.say("undoes", made.source.slug, made.pk)
 
     def _run_job(self) -> None:
         """Start a job, or end the one that runs."""
@@ -240,11 +310,33 @@ class RandomSite:
         }
         return {"op": kind, **values[kind]}
 
+    def _revert(self) -> None:
+        site = self.any_policy()
+        number = self.random.randint(2, max(2, site.policy.head_number))
+        draft = revert_revision(policy_slug=site.slug, number=number, at=self.at, actor=COMMAND)
+        publish_change_set(id=draft.pk, version=draft.version, at=self.at, actor=COMMAND)
+        self.say(site.slug, "reverts", number)
+
+    def _schedule_boost(self) -> None:
+        """Other shares from an instant to come until a day."""
+        site = self.any_policy()
+        tree = load_tree(site.policy)
+        if len(tree) == 1:
+            return
+        node = tree.node(self.random.randrange(1, len(tree)))
+        until = (self.at + timedelta(days=self.random.randint(1, 5))).date()
+        operations = shares_operations(node, float(self.random.randint(1, 9)), until, where="entry")
+        new = NewChangeSet(operations=operations, reason="random")
+        draft = make_change_set(policy_slug=site.slug, new=new, at=self.at, actor=COMMAND)
+        effective_at = self.at + timedelta(hours=self.random.randint(1, 30))
+        schedule_change_set(id=draft.pk, version=draft.version, effective_at=effective_at, at=self.at, actor=COMMAND)
+        self.say(site.slug, "boosts", node.name, "until", until, "from", effective_at)
+
     def _change_settings(self) -> None:
         site = self.any_policy()
         part = self.random.choice(["window", "algorithm", "metric", "approach"])
         choices: dict[str, Sequence[dict[str, Any]]] = {
-            "window": WINDOWS,
+            "window": self._windows,
             "algorithm": ALGORITHMS,
             "metric": METRICS,
             "approach": APPROACHES,

@@ -1,97 +1,111 @@
-"""Ends of a process and of a database: kills at fault points, and the restore of an older database."""
+"""The restore of an older state in place of the present one: by a copy of the database, or by a backup as operators
+make it.
+"""
 
 from __future__ import annotations
 
-import random
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import psycopg
+from django.conf import settings
 from django.db import connection, connections
+from django.db.models import Sum
 from psycopg import sql
 
-from apps.runs.leases import Lease
-from apps.runs.models import Run
-from apps.runs.services import work_lease
+from apps.cli.backup.making import MadeBackup, make_backup
+from apps.cli.backup.origin import Origin
+from apps.cli.backup.restoring import restore_backup
+from apps.policies.models import Policy
+from apps.usage.models import Bucket, Record, Source
 from tests.worlds import forget_process
 
 _NOBODY_ELSE = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s"
-# Of these fault points, those of recomputes, builds and ingests are passed again and again.
-_MOST_PASSED = 12
-_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # leases go by the database's clock
 
 
-class Killed(BaseException):
-    """Stands for SIGKILL: no handler catches it, and the transaction is lost."""
+@dataclass(frozen=True)
+class Archive:
+    """A backup as `backup` makes it, and what its instance had then."""
+
+    made: MadeBackup
+    contents: Sequence[Any]
 
 
-@contextmanager
-def killed_at_some_point(draw: random.Random, killed: list[str]) -> Iterator[None]:
-    """The process is killed at one of the fault points that it passes, or at none, and begins again with files alone.
-
-    killed: the name of the point is added to it.
-    """
-    left = [draw.randint(1, _MOST_PASSED)]
-
-    def fault_point(name: str) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            killed.append(name)
-            raise Killed
-
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith("apps.")]
-    patched = [module for module in modules if "fault_point" in vars(module) and hasattr(module, "__file__")]
-    with suppress(Killed):
-        with _all_patched(patched, fault_point):
-            yield
-        return
-    connections.close_all()
-    forget_process()
-
-
-@contextmanager
-def _all_patched(modules: list[Any], fault_point: Any) -> Iterator[None]:
-    patches = [patch.object(module, "fault_point", fault_point) for module in modules]
-    for each in patches:
-        each.start()
-    try:
-        yield
-    finally:
-        for each in patches:
-            each.stop()
-
-
-def work_or_die(lease: Lease, draw: random.Random, killed: list[str]) -> bool:
-    """Work a run; whether its worker survived. The lease of a killed one has run out."""
-    before = len(killed)
-    with killed_at_some_point(draw, killed):
-        work_lease(lease)
-    if len(killed) > before:
-        Run.objects.filter(state=Run.State.RUNNING).update(lease_until=_LONG_AGO)
-    return len(killed) == before
+def contents() -> Sequence[Any]:
+    """What a restored instance has in common with that of the backup, but not with one of another instant."""
+    return [
+        list(Policy.all_objects.order_by("pk").values_list("slug", "head_number")),
+        list(Source.all_objects.order_by("pk").values_list("slug", "n_records", "watermark", "archived_at")),
+        Record.objects.count(),
+        Bucket.objects.aggregate(Sum("cpu_s")),
+    ]
 
 
 class Backups:
-    """Copies of the test's database, as a dump of each would have it."""
+    """Copies of the test's database and of its uploads, and archives."""
 
     def __init__(self) -> None:
         self._database = str(connection.settings_dict["NAME"])
         self._copies: list[str] = []
+        self._folder = Path(tempfile.mkdtemp(prefix="backups-", dir=settings.VAR))
+        self._n_copies = self._n_archives = 0
 
     def back_up(self) -> str:
-        name = f"{self._database}_backup{len(self._copies)}"
+        self._n_copies += 1
+        name = f"{self._database}_backup{self._n_copies}"
         self._copies.append(name)
         self._copy(self._database, name)
+        _replace_folder(self._folder / name, _uploads())
         return name
 
     def restore(self, backup: str) -> None:
         """Put the older database in the place of the present one; its process begins anew, with the files it has."""
         self._copy(backup, self._database)
+        _replace_folder(_uploads(), self._folder / backup)
         forget_process()
+
+    def begin_anew(self, nothing: str) -> None:
+        """Restore a copy of before a history, and forget all others."""
+        self.restore(nothing)
+        with self._server() as server:
+            for name in self._copies:
+                if name != nothing:
+                    self._drop(server, name)
+        self._copies = [nothing]
+        for path in self._folder.iterdir():
+            if path.is_file():
+                path.unlink()
+            elif path.name != nothing:
+                shutil.rmtree(path)
+
+    def archive(self, at: datetime) -> Archive:
+        """As `backup` does."""
+        self._n_archives += 1
+        made = make_backup(self._folder / f"{self._n_archives}.backup", at=at)
+        return Archive(made, contents())
+
+    def empty(self) -> None:
+        """Another machine, with an empty database."""
+        connections.close_all()
+        with self._server() as server:
+            self._drop(server, self._database)
+            statement = sql.SQL("CREATE DATABASE {} TEMPLATE template0 STRATEGY file_copy")
+            server.execute(statement.format(sql.Identifier(self._database)))
+        _replace_folder(_uploads(), None)
+        forget_process()
+
+    def restore_archive(self, archive: Archive, *, is_start_over: bool) -> None:
+        """As `restore` does."""
+        try:
+            with archive.made.path.open("rb") as file:
+                restore_backup(file, origin=Origin(sha256=archive.made.sha256), is_start_over=is_start_over)
+        finally:
+            forget_process()
 
     def drop_all(self) -> None:
         """And mark the test's database as another one, so that it isn't used for other tests."""
@@ -100,16 +114,21 @@ class Backups:
         connections.close_all()
         with self._server() as server:
             for name in self._copies:
-                server.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
+                self._drop(server, name)
+        shutil.rmtree(self._folder)
 
     def _copy(self, database: str, name: str) -> None:
         connections.close_all()
         with self._server() as server:
-            for each in (database, name):
-                server.execute(_NOBODY_ELSE, [each])
-            server.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
+            server.execute(_NOBODY_ELSE, [database])
+            self._drop(server, name)
             statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
             server.execute(statement.format(sql.Identifier(name), sql.Identifier(database)))
+
+    @staticmethod
+    def _drop(server: psycopg.Connection[tuple[Any, ...]], name: str) -> None:
+        server.execute(_NOBODY_ELSE, [name])
+        server.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
 
     def _server(self) -> psycopg.Connection[tuple[Any, ...]]:
         settings = connection.settings_dict
@@ -121,3 +140,13 @@ class Backups:
             dbname="postgres",
             autocommit=True,
         )
+
+
+def _uploads() -> Path:
+    return Path(settings.VAR) / "uploads"
+
+
+def _replace_folder(folder: Path, by: Path | None) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if by is not None and by.is_dir():
+        shutil.copytree(by, folder)
