@@ -50,14 +50,16 @@ def test_tabs_of_plug_ins_stand_behind_the_neighbour_that_they_name(computed_sit
     assert labels(shell_of(admin, "/audit/")).endswith("Federation, Audit, Notification rules")
 
 
-def test_reports_of_an_entry_are_one_tab_whose_pages_name_each_other(computed_site: Site) -> None:
-    admin, uid = sign_in(Client(), computed_site.admin), computed_site.uid("/physics")
-    for address in (f"/policy/grid/n/{uid}/physics/statements/", f"/policy/grid/pack/{uid}/"):
+def test_pages_below_one_tab_name_each_other(computed_site: Site) -> None:
+    admin = sign_in(Client(), computed_site.admin)
+    for address in ("/notices/rules/", "/notices/mail/"):
         shell = admin.get(address).context["shell"]
-        assert labels(shell).endswith("Access, History, Reports")
-        assert [item.label for item in shell.tabs.items if item.current] == ["Reports"]
-        assert [item.label for item in shell.views] == ["Statements", "Committee pack"]
+        assert [item.label for item in shell.tabs.items if item.current] == ["Notification rules"]
+        assert [item.label for item in shell.views] == ["Notification rules", "E-mail notices", "Webhooks"]
         assert [item.url for item in shell.views if item.current == "page"] == [address]
+    uid = computed_site.uid("/physics")
+    shell = admin.get(f"/policy/grid/n/{uid}/physics/statements/").context["shell"]
+    assert labels(shell).endswith("Access, History, Statements")
 
 
 @pytest.mark.usefixtures("no_plugins")

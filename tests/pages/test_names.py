@@ -22,7 +22,7 @@ ENTRY_PATH = "/atlas"
 # Pages whose heading is a finding, such as "No pending decisions"; of all others it begins with the name.
 FINDINGS = {
     *("overview", "my-priority", "inbox", "notices", "edit", "history", "mappings", "sources", "compare", "federation"),
-    *("audit", "entry", "entry-convergence", "entry-core-hours", "statements", "pack", "allocations"),
+    *("audit", "entry", "entry-convergence", "entry-core-hours", "statements", "allocations"),
 }
 # Texts of links that say what happens there, instead of naming the page to which they lead.
 ACTIONS = {

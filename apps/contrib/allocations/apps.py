@@ -31,16 +31,6 @@ class AllocationsConfig(PluginConfig):
 
         return TOPICS
 
-    def personal_data(self) -> Mapping[str, Addition[Any]]:
-        from apps.accounts.about_person import section
-
-        return {
-            "packs.sharedpack": Addition(
-                section("packs that they shared by a link", "entry_path created_at ends_at revoked_at"),
-                after="notices.mail",
-            ),
-        }
-
     def entry_cards(self) -> Mapping[str, EntryCard]:
         return {"entry-core-hours-summary": EntryCard("core-hours", _("Core-hours"), _("Allocations"))}
 

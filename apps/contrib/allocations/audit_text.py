@@ -20,5 +20,4 @@ SENTENCES = {
 TOPICS = {
     "allocation": Addition(gettext_lazy("Allocations"), after="mapping"),
     "capacity": Addition(gettext_lazy("Capacity"), after="allocation"),
-    "pack": Addition(gettext_lazy("Committee pack"), after="capacity"),
 }

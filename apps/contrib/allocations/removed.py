@@ -6,19 +6,12 @@ from django.utils.translation import gettext_lazy
 
 from apps.web.removed_pages import RemovedPage
 
+_PRINT = gettext_lazy("Print the page Allocations for the board. GET policies/{policy}/pack has its numbers, signed.")
+_ENDED = gettext_lazy("Links without sign-in have ended. Ask the sender for a printed or signed copy.")
+
 REMOVED_PAGES = (
-    RemovedPage(
-        "policy/<slug:policy>/pack/<uuid:uid>/pack.pdf",
-        gettext_lazy("The page of the pack prints itself, also as a PDF."),
-        page="pack",
-        keeps=("policy", "uid"),
-        keeps_query=True,
-    ),
-    RemovedPage(
-        "shared/packs/<str:token>/pack.pdf",
-        gettext_lazy("The page of this link shows the pack. Print it to get a PDF."),
-        page="shared-pack",
-        keeps=("token",),
-        is_public=True,
-    ),
+    RemovedPage("policy/<slug:policy>/pack/<uuid:uid>/", _PRINT, page="allocations", keeps=("policy",)),
+    RemovedPage("policy/<slug:policy>/pack/<uuid:uid>/pack.<str:form>", _PRINT, page="allocations", keeps=("policy",)),
+    RemovedPage("shared/packs/<str:token>/", _ENDED, is_public=True),
+    RemovedPage("shared/packs/<str:token>/pack.<str:form>", _ENDED, is_public=True),
 )

@@ -21,5 +21,4 @@ REQUESTS: dict[str, Any] = {
     },
     "add_capacity": {"site": "umea", "starts_on": "2026-04-01", "cores": 4096, "reason": "New racks"},
     "change_capacity": {"ends_on": "2026-09-30", "reason": "The racks go in October"},
-    "make_pack_link": {"entry": "/climate", "days": 30, "reason": "For the board"},
 }

@@ -48,7 +48,4 @@ TABS: Mapping[str, Addition[Tab]] = {
         Tab(place=ENTRY, label=_("Core-hours"), names=ENTRY_NAMES, pages=("entry-allocation", "entry-dates")),
         after="entry-convergence",
     ),
-    "pack": Addition(
-        Tab(place=ENTRY, label=_("Committee pack"), names=("policy", "uid"), below="statements"), after="statements"
-    ),
 }

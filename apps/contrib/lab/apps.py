@@ -67,7 +67,7 @@ class LabConfig(PluginConfig):
 
         return {
             "lab.experiment": Addition(
-                section("experiments that they made", "policy__slug name kind created_at"), after="packs.sharedpack"
+                section("experiments that they made", "policy__slug name kind created_at"), after="notices.mail"
             ),
             "lab.uploadedtrace": Addition(
                 section("logs that they uploaded for experiments", "policy__slug name digest created_at"),

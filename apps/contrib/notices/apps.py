@@ -92,7 +92,7 @@ class NoticesConfig(PluginConfig):
             ),
             "notices.webhook": Addition(
                 section("webhooks that they created, without secrets", "name url kinds is_on created_at"),
-                after="packs.sharedpack",
+                after="notices.mail",
             ),
         }
 

@@ -1,4 +1,4 @@
-"""Tabs of notices: the list in the inbox, rules with mail and webhooks in the settings, reports of an entry."""
+"""Tabs of notices: the list in the inbox, rules with mail and webhooks in the settings, statements of an entry."""
 
 from __future__ import annotations
 
@@ -29,7 +29,5 @@ TABS: Mapping[str, Addition[Tab]] = {
         Tab(place="settings", label=_("E-mail notices"), below="notice-rules"), after="notice-rules"
     ),
     "webhooks": Addition(Tab(place="settings", label=_("Webhooks"), below="notice-rules"), after="notice-mail"),
-    "statements": Addition(
-        Tab(place=ENTRY, label=_("Reports"), title=_("Statements"), names=ENTRY_NAMES), after="entry-history"
-    ),
+    "statements": Addition(Tab(place=ENTRY, label=_("Statements"), names=ENTRY_NAMES), after="entry-history"),
 }

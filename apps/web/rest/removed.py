@@ -28,6 +28,8 @@ _FOLLOWUP = (
     "Use GET /api/v1/policies/{policy}/changesets/{change_set}/followup for the ranks that the publication changed."
 )
 
+_SIGNED_PACK = "Use GET /api/v1/policies/{policy}/pack for the signed numbers, and send them yourself."
+
 REMOVED_ROUTES: tuple[RemovedRoute, ...] = (
     RemovedRoute("me/views", _BOOKMARKS),
     RemovedRoute("me/views/<int:view>", _BOOKMARKS),
@@ -56,6 +58,8 @@ REMOVED_ROUTES: tuple[RemovedRoute, ...] = (
         "Use GET /api/v1/me for ranks (`at` selects a past instant) and GET /api/v1/me/forecast for the forecast. "
         "The page My priority offers each figure as CSV.",
     ),
+    RemovedRoute(f"{_POLICY}/pack/links", _SIGNED_PACK),
+    RemovedRoute(f"{_POLICY}/pack/links/<int:link>/revoke", _SIGNED_PACK),
     RemovedRoute(
         f"{_POLICY}/allocations/figures/<slug:figure>",
         "Use GET /api/v1/policies/{policy}/allocations/table for allocated and delivered core-hours.",

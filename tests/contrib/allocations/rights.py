@@ -21,7 +21,6 @@ __all__ = ["MAKERS", "REMOVED_PAGES", "ROWS"]
 ALLOCATION = POLICY + "/allocations/<uuid:allocation>"
 CAPACITY = POLICY + "/capacities/<int:capacity>"
 CORE_HOURS = "policy/<slug:policy>/allocations/"
-PACK = "policy/<slug:policy>/pack/<uuid:uid>/"
 DAYS = {"starts_on": "2026-01-01", "ends_on": "2026-12-31"}
 ROWS = [
     # REST: core-hours (some allocated to /physics/bob), and cores of the site
@@ -120,27 +119,9 @@ ROWS = [
         besides="vera 200 dora 200"),
     Row(CORE_HOURS + "figures/<slug:figure>.<str:form>", "/policy/grid/allocations/figures/burn-down.csv?of={bob}",
         "302 404 404 200 404 200 302 302 302 302 302", word="bob", readers="pia admin dora", besides="dora 200"),
-    # Committee packs: as statements; links for who may publish; what a link shows needs no sign-in
-    Row(PACK, "/policy/grid/pack/{physics}/", "302 404 403 200 404 200 302 302 302 302 302", "post",
-        {"step": "share", "days": "3", "from": "2026-11", "to": "2026-11"}, besides="vera 403 dora 403"),
     Row(POLICY + "/pack", "/api/v1/policies/grid/pack?entry={physics}&from=2026-11&to=2026-11",
         "401 404 200 200 404 200 403 200 404 401 401", word='"/physics"', readers="alice pia admin reader vera dora",
         besides="vera 200 dora 200"),
-    Row(POLICY + "/pack/links", "/api/v1/policies/grid/pack/links?entry={physics}",
-        "401 404 403 200 404 200 403 403 404 401 401", besides="vera 403 dora 403"),
-    Row(POLICY + "/pack/links", "/api/v1/policies/grid/pack/links", "401 404 403 201 404 201 403 403 404 401 401",
-        "post", {"entry": "/physics", "from": "2026-11", "to": "2026-11", "days": 3, "reason": "Board."},
-        besides="vera 403 dora 403", decided_by_body="alice aside"),
-    Row(POLICY + "/pack/links/<int:link>/revoke", "/api/v1/policies/grid/pack/links/1/revoke",
-        "401 404 404 404 404 404 403 403 404 401 401", "post"),
-    Row(PACK, "/policy/grid/pack/{physics}/?from=2026-11&to=2026-11", "302 404 200 200 404 200 302 302 302 302 302",
-        word="/physics", readers="alice pia admin vera dora", besides="vera 200 dora 200"),
-    Row(PACK + "pack.<str:form>", "/policy/grid/pack/{physics}/pack.json?from=2026-11&to=2026-11",
-        "302 404 200 200 404 200 302 302 302 302 302", word="/physics", readers="alice pia admin vera dora",
-        besides="vera 200 dora 200"),
-    Row("shared/packs/<str:token>/", "/shared/packs/nothing/", "404 404 404 404 404 404 404 404 404 404 404"),
-    Row("shared/packs/<str:token>/pack.<str:form>", "/shared/packs/nothing/pack.json",
-        "404 404 404 404 404 404 404 404 404 404 404"),
 ]  # fmt: skip
 
 

@@ -44,7 +44,7 @@ NO_PAGES = {
         "audit-table",
     ),
     *("allocations-csv", "allocations-figure", "charges-table", "convergence-days", "convergence-figure"),
-    *("entry-convergence-figure", "entry-convergence-days", "live", "tree-figure", "pack-file", "shared-pack-file"),
+    *("entry-convergence-figure", "entry-convergence-days", "live", "tree-figure"),
     *("federation-mount-act", "federation-grid-flow", "federation-grid-csv", "federation-subscription-act", "keys"),
     *(
         "scheduler-switch",

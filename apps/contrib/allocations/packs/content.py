@@ -1,4 +1,4 @@
-"""Builds the JSON document of a pack, which page, link and REST share, with the rights of one actor.
+"""Builds the JSON document of a pack with the rights of one actor.
 
 Numbers are those of the core-hour table and of monthly statements. People are left out; what the actor may not see is
 null with `suppressed`. Amounts are in the policy's metric (core-hours if it weights cores only).

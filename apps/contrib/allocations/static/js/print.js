@@ -1,5 +1,5 @@
 // Buttons that print the page. Without scripts they stay hidden; the browser's own menu prints as well.
-for (const button of document.querySelectorAll("[data-print][hidden]")) {
-  button.hidden = false;
-  button.addEventListener("click", () => print());
-}
+const show = () => document.querySelectorAll("[data-print][hidden]").forEach((button) => { button.hidden = false; });
+document.addEventListener("click", ({ target }) => { if (target.closest?.("[data-print]")) print(); });
+document.addEventListener("htmx:afterSettle", show);
+show();
