@@ -3,6 +3,7 @@ scripts."""
 
 from __future__ import annotations
 
+import base64
 import re
 from datetime import timedelta
 
@@ -13,6 +14,7 @@ from apps.accounts.actor import Actor
 from apps.contrib.allocations.services import change_dates
 from apps.policies.models import Allocation, ChangeSet
 from tests.browser.conftest import Open, in_windows_of_all
+from tests.contrib.allocations.browser.pdf_text import read_pages
 from tests.contrib.allocations.pages.test_allocations import PAGE, allocate, cores, tab
 from tests.pages.grid import SLUG, Grid
 
@@ -158,3 +160,28 @@ def test_pages_of_core_hours_are_accessible_and_fit(grid: Grid, visit: Open, the
     problems["a wrong form"] = window.axe()
     assert Allocation.objects.count() == 3
     assert {name: found for name, found in problems.items() if found} == {}
+
+
+TEXT_WIDTH = 680  # pixels between the margins of A4
+TOO_WIDE = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.outerHTML.slice(0, 99))"
+
+
+def test_the_board_gets_the_page_on_paper_without_forms_and_nothing_is_cut(grid: Grid, visit: Open) -> None:
+    cores(grid, 1_000)
+    allocate(grid, "/atlas", 4_000_000.0)
+    window = visit()
+    window.sign_in()
+    page = window.go(PAGE)
+    page.evaluate("() => { document.documentElement.dataset.theme = 'dark'; }")
+    expect(page.locator("[data-print]")).to_be_visible()
+    asked = {"paperWidth": 8.27, "paperHeight": 11.69}
+    sheets = read_pages(base64.b64decode(page.context.new_cdp_session(page).send("Page.printToPDF", asked)["data"]))
+    printed = "".join(sheets)
+    assert "4,000,000" in printed
+    assert sheets[0].endswith(f"1/{len(sheets)}") or sheets[0].startswith(f"1/{len(sheets)}")
+    for form in ("Calculator", "Allocatecore-hours", "Converttoshares"):
+        assert form not in printed, form
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": TEXT_WIDTH, "height": 900})
+    assert page.eval_on_selector_all("main, main *:not(svg *, .sr)", TOO_WIDE) == []
+    assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
