@@ -216,17 +216,15 @@ _number = (
 )
 
 
-@given(st.lists(_number, min_size=30, max_size=80), st.lists(_number, max_size=3))
-def test_a_long_list_of_numbers_equals_single_numbers(long: list[float], short: list[float]) -> None:
-    each = b",".join(canonical(value) for value in long)
-    assert canonical(long) == canonical(tuple(long)) == b"[" + each + b"]"
-    both = canonical({"long": long, "short": short})
-    assert both == b'{"long":[' + each + b'],"short":[' + b",".join(map(canonical, short)) + b"]}"
-    assert canonical(read_canonical(both, "line 1")) == both
+@given(st.lists(_number))
+def test_a_list_of_numbers_is_read_as_it_was_written(numbers: list[float]) -> None:
+    written = canonical({"numbers": numbers})
+    assert written == b'{"numbers":[' + b",".join(canonical(value) for value in numbers) + b"]}"
+    assert canonical(read_canonical(written, "line 1")) == written
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 2**53 + 1, -(2**53) - 1, 1e300, 10**400, "\ud800", object()])
-def test_invalid_values_in_a_long_list_are_refused(value: object) -> None:
+def test_invalid_values_in_a_list_are_refused(value: object) -> None:
     for rest in ([0.5] * 50, [7] * 50, [7, 0.5] * 25):
         with pytest.raises(BadDocument):
             canonical([*rest, value])
@@ -235,26 +233,6 @@ def test_invalid_values_in_a_long_list_are_refused(value: object) -> None:
 def test_every_character_is_written_as_the_standard_library_writes_it() -> None:
     text = "".join(chr(n) for n in range(0x11000) if not 0xD800 <= n < 0xE000)
     assert canonical(text) == json.dumps(text, ensure_ascii=False).encode()
-
-
-_PIECES = [
-    *(b'"a"', b'"b":', b"1", b"1.5", b"1.0", b"-0", b"0.00001", b"1e5", b"9007199254740993", b"NaN", b",", b"[", b"]"),
-    *(b"{", b"}", b'"\\u0041"', '"\U0001f600"'.encode(), '"\ufb33"'.encode(), b" ", b"true", b"null"),
-]
-
-
-@given(st.lists(st.sampled_from(_PIECES), max_size=8))
-def test_the_fast_check_accepts_nothing_that_the_careful_one_refuses(pieces: list[bytes]) -> None:
-    body = b'{"a":[' + b"".join(pieces) + b"]}"
-    try:
-        careful = canonical_json._read_carefully(body, "line 1")
-    except BadDocument:
-        careful = None
-    quick = canonical_json._read_plainly(body, canonical_json._TEXTS.sub(b"", body))
-    assert quick is None or quick == careful
-    if careful is None:
-        with pytest.raises(BadDocument):
-            read_canonical(body, "line 1")
 
 
 @pytest.mark.parametrize(

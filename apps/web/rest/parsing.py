@@ -12,13 +12,11 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
 from apps.core.errors import FieldProblem
-from apps.core.json_values import PIECE_BYTES, ValueCounter
+from apps.core.json_values import MOST_DEPTH, PIECE_BYTES, ValueCounter, too_deep_at
 from apps.web.rest.body_limits import Limit, limit_of
 from apps.web.rest.errors import Refusal
 
-MOST_DEPTH = 200  # a policy document of depth 64 nests 130 deep
 MOST_DIGITS = 19
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 # Characters that can't be stored can only be written as escapes, since raw control characters are invalid.
 _ESCAPED = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
@@ -39,7 +37,8 @@ def loads(body: bytes) -> Any:
     Raises:
         Refusal: 400 with the location; codes bad_json, bad_text, too_deep, not_finite, number_too_long, duplicate_key.
     """
-    _refuse_depth(body)
+    if (at := too_deep_at(body)) is not None:
+        raise _refusal("too_deep", f"byte {at}", f"nests deeper than {MOST_DEPTH}.")
     problems: list[_Bad] = []
     try:
         data = _decoder(problems).decode(body.decode())
@@ -56,23 +55,6 @@ def loads(body: bytes) -> Any:
 
 def _refusal(code: str, where: str, message: str) -> Refusal:
     return Refusal(f"The body {message} ({where})", code=code, fields=[FieldProblem(where, f"The body {message}")])
-
-
-def _refuse_depth(body: bytes) -> None:
-    """Reject deep nesting before parsing, because parsers recurse."""
-    if body.count(b"[") + body.count(b"{") <= MOST_DEPTH:
-        return
-    depth = 0
-    for match in _TOKEN.finditer(body):
-        first = body[match.start()]
-        if first in b"[{":
-            depth += 1
-            if depth > MOST_DEPTH:
-                raise _refusal("too_deep", f"byte {match.start()}", f"nests deeper than {MOST_DEPTH}.")
-        elif first in b"]}":
-            depth -= 1
-            if depth < 0:  # the parser says where
-                return
 
 
 def _decoder(problems: list[_Bad]) -> json.JSONDecoder:

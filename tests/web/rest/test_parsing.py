@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.core.json_values import MOST_DEPTH
 from apps.web.rest.body_limits import MB, Limit
 from apps.web.rest.errors import Refusal
-from apps.web.rest.parsing import MOST_DEPTH, loads, read_bounded, read_json
+from apps.web.rest.parsing import loads, read_bounded, read_json
 
 LIMIT = Limit(MB, 1_000_000)
 
