@@ -31,6 +31,7 @@ from apps.mapping.models import Attachment, MappingRule, MappingVersion
 from apps.mapping.moves import ProposedMapping, find_moves, refusal_of
 from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
+from apps.mapping.selectors import get_mapping_page
 from apps.mapping.versions import MappingState, current_mapping, get_version, mapping_at_version, version_at, version_of
 from apps.priorities.recompute.staleness import is_stale
 from apps.priorities.serving import store
@@ -140,6 +141,21 @@ def test_rules_are_changed_moved_and_removed_by_position(site: Site) -> None:
     assert kinds(site) == [("glob", "b*"), ("default", "")]
     with pytest.raises(NotFound):
         change(site, RemoveRule(9))
+
+
+def test_the_first_and_the_last_rule_of_each_kind_of_order_are_marked(site: Site) -> None:
+    """A page offers no step beyond them: exact rules, the others and default rules keep their order."""
+    one, two = (site.rule("/physics", user_pattern=pattern, suffix="") for pattern in ("a*", "b*"))
+    rest = site.rule("/biology", kind="default", suffix="")
+
+    def edges() -> list[tuple[bool, bool]]:
+        rows = get_mapping_page(policy_slug=site.slug, at=AS_OF, actor=COMMAND).rules
+        return [(row.is_first, row.is_last) for row in rows]
+
+    change(site, ReplaceRules([one, two]))
+    assert edges() == [(True, False), (False, True)]
+    change(site, ReplaceRules([one, two, rest]))
+    assert edges() == [(True, False), (False, True), (True, True)]
 
 
 def test_a_source_selects_its_namespace(site: Site) -> None:

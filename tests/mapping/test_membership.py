@@ -19,6 +19,7 @@ from apps.accounts.account_ids import AccountKey, account_ids
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, AuditEvent, User
 from apps.mapping import membership_plan as membership
+from apps.mapping.membership_activity import Activity
 from apps.mapping.membership_plan import MembershipPlan, apply_membership_rules
 from apps.mapping.rules.resolver import KnownAccounts, Resolver
 from apps.mapping.rules.rule import Person, Rule
@@ -310,6 +311,16 @@ def test_members_of_a_sign_in_group_become_children_with_their_accounts(site: Si
     assert "/physics/anna" not in paths(site), "left the group, and nobody touched the entry for 30 days"
 
 
+@pytest.mark.parametrize("more", [{"source": "c"}, {"group": "x"}, {"fqan": "/vo"}])
+def test_people_without_accounts_join_only_by_a_rule_that_asks_for_nothing_of_accounts(
+    site: Site, more: dict[str, str]
+) -> None:
+    User.objects.create_user("anna", date_joined=AS_OF - DAY).groups.add(Group.objects.create(name="oidc:physics"))
+    set_members(site, "/physics", {"people": "oidc:physics", **more})
+    apply_membership_rules(at=AS_OF)
+    assert "/physics/anna" not in paths(site)
+
+
 def test_joining_or_leaving_a_group_makes_priorities_stale(site: Site) -> None:
     from apps.priorities.recompute.staleness import is_stale
 
@@ -392,3 +403,18 @@ def test_a_run_that_dies_changes_nothing(site: Site, monkeypatch: pytest.MonkeyP
 def test_accounts_without_jobs_join_with_their_first_job(students: Site) -> None:
     account_ids([AccountKey(students.source.namespace, "idle", "students")], at=AS_OF)
     assert apply_membership_rules(at=AS_OF) == []
+
+
+def test_one_account_that_was_used_is_new_activity_of_all_accounts_of_a_member() -> None:
+    after = AS_OF - timedelta(hours=2)
+    used = Activity({1: AS_OF, 2: after - timedelta(hours=1)}, {})
+    assert [used.has_new_activity(accounts, after) for accounts in ([1], [2], [1, 2], [2, 1], [3], [])] == [
+        True,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+    waiting = Activity({}, {1: after, 2: AS_OF})
+    assert [waiting.has_new_activity(accounts, after) for accounts in ([1], [1, 2])] == [False, True]

@@ -11,9 +11,10 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import IntegrityError, transaction
 
-from apps.accounts.actor import COMMAND, SYSTEM
+from apps.accounts.actor import COMMAND, SYSTEM, Actor, TokenBounds
 from apps.accounts.models import AuditEvent
-from apps.mapping.removal import remove_policy, remove_source
+from apps.core.errors import NotAllowed, NotFound
+from apps.mapping.removal import archive_policy, archive_source, remove_policy, remove_source
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
@@ -59,6 +60,23 @@ def test_a_policy_is_removed_with_all_its_results(mistake: Policy, admin: Caller
     assert "gird" not in store.state().policies
     again = make_policy(slug="gird", name="Gird", at=AT, actor=COMMAND)
     assert again.pk != mistake.pk
+
+
+@pytest.mark.parametrize("token", [None, TokenBounds("fsh_x", frozenset({"admin"}), source_slug="cluster-a")])
+def test_only_administrators_remove_and_archive_and_not_through_a_bound_token(
+    small_site: Site, mistake: Policy, token: TokenBounds | None
+) -> None:
+    """The manager of a group has every other right there."""
+    person = small_site.pia if token is None else small_site.admin
+    by = Actor(user=person, via="page" if token is None else "api", token=token)
+    for act in (remove_source, archive_source):
+        with pytest.raises((NotAllowed, NotFound)):
+            act(slug="cluster-a", reason="A typing error", at=AT, actor=by)
+    for act_on_policy in (remove_policy, archive_policy):
+        with pytest.raises((NotAllowed, NotFound)):
+            act_on_policy(slug="gird", reason="A typing error", at=AT, actor=by)
+    assert Policy.objects.filter(slug="gird", archived_at=None).exists()
+    assert Source.objects.filter(slug="cluster-a", archived_at=None).exists()
 
 
 def test_a_policy_with_entries_cannot_be_removed_and_lists_its_dependents(small_site: Site, admin: Caller) -> None:

@@ -106,3 +106,24 @@ def test_accounts_of_the_same_group_suggest_the_entry(tree: TreeColumns) -> None
 
 def test_a_reserve_and_the_root_are_never_suggested(tree: TreeColumns) -> None:
     assert guesses(tree, user_name="rest", group_name="root") == []
+
+
+def test_each_tree_that_was_never_stored_has_suggestions_of_its_own(tree: TreeColumns) -> None:
+    """As of a document before it is published: neither has a digest."""
+    key = AccountKey("c1", user_name="alice")
+    other = columns_of([Node(UUID(int=1), None, "root"), Node(UUID(int=2), UUID(int=1), "alice", is_group=False)])
+    nothing = columns_of([Node(UUID(int=1), None, "root")])
+    assert [guesses(each, user_name="alice")[:1] for each in (tree, other, nothing, tree)] == [
+        [("/biology/alice", "same_name", 0.45)],
+        [("/alice", "same_name", 0.9)],
+        [],
+        [("/biology/alice", "same_name", 0.45)],
+    ]
+    assert Suggester(nothing, {}).suggest(key) == []
+
+
+def test_of_equally_sure_suggestions_the_deeper_entry_comes_first() -> None:
+    root, group, deep, flat = (UUID(int=n) for n in range(1, 5))
+    nodes = [Node(root, None, "root"), Node(flat, root, "alice", is_group=False), Node(group, root, "b")]
+    tree = columns_of([*nodes, Node(deep, group, "alice", is_group=False)])
+    assert [path for path, _why, _sure in guesses(tree, user_name="alice")] == ["/b/alice", "/alice"]

@@ -59,7 +59,8 @@ class Outcomes:
         draft.replace(self.path)
 
     def knows(self, mutant: Mutant) -> bool:
-        return mutant.name in self.by_name
+        outcome = self.by_name.get(mutant.name)
+        return outcome is not None and outcome.verdict != ERROR
 
     def noticing(self) -> set[str]:
         """The tests that noticed a mutant."""

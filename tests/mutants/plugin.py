@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
+from itertools import zip_longest
 
 import pytest
 from pytest_django.plugin import blocking_manager_key
@@ -144,7 +145,7 @@ class Runner:
             reporter._tw._file = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the fork ends
         self._failed.clear()
         n_run = 0
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        for item, following in zip_longest(items, items[1:]):
             n_run += 1
             if not run(item, following):
                 break

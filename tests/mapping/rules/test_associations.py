@@ -22,7 +22,8 @@ from apps.pages.mapping.presenters import other_case_line, rule_line
 from apps.policies.formats.registry import get_format, read_file
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import tree_of_document
-from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.working_tree import columns_of
 from apps.priorities.serving.hints import Hints
 from apps.priorities.serving.lookup import AccountQuery, LookupIndex
 from tests.priority_site import AS_OF, Site, finished
@@ -156,6 +157,9 @@ def test_a_rule_that_can_match_nothing_names_the_reason(tree: TreeColumns) -> No
     physics = tree.uuid(tree.index_of_path("/physics") or 0)
     assert _problems(tree, Rule("default", physics), Rule("default", physics, namespace="c")) == ["after_default"]
     assert _problems(tree, Rule("default", physics, namespace="c"), Rule("default", physics)) == []
+    empty = columns_of([Node(root, None, "root")])
+    assert _problems(empty, Rule("glob", root, suffix="/{group}/{user}")) == ["leads_to_root"]
+    assert _problems(empty, Rule("each", root)) == []
 
 
 def _group(name: str, *children: dict[str, Any]) -> dict[str, Any]:
