@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster test-fresh schedulers bench bench-large image release lint docs docs-parts papers mutations mutants pictures simulate
+.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster test-fresh fuzz schedulers bench bench-large image release lint docs docs-parts papers mutations mutants pictures simulate
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make simulate  random histories with failures, by seed (SEED, SEEDS, STEPS, MINUTES, TRIES)"
 	@echo "make pictures  the pictures of README and documentation, from a fresh sample"
 	@echo "make test-fresh  property tests on examples that nobody has drawn before (MINUTES, SEED)"
+	@echo "make fuzz    readers of files, documents and listings (MINUTES, FUZZ=\"usage-pbs numbers\")"
 	@echo "make test-faults  imports of a million records while everything around them dies"
 	@echo "make test-federation  a grid of nine real instances, for a simulated day without faults and with them"
 	@echo "make test-schedulers  real Slurm and Grid Engine, with the packages of Debian that make schedulers installs"
@@ -90,7 +91,7 @@ LEFT_OUT := tests/ring/test_whole_day.py::test_with_
 # Also what takes long, in random order, with random examples and many of them. Goal: 45 minutes. SEED=1 does it again.
 test-all: setup debian schedulers
 	@echo "SEED=$(SEED)"
-	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-300000} FUZZ_LINES=$${FUZZ_LINES:-10000} $(PYTEST) --deep \
+	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-300000} $(PYTEST) --deep \
 		--ignore tests/cluster --deselect $(LEFT_OUT) --hypothesis-profile=deep --hypothesis-seed=$(SEED) -p randomly --randomly-seed=$(SEED) $(TESTS)
 
 # Property tests alone, on new examples in each run and in random order, so that runs that end early reach others.
@@ -99,10 +100,13 @@ test-fresh: setup
 	@$(PYTEST) --deep -m "hypothesis and not browser and not schedulers" --minutes=$${MINUTES:-10} \
 		--hypothesis-profile=fresh --hypothesis-seed=$(SEED) -p randomly --randomly-seed=$(SEED) $(TESTS)
 
-# Imports of a million records each, and 10,000 broken lines of every format: about a quarter of an hour on two cores.
+# Imports of a million records each: about a quarter of an hour on two cores.
 test-faults: setup
-	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-1000000} FUZZ_LINES=$${FUZZ_LINES:-10000} \
-		$(PYTEST) tests/faults/test_import_faults.py tests/usage/parsers/test_fuzz.py $(TESTS)
+	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-1000000} $(PYTEST) tests/faults/test_import_faults.py $(TESTS)
+
+# Each reader of foreign text, by what its inputs reach in it. What it finds is added to tests/fuzz/corpus; commit that.
+fuzz: setup
+	@$(PY) -m tests.fuzz --minutes $${MINUTES:-20} $(FUZZ)
 
 # After a new migration: it is released with the next version, and not changed again.
 record-migrations: setup

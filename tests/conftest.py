@@ -170,8 +170,8 @@ def pytest_collection_finish() -> None:
 
 
 # Rules of alerts and pages of the documentation are about everything that is installed by default; agents of real
-# schedulers need the plug-in of schedulers.
-WHOLE_PRODUCT = ("docsite", "monitoring", "real_schedulers")
+# schedulers need the plug-in of schedulers; the fuzzers read what plug-ins read, too.
+WHOLE_PRODUCT = ("docsite", "fuzz", "monitoring", "real_schedulers")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -1,0 +1,123 @@
+"""One process that fuzzes one target: `python -m tests.fuzz.session TARGET`, then the arguments of libFuzzer.
+
+With atheris, what is reached decides which inputs are changed further. Without it (`--blind MINUTES FOLDER`), inputs of
+a folder are changed blindly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.fuzz.mutations import mutated_line
+
+if TYPE_CHECKING:
+    from tests.fuzz.target import Target
+
+MODULES = {  # of the targets whose names begin so: what is counted, so that nothing else is slow
+    "usage": ("apps.usage.parsers",),
+    "policy": ("apps.policies.files", "apps.policies.formats", "apps.policies.tree"),
+    "signed": ("apps.core.canonical", "apps.core.signing", "apps.federation.documents", "apps.policies.files"),
+    "canonical": ("apps.core.canonical",),
+    "mapping": ("apps.mapping.rules",),
+    "agent": ("agent", "apps.contrib.schedulers.own_values"),
+    "numbers": ("apps.core.typed_numbers",),
+    "grid": ("apps.accounts.grid_names", "apps.mapping.rules.rule"),
+    "listings": ("apps.contrib.jobs.algorithms",),
+    "slurm": ("apps.policies.formats.escaped_lines", "apps.priorities.slurm_config", "apps.usage.parsers"),
+    "settings": ("apps.policies.settings",),
+    "billing": ("apps.usage.parsers.slurm_billing",),
+    "cases": ("apps.engine",),
+    "scenarios": ("apps.contrib.lab.simulation", "apps.engine.case_fields", "apps.engine.cases"),
+    "experiments": ("apps.contrib.lab.experiments",),
+}
+PATIENCE = 8.0  # coverage is counted in Python, beside other processes
+COMMAND = "FUZZ_COMMAND"  # a program that runs this one: libFuzzer starts itself again to merge inputs
+_BY_LINE = 0.4  # of the changes; the others are libFuzzer's own, of bytes and words
+
+
+def main(arguments: list[str]) -> int:
+    name, *options = arguments
+    if options[:1] == ["--blind"]:
+        return fuzz_blindly(_target(name), float(options[1]), Path(options[2]))
+    fuzz_by_coverage(MODULES[name.partition("-")[0]], lambda: _target(name), options)
+    return 0
+
+
+def _target(name: str) -> Target:
+    """With settings, but without a database: no reader of foreign text may ask one."""
+    os.environ["FAIRSHARE_TESTING"] = "1"
+    os.environ["DATABASE_URL"] = "postgres://nobody@localhost:1/none"
+    from tests.start import set_up_django
+
+    set_up_django()
+    from tests.fuzz.targets import TARGETS
+
+    return TARGETS[name]
+
+
+def fuzz_by_coverage(modules: Sequence[str], load: Callable[[], Target], options: Sequence[str]) -> None:
+    """Fuzz until libFuzzer's options end it, and the process with it. modules: counted, once `load` imports them."""
+    import atheris
+
+    with atheris.instrument_imports(include=sorted({module.partition(".")[0] for module in modules})):
+        _count_only(modules)
+        target = load()
+
+    def run(data: bytes) -> None:
+        target.run(data, patience=PATIENCE)
+
+    def mutate(data: bytes, most: int, seed: int) -> Any:
+        rng = random.Random(seed)
+        changed = mutated_line(rng, data) if rng.random() < _BY_LINE else atheris.Mutate(data, most)
+        return changed[:most]
+
+    atheris.Setup([os.environ.get(COMMAND, sys.argv[0]), *options], run, custom_mutator=mutate)
+    atheris.Fuzz()
+
+
+def _count_only(modules: Sequence[str]) -> None:
+    """atheris takes whole packages."""
+    from atheris.import_hook import AtherisMetaPathFinder
+
+    finder = next(each for each in sys.meta_path if isinstance(each, AtherisMetaPathFinder))
+    find = finder.find_spec
+
+    def find_some(fullname: str, path: Any, target: Any = None) -> Any:
+        is_counted = any(f"{fullname}.".startswith(f"{module}.") for module in modules)
+        return find(fullname, path, target) if is_counted else None
+
+    finder.find_spec = find_some
+
+
+def fuzz_blindly(target: Target, minutes: float, folder: Path) -> int:
+    """Change the inputs of a folder; one that fails is left in the working directory."""
+    rng = random.Random()
+    inputs = [path.read_bytes() for path in folder.iterdir()]
+    ends_s, n_done = time.monotonic() + 60 * minutes, 0
+    while time.monotonic() < ends_s or not n_done:
+        data = mutated_line(rng, rng.choice(inputs))[: target.most_bytes]
+        with _kept_where_it_fails(data):
+            target.run(data, patience=PATIENCE)
+        n_done += 1
+    print(f"stat::number_of_executed_units: {n_done}", file=sys.stderr)
+    return 0
+
+
+@contextlib.contextmanager
+def _kept_where_it_fails(data: bytes) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        Path(f"crash-{random.getrandbits(64):016x}").write_bytes(data)
+        raise
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
