@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from apps.explain.levels import PartedSiblings
+from apps.explain.levels import Effect, PartedSiblings
 from apps.explain.messages import messages_of
 from apps.explain.my_priority import MyPriority
 from apps.explain.path import WalkStep
@@ -19,6 +20,7 @@ from apps.priorities.entry_order import State
 from apps.priorities.moments import Moment
 from apps.priorities.projections import PaceDays
 from apps.priorities.sentences import Message
+from apps.priorities.sentences.numbers import date
 from tests.instants import AT
 
 
@@ -349,3 +351,106 @@ def test_whom_to_ask_is_named_where_known_and_the_nearest_lead_of_the_path() -> 
 def keys_of(account: MyPriority, leads: dict[Any, list[str]]) -> tuple[list[str], str]:
     changes = decide(account, facts=AccountFacts(leads=lambda: leads)).changes
     return [message.key for message in changes], changes[0].text
+
+
+def reasons(account: MyPriority) -> list[str]:
+    return [each.key for each in decide(account).reason]
+
+
+LOWERS, RAISES = Effect(1.0, 2.0, None, None, 0.5, 0.25, -1.0), Effect(1.0, 0.5, None, None, 0.5, 0.7, 0.5)
+SAME, LOST = Effect(1.0, 1.0, None, None, 0.5, 0.5, 0.0), Effect(1.0, None, None, None, 0.5, 0.0, -math.inf)
+
+
+def of_number(deciding: int | None, *effects: Effect | None, **more: Any) -> MyPriority:
+    """Of an algorithm with one number for the whole path. effects: of /physics and of the user's own entry."""
+    group, own = (replace(each, effect=effect) for each, effect in zip(mine().walk, effects, strict=True))
+    return mine(walk=(group, own), deciding=deciding, explained_by="ratio", **more)
+
+
+@pytest.mark.parametrize(
+    ("account", "keys"),
+    [
+        (mine(provisional=True), ["reason.new_user"]),
+        (mine(rank=1, of=1), ["reason.alone"]),
+        (mine(rank=1, of=1, provisional=True), ["reason.new_user"]),
+        (mine(error="unmapped"), ["rank.unmapped"]),
+        (mine(decided_by="inherited"), ["reason.inherited"]),
+        (mine(rank=6, decided_by="inherited"), ["reason.good_rule"]),
+        (mine(rank=6, decided_by="rule"), ["reason.good_rule"]),
+        (mine(decided_by="rule", compares="ranks"), ["reason.group_listed"]),
+        (mine(deciding=1, decided_by="rule", compares="ranks"), ["reason.you_listed"]),
+        (mine(decided_by="rule"), ["reason.group_ended"]),
+        (mine(deciding=1, decided_by="rule"), ["reason.you_ended"]),
+        (of_number(0, LOWERS, SAME), ["factor.group_lowers"]),
+        (of_number(0, replace(LOWERS, only_adds=True), SAME), ["factor.group_lowers", "effect.adds"]),
+        (of_number(0, RAISES, SAME), ["factor.group_raises"]),
+        (of_number(0, replace(RAISES, only_adds=True), SAME), ["factor.group_raises"]),
+        (of_number(1, SAME, LOWERS), ["factor.you_lowers"]),
+        (of_number(1, SAME, LOST), ["factor.you_no_shares"]),
+        (of_number(0, None, None), ["factor.group_no_shares"]),
+        (of_number(None, SAME, SAME), ["reason.factor_same"]),
+        (of_number(None, None, SAME), ["reason.factor_same"]),
+        (of_number(None, LOWERS, SAME), ["reason.factor_more"]),
+        (of_number(None, LOWERS, SAME, rank=6), ["reason.factor_less"]),
+        (mine(deciding=None), ["rank.place"]),
+        (mine(deciding=None, is_decided_above=True), ["reason.above"]),
+        (mine(deciding=None, explained_by="number"), ["reason.number"]),
+        (mine(deciding=None, rank=1, n_behind=0), ["reason.equal"]),
+        (mine(deciding=None, rank=2, of=20, n_behind=0), ["reason.tied"]),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_each_reason_is_given_where_it_is_true(account: MyPriority, keys: list[str]) -> None:
+    assert reasons(account) == keys
+
+
+def test_an_entry_without_shares_of_its_own_has_no_level_of_its_own() -> None:
+    group, own = mine().walk
+    inheriting = replace(own, target=None)
+    assert reasons(mine(walk=(group, inheriting), decided_by="rule")) == ["reason.no_own_shares"]
+    assert reasons(mine(walk=(replace(group, target=None), inheriting), deciding=None)) == ["reason.no_level"]
+    assert reasons(mine(walk=(group, inheriting), deciding=None)) == ["rank.place"]
+
+
+def test_what_others_cannot_overtake_is_now_without_a_lead() -> None:
+    """A date of being overtaken is given only where this level decides, and its use is below the target."""
+    ahead = {"rank": 6, "group": "under"}
+    assert when(mine(**ahead), outlook(at=days(31))) == ["when.lead"]
+    assert when(mine(**ahead, decided_by="rule"), outlook(at=days(31))) == ["when.now"]
+    assert when(mine(**ahead, deciding=None), outlook(at=days(31))) == ["when.now"]
+    assert when(mine(rank=6, group="on"), outlook(at=days(31))) == ["when.now"]
+    assert when(mine(**ahead)) == ["when.now"]
+    assert when(mine(decided_by="inherited"), outlook(at=days(31))) == ["when.inherited"]
+    assert when(mine(decided_by="rule"), outlook(at=days(31))) == ["when.equal"]
+    assert when(of_number(0, LOST, SAME)) == ["when.no_shares"]
+
+
+def test_one_earliest_and_latest_day_is_one_date() -> None:
+    same = outlook(at=days(6), earliest=days(5.9), latest=days(6.1))
+    (message,) = when_messages(mine(), same)
+    assert message.key == ("when.recovers" if date(days(5.9)) == date(days(6.1)) else "when.recovers_between")
+    assert when(mine(), outlook(at=days(6), earliest=days(6), latest=days(6))) == ["when.recovers"]
+    assert when(mine(), outlook(at=days(6), earliest=days(6))) == ["when.recovers"]
+
+
+@pytest.mark.parametrize(
+    "more", [{"moment": Moment(AT, 2, "", "", AT, None, 2, None, None, False)}, {"error": "unmapped"}]
+)
+def test_the_queue_of_now_is_no_part_of_the_past_nor_of_an_account_without_an_entry(more: dict[str, Any]) -> None:
+    queue = QueueFacts(["umea"], {}, "umea", 3, position=20, of=31, rank_use=[Message("x")])
+    shown = decide(mine(), (), AccountFacts(queue=queue))
+    assert [each.key for each in shown.queue] == ["queue.first"]
+    assert shown.reason[-1].key == "x"
+    hidden = decide(mine(**more), (), AccountFacts(queue=queue))
+    assert hidden.queue == ()
+    assert "x" not in [each.key for each in hidden.reason]
+
+
+def test_advice_about_the_own_use_is_for_accounts_that_are_used_by_one_person() -> None:
+    group, own = mine(own="over").walk
+    shared = (group, replace(own, is_group=True))
+    assert changes(mine(walk=shared, deciding=1, half_life_s=604_800.0)) == ["change.group"]
+    assert changes(mine(walk=(replace(group, state="under"), replace(own, is_group=True)))) == [
+        "change.nothing_yourself"
+    ]
+    assert changes(mine(own="over", decided_by="rule", half_life_s=60.0)) == ["change.own_use"], "not by the group's"

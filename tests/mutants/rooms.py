@@ -48,7 +48,11 @@ ROOMS = {
         85,
     ),
     "mapping": Room(("apps/mapping",), ("tests/mapping",), 85),
-    "explain": Room(("apps/explain",), ("tests/explain",), 85),
+    "explain": Room(
+        ("apps/explain",),
+        ("tests/explain", "tests/pages/my_priority", "tests/priorities/selectors/test_selectors.py"),
+        85,
+    ),
     "series": Room(("apps/series",), ("tests/series",), 85),
     "advisor": Room(("apps/contrib/lab/advisor",), ("tests/contrib/lab/advisor",), 85),
 }
