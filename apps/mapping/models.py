@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -22,6 +24,8 @@ DERIVED_STATE = (
 
 class Mapping(models.Model):
     """The version number of a policy's mapping; it is part of the fingerprint of recomputes."""
+
+    goes_with_owner: ClassVar[bool] = True
 
     policy = models.OneToOneField("policies.Policy", on_delete=models.CASCADE, related_name="mapping")
     version = models.PositiveIntegerField(default=0)
@@ -84,6 +88,8 @@ class MappingVersion(models.Model):
     `rules`: the complete list after a version that changed it (see Rule.to_json), otherwise null. `attached`: each
     account that was attached, moved or detached, with its entry before and after (null: none).
     """
+
+    goes_with_owner: ClassVar[bool] = True
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="mapping_versions")
     number = models.PositiveIntegerField()

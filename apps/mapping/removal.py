@@ -17,7 +17,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.core.errors import Conflict, FieldProblem, NotAllowed
 from apps.policies.changesets.change_sets import require_reason
-from apps.policies.models import ChangeSet, Entry, Policy, Revision
+from apps.policies.models import ChangeSet, Entry, Pin, Policy, Revision
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.recompute_runs import queue_recompute, subject_of
 from apps.policies.selectors import get_policy
@@ -33,15 +33,9 @@ from apps.usage.sources.services import set_archived
 Kind = Literal["policy", "source"]
 Action = Literal["remove", "archive", "restore"]
 
-# Models whose rows are computed, or only describe the policy or source itself. Rows of all other models that refer to
-# it are user data and prevent removal; so are those of models that later releases add.
-_COMPUTED = {
-    *("policies.entry", "policies.revision", "policies.changeset", "policies.pin"),  # counted separately, or not needed
-    *("priorities.snapshot", "priorities.unmappedaccounts", "notices.notice", "notices.statement"),
-    *("mapping.mapping", "mapping.mappingversion"),
-    *("usage.import", "usage.sourceday", "usage.siteday", "usage.overlap", "usage.changedhour", "usage.repetition"),
-    *("onboarding.firstpolicydraft",),
-}
+# Counted separately, or removed with their policy or source. Rows of all other models that refer to it are user data
+# and prevent removal, unless their model says `goes_with_owner`: they are computed, or describe its owner alone.
+_COUNTED = (Record, Bucket, Entry, Revision, ChangeSet, Pin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +248,7 @@ def _referring(row: models.Model) -> Iterator[tuple[str, int]]:
             continue
         kind = relation.related_model
         assert not isinstance(kind, str)  # noqa: S101 - all models are loaded
-        if kind._meta.label_lower in _COMPUTED or kind._meta.app_label == "analytics" or kind in (Record, Bucket):
+        if kind in _COUNTED or getattr(kind, "goes_with_owner", False):
             continue
         yield str(kind._meta.verbose_name_plural), kind._base_manager.filter(**{relation.field.name: row}).count()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
@@ -65,6 +67,8 @@ class StoredPlaces(models.Model):
 class Snapshot(models.Model):
     """The computed priority tree of one revision at one instant, as a checksummed blob; complete once stored."""
 
+    goes_with_owner: ClassVar[bool] = True
+
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="snapshots")
     revision_number = models.PositiveIntegerField()
     mapping_version = models.PositiveIntegerField()
@@ -104,6 +108,8 @@ class UnmappedAccounts(models.Model):
 
     One row a policy, however many accounts: it is replaced by each recompute. usage: their sum, in the policy's metric.
     """
+
+    goes_with_owner: ClassVar[bool] = True
 
     policy = models.OneToOneField("policies.Policy", on_delete=models.CASCADE, primary_key=True, related_name="+")
     snapshot = models.ForeignKey(Snapshot, on_delete=models.CASCADE, related_name="+")

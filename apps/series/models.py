@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.db import models
 
 from apps.core.derived_state import in_tables
@@ -49,6 +51,8 @@ class Series(models.Model):
     build, with the watermarks that it is of, from which the next build continues (see series.builder.CarriedSums).
     """
 
+    goes_with_owner: ClassVar[bool] = True
+
     policy = models.OneToOneField(
         "policies.Policy", on_delete=models.CASCADE, primary_key=True, related_name="daily_series"
     )
@@ -95,6 +99,8 @@ class ChangeSetBackTest(models.Model):
 class SeriesSlot(models.Model):
     """The column of an entry in the tiles. Siblings first seen together are adjacent. Written by COPY."""
 
+    goes_with_owner: ClassVar[bool] = True
+
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
     uid = models.UUIDField()
     slot = models.PositiveIntegerField()
@@ -108,6 +114,8 @@ class SeriesSlot(models.Model):
 
 class SeriesDay(models.Model):
     """Values of the daily series that are one number a day."""
+
+    goes_with_owner: ClassVar[bool] = True
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
     on = models.DateField()
@@ -127,6 +135,8 @@ class SeriesDay(models.Model):
 class SeriesTile(models.Model):
     """The days of one month for one block of adjacent slots, as a blob of arrays (see series.daily_series)."""
 
+    goes_with_owner: ClassVar[bool] = True
+
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
     month_on = models.DateField()  # its first day
     block = models.PositiveIntegerField()
@@ -145,6 +155,8 @@ class SeriesTile(models.Model):
 class SeriesHour(models.Model):
     """Values of the hourly series that are one number an hour; the last seven days."""
 
+    goes_with_owner: ClassVar[bool] = True
+
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
     begins_at = models.DateTimeField()
     revision_number = models.PositiveIntegerField()
@@ -161,6 +173,8 @@ class SeriesHour(models.Model):
 
 class SeriesHourTile(models.Model):
     """The hours of one UTC day for one block of adjacent slots, in the same format as a SeriesTile."""
+
+    goes_with_owner: ClassVar[bool] = True
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
     day_on = models.DateField()

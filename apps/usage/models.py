@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
@@ -205,6 +206,8 @@ class Bucket(HourAmounts):
 class Import(models.Model):
     """An uploaded file of records and its options; its run does the work."""
 
+    goes_with_owner: ClassVar[bool] = True
+
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="imports")
     run = models.OneToOneField("runs.Run", on_delete=models.PROTECT, related_name="usage_import")
     format = models.CharField(max_length=32)
@@ -336,6 +339,8 @@ class TooLateRecord(RecordVersion):
 class Overlap(models.Model):
     """Hours of a site reported by two sources. Those of the later source are not counted until a manager decides."""
 
+    goes_with_owner: ClassVar[bool] = True
+
     class State(models.TextChoices):
         HELD = "held", "Held"  # the hours of `held` are not counted
         COUNTED = "counted", "Both count"  # a manager confirmed different jobs
@@ -376,6 +381,8 @@ class SealedHour(HourAmounts):
 class SourceDay(models.Model):
     """What a source delivered on one day (UTC), counted in the transaction that stored the records."""
 
+    goes_with_owner: ClassVar[bool] = True
+
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="days")
     received_on = models.DateField()
     n_new = models.BigIntegerField(default=0)
@@ -396,6 +403,8 @@ class SourceDay(models.Model):
 class SiteDay(models.Model):
     """Hours of a day (UTC) in which a source has usage of a site: used to detect overlapping sources."""
 
+    goes_with_owner: ClassVar[bool] = True
+
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_constraint=False)
     site = models.CharField(max_length=128, blank=True, default="")
     day = models.DateField()
@@ -410,6 +419,8 @@ class SiteDay(models.Model):
 
 class ChangedHour(models.Model):
     """The commit of `watermark` changed buckets of the source from `from_hour_at` on: see `changed_hours`."""
+
+    goes_with_owner: ClassVar[bool] = True
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_index=False)
     watermark = models.BigIntegerField()

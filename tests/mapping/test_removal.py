@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, models, transaction
 
 from apps.accounts.actor import COMMAND, SYSTEM, Actor, TokenBounds
 from apps.accounts.models import AuditEvent
+from apps.core.derived_state import Kept
 from apps.core.errors import NotAllowed, NotFound
 from apps.mapping.removal import archive_policy, archive_source, remove_policy, remove_source
 from apps.mapping.rules.rule import Rule
@@ -27,6 +30,7 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Source
 from apps.usage.services import NewSource, make_source
+from docsite.derived_state import declared
 from tests.instants import AT
 from tests.rest_site import Caller, refused
 from tests.small_site import Site
@@ -132,3 +136,25 @@ def test_a_removal_needs_a_reason(mistake: Policy, remove: Any) -> None:
         remove(slug="gird", **{**WHY, "reason": " "})
     assert Policy.objects.filter(slug="gird").exists()
     assert Source.objects.filter(slug="gird").exists()
+
+
+# Derived, and still kept: what they are made of is user data of the same source, or a site's decision.
+HOLDING = {"usage.bucket", "usage.sealedhour", "usage.unclearjob", "priorities.fallback"}
+
+
+@pytest.mark.product
+def test_no_table_that_is_computed_holds_its_policy_or_source() -> None:
+    derived = set()
+    for module, state in declared():
+        if state.kept == Kept.TABLE:
+            derived |= {getattr(import_module(f"apps.{module}"), name) for name in state.names}
+    referring = {
+        relation.related_model
+        for owner in (Policy, Source)
+        for relation in owner._meta.get_fields(include_hidden=True)
+        if isinstance(relation, models.ForeignObjectRel)
+    }
+    holding = {each._meta.label_lower for each in derived & referring if not getattr(each, "goes_with_owner", False)}
+    assert holding == HOLDING
+    going = {each for each in apps.get_models() if getattr(each, "goes_with_owner", False)}
+    assert going <= referring

@@ -5,6 +5,8 @@ Nothing here is read by the computation of priorities, and no row refers to usag
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -164,6 +166,8 @@ class PolicyAdvice(models.Model):
     evidence: `advisor.records.Evidence` as JSON, with its digest. recommended: by subject; before_change: what was
     recommended until changed_at, which is when the recommendation last became another one: empty since the first.
     """
+
+    goes_with_owner: ClassVar[bool] = True
 
     policy = models.OneToOneField(Policy, models.CASCADE, primary_key=True, related_name="+")
     head_number = models.PositiveIntegerField()

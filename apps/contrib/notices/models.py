@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import ClassVar
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -54,6 +55,8 @@ class Rule(models.Model):
 
 class Notice(models.Model):
     """One matter that needs attention, from its discovery until its cause is gone."""
+
+    goes_with_owner: ClassVar[bool] = True
 
     class Level(models.TextChoices):
         INFO = "info", "Information"
@@ -228,6 +231,8 @@ class Delivery(models.Model):
 
 class Statement(models.Model):
     """A group's month as it was when the month was closed. Later findings are shown as corrections."""
+
+    goes_with_owner: ClassVar[bool] = True
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="statements")
     entry_uid = models.UUIDField()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -13,6 +15,8 @@ class FirstPolicyDraft(models.Model):
     facts: other facts from the file (format, cluster, what was ignored). decisions: manually attached accounts, each
     with its names and the entry's uid. One draft is open at a time; any authorised user can continue it.
     """
+
+    goes_with_owner: ClassVar[bool] = True
 
     is_open = models.BooleanField(default=True)
     file_name = models.CharField(max_length=255)
