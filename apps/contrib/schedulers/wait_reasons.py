@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
@@ -42,38 +42,55 @@ class _Rule:
     is_of_partition: bool = False
 
 
-_TEXTS: dict[str, Promise] = {
-    "priority": gettext_lazy("The scheduler starts jobs with a higher priority first."),
-    "resources": gettext_lazy("It is next in its partition and waits for free resources."),
-    "dependency": gettext_lazy("It waits for another job. Fair share has no influence."),
-    "time": gettext_lazy("Its begin time is in the future. Fair share has no influence."),
-    "cleaning": gettext_lazy("Its earlier run is still ending. Fair share has no influence."),
-    "held": gettext_lazy("It is held. Fair share has no influence until it is released."),
-    "limit": gettext_lazy("A limit of its account, user or QOS is reached. Fair share has no influence."),
-    "partition": gettext_lazy("Its partition doesn’t admit it now. Fair share has no influence."),
-    "nodes": gettext_lazy("Nodes that it needs are down or reserved. Fair share has no influence."),
-    "licenses": gettext_lazy("It waits for licences. Fair share has no influence."),
-    "burst_buffer": gettext_lazy("It waits for its burst buffer. Fair share has no influence."),
-    "error": gettext_lazy("It is in an error state. Fair share has no influence until the error is cleared."),
-    "none": gettext_lazy("The scheduler hasn’t considered it yet."),
-    "other": gettext_lazy("The scheduler gives a reason that isn’t about the order of jobs."),
-}
+class _Meaning(NamedTuple):
+    """What a reason means: in a word or two, and in a sentence."""
 
-_LABELS: dict[str, Promise] = {
-    "priority": gettext_lazy("priority"),
-    "resources": gettext_lazy("free resources"),
-    "dependency": gettext_lazy("another job"),
-    "time": gettext_lazy("begin time"),
-    "cleaning": gettext_lazy("its earlier run"),
-    "held": gettext_lazy("hold"),
-    "limit": gettext_lazy("limit"),
-    "partition": gettext_lazy("partition"),
-    "nodes": gettext_lazy("nodes down or reserved"),
-    "licenses": gettext_lazy("licences"),
-    "burst_buffer": gettext_lazy("burst buffer"),
-    "error": gettext_lazy("error state"),
-    "none": gettext_lazy("not considered yet"),
-    "other": gettext_lazy("another reason"),
+    label: Promise
+    text: Promise
+
+
+_MEANINGS: dict[str, _Meaning] = {
+    "priority": _Meaning(
+        gettext_lazy("priority"), gettext_lazy("The scheduler starts jobs with a higher priority first.")
+    ),
+    "resources": _Meaning(
+        gettext_lazy("free resources"), gettext_lazy("It is next in its partition and waits for free resources.")
+    ),
+    "dependency": _Meaning(
+        gettext_lazy("another job"), gettext_lazy("It waits for another job. Fair share has no influence.")
+    ),
+    "time": _Meaning(
+        gettext_lazy("begin time"), gettext_lazy("Its begin time is in the future. Fair share has no influence.")
+    ),
+    "cleaning": _Meaning(
+        gettext_lazy("its earlier run"), gettext_lazy("Its earlier run is still ending. Fair share has no influence.")
+    ),
+    "held": _Meaning(
+        gettext_lazy("hold"), gettext_lazy("It is held. Fair share has no influence until it is released.")
+    ),
+    "limit": _Meaning(
+        gettext_lazy("limit"),
+        gettext_lazy("A limit of its account, user or QOS is reached. Fair share has no influence."),
+    ),
+    "partition": _Meaning(
+        gettext_lazy("partition"), gettext_lazy("Its partition doesn’t admit it now. Fair share has no influence.")
+    ),
+    "nodes": _Meaning(
+        gettext_lazy("nodes down or reserved"),
+        gettext_lazy("Nodes that it needs are down or reserved. Fair share has no influence."),
+    ),
+    "licenses": _Meaning(gettext_lazy("licences"), gettext_lazy("It waits for licences. Fair share has no influence.")),
+    "burst_buffer": _Meaning(
+        gettext_lazy("burst buffer"), gettext_lazy("It waits for its burst buffer. Fair share has no influence.")
+    ),
+    "error": _Meaning(
+        gettext_lazy("error state"),
+        gettext_lazy("It is in an error state. Fair share has no influence until the error is cleared."),
+    ),
+    "none": _Meaning(gettext_lazy("not considered yet"), gettext_lazy("The scheduler hasn’t considered it yet.")),
+    "other": _Meaning(
+        gettext_lazy("another reason"), gettext_lazy("The scheduler gives a reason that isn’t about the order of jobs.")
+    ),
 }
 # Who holds a job, from the scheduler's word.
 _HOLDERS = (
@@ -120,13 +137,13 @@ def reason_of(kind: str, code: str, *, is_held: bool) -> Reason:
     key = _rule_of(kind, code).key
     if is_held and key in ("priority", "resources", "none", "other"):
         key = "held"
-    return Reason(code, key, str(_TEXTS[key]), str(_label(key, code)), key in ("priority", "resources"))
+    return Reason(code, key, str(_MEANINGS[key].text), str(_label(key, code)), key in ("priority", "resources"))
 
 
 def _label(key: str, code: str) -> Promise:
     if key == "held":
-        return next((label for pattern, label in _HOLDERS if pattern.fullmatch(code)), _LABELS[key])
-    return _LABELS[key]
+        return next((label for pattern, label in _HOLDERS if pattern.fullmatch(code)), _MEANINGS[key].label)
+    return _MEANINGS[key].label
 
 
 def competes(kind: str, code: str, *, with_one_of: str) -> bool:
