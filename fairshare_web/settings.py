@@ -469,6 +469,7 @@ SPECTACULAR_SETTINGS = {
             ("slurm", "Slurm"),
             ("gridengine", "Grid Engine"),
         ],  # of a plug-in, whose models may not be here, as those of the next
+        "ConvertedLineBasisEnum": ["allocated", "rest", "none"],
         "BookedJobState": ["decided", "started", "finished", "cancelled", "lost"],
     },
     "POSTPROCESSING_HOOKS": [

@@ -179,9 +179,9 @@ def test_access_says_of_each_entry_what_its_edits_are_allowed(
     for i in range(len(tree)):
         if not sees.may_see(i):
             continue
-        said = explain_access(policy_slug="grid", entry_uid=tree.uuid(i), username="", at=AT, actor=delegate)
-        assert said.may_divide is sees.may_divide(i), tree.path(i)
-        assert said.may_change_own is (sees.may_change(i) and verb == Verb.EDIT_SHARES), tree.path(i)
+        explained = explain_access(policy_slug="grid", entry_uid=tree.uuid(i), username="", at=AT, actor=delegate)
+        assert explained.may_divide is sees.may_divide(i), tree.path(i)
+        assert explained.may_change_own is (sees.may_change(i) and verb == Verb.EDIT_SHARES), tree.path(i)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A pack signed with the site's own key, so that a board can tell a changed number."""
+"""A pack signed with the site's own key, so that a changed number is noticed."""
 
 from __future__ import annotations
 
