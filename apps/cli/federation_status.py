@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from apps.core.counts import counted
+from apps.federation.conditions import age_of, condition_of, is_held
 from apps.federation.models import Mount, Remote, Subscription
-from apps.federation.staleness import age_of, condition_of, is_held
 from apps.policies.tree.stored import load_tree
 
 

@@ -172,7 +172,7 @@ def record_fetch(remote: AnyRemote, fetched: FetchResult, at: datetime, duration
     remote.n_failed = 0 if is_good else remote.n_failed + 1
     if is_good:
         remote.good_at = at
-        staleness.end_fallback_after_success(remote, at)
+        staleness.end_fallback(remote, at)
     elif remote.good_at is not None and remote.good_at > at + SKEW:
         remote.good_at = at  # of a clock that was ahead: its age would count from an instant that is still to come
     if fetched.code in _BLOCKS:

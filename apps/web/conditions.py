@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from apps.federation.conditions import Condition
 from apps.federation.models import Remote
-from apps.federation.staleness import Condition
 from apps.web.shell.presentation import KeyedText, StatusBadge
 
 STANDINGS: dict[Condition, StatusBadge] = {

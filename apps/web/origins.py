@@ -9,9 +9,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
+from apps.federation.conditions import Condition
 from apps.federation.grid.peers import MountablePolicy
 from apps.federation.mounts.selectors import Provenance, load_provenance, provenance_of
-from apps.federation.staleness import Condition
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import TreeColumns

@@ -12,13 +12,13 @@ from apps.cli.sample import peers
 from apps.cli.sample.grid import MOUNTED, Grid, work_at
 from apps.core.signing import BadDocument, open_document
 from apps.federation import own_publishers
+from apps.federation.conditions import Condition
 from apps.federation.documents.wire import PolicyLimits, read_policy
 from apps.federation.documents.wire_usage import UsageDocument, read_usage
 from apps.federation.fetch_schedule import KIND, request_due_fetches
 from apps.federation.grid.peers import list_peers
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.publishing import SAMPLE_NAME, own_name
-from apps.federation.staleness import Condition
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.federation.models import HeldHour, Mount, Subscription
-from apps.federation.staleness import (
+from apps.federation.conditions import (
     NEEDS_ATTENTION,
     Condition,
     age_of,
@@ -17,6 +16,7 @@ from apps.federation.staleness import (
     mounts_with_pending_version,
     subscriptions_with_quarantine,
 )
+from apps.federation.models import HeldHour, Mount, Subscription
 from apps.policies.models import ChangeSet, Policy
 from tests.federation.conftest import feed, mounted, policy, subscription, vo
 from tests.instants import AT

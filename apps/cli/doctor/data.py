@@ -13,9 +13,9 @@ from apps.cli.doctor.check import Finding
 from apps.core.code_paths import command_name
 from apps.core.counts import counted
 from apps.core.errors import Unavailable
+from apps.federation.conditions import NEEDS_ATTENTION, Condition, condition_of, is_held
 from apps.federation.documents.site_keys import list_keys, load_keys
 from apps.federation.models import Mount, Subscription
-from apps.federation.staleness import NEEDS_ATTENTION, Condition, condition_of, is_held
 from apps.pages.monitoring.degradations import damaged_snapshots, failed_recomputes, late_sources, stale_policies
 from apps.policies.models import Policy
 from apps.usage.models import Source

@@ -17,6 +17,15 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from apps.accounts.actor import Actor
 from apps.accounts.selectors import groups_of
 from apps.core.errors import NotAllowed, NotFound
+from apps.federation.conditions import (
+    NEEDS_ATTENTION,
+    Condition,
+    age_of,
+    condition_of,
+    is_held,
+    mounts_with_pending_version,
+    subscriptions_with_quarantine,
+)
 from apps.federation.models import (
     Fetch,
     Mount,
@@ -25,15 +34,6 @@ from apps.federation.models import (
     Reading,
     Subscription,
     UsageFeed,
-)
-from apps.federation.staleness import (
-    NEEDS_ATTENTION,
-    Condition,
-    age_of,
-    condition_of,
-    is_held,
-    mounts_with_pending_version,
-    subscriptions_with_quarantine,
 )
 from apps.policies.access.scope import (
     EVERYBODY,

@@ -12,8 +12,8 @@ from uuid import UUID
 from django.conf import settings as site_settings
 from django.db.models import Count, Sum
 
+from apps.federation.conditions import Condition, condition_of, is_held, subscriptions_with_quarantine
 from apps.federation.models import Mount, Publication, PublishedDocument, Subscription, UsageFeed
-from apps.federation.staleness import Condition, condition_of, is_held, subscriptions_with_quarantine
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.models import Fallback

@@ -12,6 +12,7 @@ import zstandard
 from apps.core import outbound
 from apps.core.errors import DomainError
 from apps.core.signing import BadDocument
+from apps.federation.conditions import STILL_OPEN
 from apps.federation.documents.trust import TrustedState, Verdict, check_document
 from apps.federation.documents.wire import PolicyLimits
 from apps.federation.fetch_requests import FetchRequest, FetchResult, build_request
@@ -19,7 +20,7 @@ from apps.federation.models import Fetch, Mount, Publication
 from apps.federation.mounts.application import AppliedDocument, apply_document
 from apps.federation.mounts.uid_ownership import owned_by_another_policy, owned_elsewhere
 from apps.federation.publishing import own_name
-from apps.federation.staleness import STILL_OPEN, record_of
+from apps.federation.staleness import record_of
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.direct import propose_mounted_tree, publish_mounted_tree
 from apps.policies.publishing.revisions import lock_policy

@@ -16,10 +16,11 @@ import zstandard
 
 from apps.core.errors import DomainError
 from apps.core.signing import open_document
+from apps.federation.conditions import Condition, age_of, condition_of, is_held, mounts_with_pending_version
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
 from apps.federation.models import Mount, Remote
 from apps.federation.mounts.application import apply_document
-from apps.federation.staleness import Condition, age_of, condition_of, is_held, is_stale, mounts_with_pending_version
+from apps.federation.staleness import is_stale
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import mount_of

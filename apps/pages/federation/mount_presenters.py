@@ -9,9 +9,10 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.federation.conditions import Condition, age_of
 from apps.federation.models import Mount
 from apps.federation.mounts.selectors import ComparedEntry, Differences
-from apps.federation.staleness import Condition, age_of, is_stale
+from apps.federation.staleness import is_stale
 from apps.pages.federation import presenters as federation_presenters
 from apps.web import conditions
 from apps.web.shell import lines, presentation

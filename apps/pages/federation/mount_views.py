@@ -14,11 +14,11 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.core import clock
 from apps.core.typed_numbers import read_whole
 from apps.federation import control
+from apps.federation.conditions import age_of, condition_of, is_held
 from apps.federation.grid.peers import MountablePolicy
 from apps.federation.models import Mount
 from apps.federation.mounts.selectors import load_differences
 from apps.federation.mounts.services import get_mount
-from apps.federation.staleness import age_of, condition_of, is_held
 from apps.pages.federation import presenters as federation_presenters
 from apps.pages.federation.actions import SAVED, RemoteAction, common_actions, crumbs_of, run_action, shared_context
 from apps.pages.federation.fetch_log import show_log

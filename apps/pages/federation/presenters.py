@@ -11,9 +11,9 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from apps.federation.conditions import NEEDS_ATTENTION, Condition
 from apps.federation.grid.peers import Direction, Peer
 from apps.federation.models import Remote
-from apps.federation.staleness import NEEDS_ATTENTION, Condition
 from apps.mapping.moves import DAYS, UnmappedUsage
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.revision_diff import compare_targets

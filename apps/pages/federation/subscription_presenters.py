@@ -9,8 +9,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.federation.conditions import Condition, condition_of, is_held
 from apps.federation.models import Subscription
-from apps.federation.staleness import Condition, condition_of, is_held, is_stale
+from apps.federation.staleness import is_stale
 from apps.federation.usage_feeds.quarantine import ReportedHour, ReportedUsage
 from apps.federation.usage_feeds.usage_ingest import unknown_entries
 from apps.pages.federation import presenters as federation_presenters

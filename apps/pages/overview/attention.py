@@ -14,9 +14,9 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.accounts.actor import Actor
 from apps.accounts.selectors import display_name
 from apps.core.plugins import plugins
+from apps.federation.conditions import Condition, age_of, condition_of
 from apps.federation.grid.peers import MountablePolicy
 from apps.federation.models import Mount, Remote, Subscription
-from apps.federation.staleness import Condition, age_of, condition_of
 from apps.mapping.attachments import key_of
 from apps.mapping.claims import list_claims
 from apps.mapping.permissions import MapRights

@@ -11,9 +11,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from apps.federation.conditions import Condition
 from apps.federation.grid.peers import Direction, Peer
 from apps.federation.models import Fetch, Mount
-from apps.federation.staleness import Condition
 from apps.pages.federation import presenters
 from tests.instants import AT
 from tests.pages.federation.mounted import signed_in

@@ -14,9 +14,9 @@ from rest_framework.response import Response
 
 from apps.core import clock
 from apps.federation import control
+from apps.federation.conditions import age_of
 from apps.federation.fetch_requests import AnyRemote, Kind
 from apps.federation.models import Fetch, Mount, Remote, Subscription
-from apps.federation.staleness import age_of
 from apps.federation.usage_feeds.usage_ingest import MOST_UNKNOWN, unknown_entries
 from apps.policies.tree.stored import load_tree
 from apps.web.rest.authentication import ADMIN, POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
