@@ -37,6 +37,7 @@ from apps.policies.services import make_change_set
 from apps.policies.tree.stored import load_tree
 from apps.priorities import tasks as priorities_tasks
 from apps.priorities.models import Snapshot
+from apps.priorities.serving import store
 from apps.priorities.snapshot_retention import prune_snapshots
 from apps.runs import services as runs
 from apps.runs.models import Run
@@ -57,6 +58,7 @@ SWARM = (0.3, 1.0, 1.0, 2.0)  # a seed does some things often and others seldom
 AUDITED_EVERY = 25  # steps; a chain that broke stays broken
 SERVED_EVERY = 4  # a process asks for new snapshots every second, and between two steps much can happen
 _MOST_SWEEPS = 100  # after which all runs have been sent, whatever the broker loses
+_BROKEN = ("failed", "worker_lost", "disk_full")
 _HOURS = 30  # that have an hourly series
 
 
@@ -80,7 +82,7 @@ THEMES: Mapping[str, Theme] = {
     "builds that are resumed": Theme({"build_series": 3}, ends=0.8, reach=2.5, is_late=True),
     "clocks ahead": Theme({"jump": 12, "build_feeds": 6}),
     "drafts and late usage": Theme({"test_drafts": 4, "build_series": 2}, is_late=True),
-    "restores": Theme({"restore": 15, "restore_archive": 40, "build_feeds": 2}),
+    "restores": Theme({"restore": 15, "restore_archive": 20, "recompute": 3, "build_feeds": 2}),
     "lossy messages, dying workers": Theme({"fetch": 2, "act_as_peer": 2, "tick": 4}, ends=0.7, reach=4, lost=0.5),
     "everything": Theme(is_late=True),
 }
@@ -100,7 +102,9 @@ TASKS: Sequence[Callable[[], object]] = (
 
 
 class Wrong(AssertionError):
-    """An invariant doesn't hold; the message says which, and what happened before."""
+    """An invariant doesn't hold; the message says which, and what happened before. step: how many steps it took."""
+
+    step = 0
 
 
 class History:
@@ -113,23 +117,24 @@ class History:
         self.theme_name, self.theme = theme_of(seed)
         self.faults, self.broker = Faults(self.draw), Broker(self.draw, self.theme.lost)
         self.counts: Counter[str] = Counter()
+        self.n_steps = 0
         self.kept: list[tuple[str, tuple[object, ...]]] = []
         self.archives: list[tuple[Archive, tuple[object, ...]]] = []
         # Workers have read the clock every minute until now; in other histories none has ever done so.
         self._notes_clock = self.draw.random() < 0.5
         self._weights: dict[Callable[[], None], float] = {
-            self._act: 25,
-            self._pass_time: 8,
-            self._recompute: 3,
-            self._build_series: 1.5,
-            self._build_feeds: 1,
-            self._test_drafts: 0.6,
-            self._tick: 1,
+            self._act: 30,
+            self._pass_time: 9,
+            self._recompute: 2,
+            self._build_series: 1.2,
+            self._build_feeds: 0.8,
+            self._test_drafts: 0.5,
+            self._tick: 0.5,
             self._jump: 0.2,
             self._restore: 0.3,
             self._restore_archive: 0.1,
             self._act_as_peer: 2,
-            self._fetch: 2,
+            self._fetch: 1.2,
         }
         for what in self._weights:
             self._weights[what] *= self.draw.choice(SWARM) * self.theme.often.get(_name(what), 1.0)
@@ -229,7 +234,8 @@ class History:
                 break
         else:
             raise Wrong("\n".join(["due runs are sent again and again, and not worked on", *self.messages()]))
-        unfinished = Q(state__in=(Run.State.RUNNING, Run.State.FAILED)) | Q(state=Run.State.QUEUED) & ~Q(error_code="")
+        broken = Q(state=Run.State.FAILED, error_code__in=_BROKEN)  # others were refused
+        unfinished = Q(state=Run.State.RUNNING) | broken | Q(state=Run.State.QUEUED) & ~Q(error_code="")
         wrong = list(Run.objects.filter(unfinished).values_list("kind", "subject", "state", "error"))
         if wrong:
             raise Wrong("\n".join([f"runs didn't end well: {wrong}", *self.messages()]))
@@ -324,16 +330,20 @@ class History:
             self._build_feeds()
 
     def _restore(self) -> None:
-        """Back up, or restore what an earlier step backed up: sources and jobs of after it are gone."""
+        """Copy the database, or go back to what an earlier step copied: sources and jobs of after it are gone. Workers
+        begin anew, or go on at another server.
+        """
         if not self.kept or self.draw.random() < 0.5:
             self.kept.append((self.backups.back_up(), self.site.memory()))
             self.site.say("backup", self.kept[-1][0])
             return
-        name, memory = self.draw.choice(self.kept)
-        self.backups.restore(name)
+        (name, memory), is_failover = self.draw.choice(self.kept), self.draw.random() < 0.4
+        self.backups.restore(name, is_failover=is_failover)
         self.site.remember(memory)
         self._note_clock()
-        self.site.say("restored", name)
+        if is_failover:
+            store.poll()  # within a second
+        self.site.say("failed over to" if is_failover else "restored", name)
 
     def _restore_archive(self) -> None:
         """Make a backup as operators do, or restore one on an empty machine; some are interrupted, and then the same or
@@ -409,8 +419,12 @@ def live(seed: int, steps: Sequence[int], backups: Backups) -> History:
         around.enter_context(history.broker.instead())
         try:
             for number in steps:
+                history.n_steps += 1
                 history.step(number)
             history.end()
+        except Wrong as wrong:
+            wrong.step = history.n_steps
+            raise
         except Killed:  # pragma: no cover - it must not leave the workers
             raise AssertionError("a kill left its worker") from None
         return history

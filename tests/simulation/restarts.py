@@ -63,11 +63,15 @@ class Backups:
         _replace_folder(self._folder / name, _uploads())
         return name
 
-    def restore(self, backup: str) -> None:
-        """Put the older database in the place of the present one; its process begins anew, with the files it has."""
+    def restore(self, backup: str, *, is_failover: bool = False) -> None:
+        """Put the older database in the place of the present one; its process begins anew, with the files it has.
+
+        is_failover: to a server that lacks the newest transactions; the process goes on with what it remembers.
+        """
         self._copy(backup, self._database)
         _replace_folder(_uploads(), self._folder / backup)
-        forget_process()
+        if not is_failover:
+            forget_process()
 
     def begin_anew(self, nothing: str) -> None:
         """Restore a copy of before a history, and forget all others."""
