@@ -84,10 +84,15 @@ def account_ids(keys: Sequence[AccountKey], *, at: datetime) -> dict[AccountKey,
 
     Different spellings of a name get the same id, also if two callers create it concurrently.
     """
+    return ids_and_new(keys, at=at)[0]
+
+
+def ids_and_new(keys: Sequence[AccountKey], *, at: datetime) -> tuple[dict[AccountKey, int], list[AccountKey]]:
+    """As `account_ids`, and the accounts that were created."""
     spelled = {key: canonical(key) for key in dict.fromkeys(keys)}
     wanted = list(dict.fromkeys(spelled.values()))
     if not wanted:
-        return {}
+        return {}, []
     _refuse_unusable(wanted)
     ids = _find_known(wanted)
     new = [key for key in wanted if key not in ids]
@@ -95,7 +100,7 @@ def account_ids(keys: Sequence[AccountKey], *, at: datetime) -> dict[AccountKey,
         with connection.cursor() as cursor:
             cursor.execute(_ADD, [at, *_columns(new)])
         ids.update(_find(new))
-    return {key: ids[name] for key, name in spelled.items()}
+    return {key: ids[name] for key, name in spelled.items()}, new
 
 
 def known_account_ids(keys: Sequence[AccountKey]) -> dict[AccountKey, int]:

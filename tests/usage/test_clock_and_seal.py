@@ -135,6 +135,20 @@ def test_records_before_the_seal_are_listed_once_and_never_counted(sealed: Sourc
     assert SourceDay.objects.get().n_too_late == 2
 
 
+def test_a_record_that_is_too_late_moves_the_watermark_if_its_account_is_new(sealed: Source) -> None:
+    def watermark() -> int:
+        return Source.objects.values_list("watermark", flat=True).get(pk=sealed.pk)
+
+    take(sealed, row("2"))
+    before = watermark()
+    take(sealed, old(job="3"))
+    assert watermark() == before, "its account is known"
+    take(sealed, old(job="4", user="newcomer"))
+    assert watermark() == before + 1, "places of accounts in snapshots have another input"
+    take(sealed, old(job="4", user="newcomer"))
+    assert watermark() == before + 1
+
+
 @pytest.mark.parametrize(
     "change",
     [

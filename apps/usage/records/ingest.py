@@ -14,7 +14,7 @@ from operator import attrgetter
 import numpy as np
 from django.db import connection
 
-from apps.accounts.account_ids import AccountKey, account_ids, known_account_ids
+from apps.accounts.account_ids import AccountKey, ids_and_new, known_account_ids
 from apps.accounts.partition_accounts import load_partition_accounts
 from apps.core.postgresql import join_transaction
 from apps.runs.fault_points import fault_point
@@ -99,7 +99,10 @@ class Limits:
 
 @dataclass(slots=True)
 class _Added:
-    """What a batch changes in the row of its source. is_stored: whether a record was, or has closed an open one."""
+    """What a batch changes in the row of its source.
+
+    is_stored: whether a record was, or has closed an open one, or brought an account although it doesn't count.
+    """
 
     skew_s: float | None = None
     is_stored: bool = False
@@ -240,7 +243,7 @@ def _import_piece(
     if not len(batch) and not batch.events:
         lock_source(source.pk)
         return
-    names = (_account_ids(batch, known, source.namespace, at), _job_class_ids(batch))
+    names = (_account_ids(batch, known, source.namespace, added, at), _job_class_ids(batch))
     limits = lock_and_read_limits(source.pk)
     stored = _find(source.pk, batch, limits, is_listing=is_listing)
     changes_of_runs = None
@@ -249,7 +252,8 @@ def _import_piece(
         changes_of_runs = settle_runs(source, batch, stored, run=run, sealed_us=limits.sealed_us, undoing=undoing)
         if changes_of_runs.batch is not batch:
             batch = changes_of_runs.batch
-            names = (_account_ids(batch, np.zeros(len(batch), np.int64), source.namespace, at), _job_class_ids(batch))
+            known = np.zeros(len(batch), np.int64)
+            names = (_account_ids(batch, known, source.namespace, added, at), _job_class_ids(batch))
             stored = _find(source.pk, batch, limits, is_listing=is_listing)
     incoming = _Incoming(batch, *names, stored)
     incoming = _split_off_too_late(source.pk, incoming, limits, counts, added, at, run)
@@ -419,7 +423,8 @@ def _store_rebuilt(
     batch = changes_of_runs.rebuilt
     if not len(batch) and not len(changes_of_runs.removed):
         return
-    names = (_account_ids(batch, np.zeros(len(batch), np.int64), source.namespace, at), _job_class_ids(batch))
+    known = np.zeros(len(batch), np.int64)
+    names = (_account_ids(batch, known, source.namespace, added, at), _job_class_ids(batch))
     stored = find_stored(source.pk, batch) if len(batch) else StoredVersions.none(0)
     changed = np.flatnonzero(~changes_of_runs.is_same & ~stored.is_other)
     n_removed, n_new = len(changes_of_runs.removed), int((stored.id[changed] == 0).sum())
@@ -510,16 +515,21 @@ def _advance(source: Source, counts: Counts, added: _Added, n_rejected: int, at:
         cursor.execute(_ADVANCE, {**values, "on": at.astimezone(UTC).date()})
 
 
-def _account_ids(batch: RecordBatch, known: I8, namespace: str, at: datetime) -> I8:
-    """Ids of the records' accounts, which are created where `known` has none."""
+def _account_ids(batch: RecordBatch, known: I8, namespace: str, added: _Added, at: datetime) -> I8:
+    """Ids of the records' accounts, which are created where `known` has none. Each is an input of snapshots, so that a
+    new one moves the watermark.
+    """
     is_new = known == 0
     ids = known.copy()
-    ids[is_new] = _ids_of_names(batch, np.flatnonzero(is_new), namespace, at)
+    ids[is_new], has_new = _ids_of_names(batch, np.flatnonzero(is_new), namespace, at)
+    added.is_stored |= has_new
     return ids
 
 
-def _ids_of_names(batch: RecordBatch, rows: I8, namespace: str, at: datetime) -> I8:
-    """Ids of the accounts of these rows: by name, and by partition where Slurm has associations of one."""
+def _ids_of_names(batch: RecordBatch, rows: I8, namespace: str, at: datetime) -> tuple[I8, bool]:
+    """Ids of the accounts of these rows: by name, and by partition where Slurm has associations of one; and whether one
+    was created.
+    """
     has_partitions = any(map(_PARTITION, batch.job_classes)) and any(map(_GROUP, batch.people))
     limited = load_partition_accounts(namespace) if has_partitions else None
     n_classes = len(batch.job_classes) if limited else 1
@@ -528,8 +538,8 @@ def _ids_of_names(batch: RecordBatch, rows: I8, namespace: str, at: datetime) ->
     if limited:
         partitions = [batch.job_classes[code % n_classes].partition for code in used.tolist()]
         keys = [limited.key_of(key, partition) for key, partition in zip(keys, partitions, strict=True)]
-    ids = account_ids(keys, at=at)
-    return np.array([ids[key] for key in keys], np.int64)[index]
+    ids, new = ids_and_new(keys, at=at)
+    return np.array([ids[key] for key in keys], np.int64)[index], bool(new)
 
 
 def _job_class_ids(batch: RecordBatch) -> I8:
