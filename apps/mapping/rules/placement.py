@@ -39,6 +39,7 @@ DERIVED_STATE = (
 I4 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int64]
 _NONE = -1
+_MOST_OF_PARTS = 16  # rules of parts that are applied to all users of a group at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,9 +270,11 @@ class _Plan:
 
     @classmethod
     def of(cls, resolver: Resolver, names: AccountKey) -> _Plan:
-        steps = resolver.steps(names, None)
+        of_parts = resolver.steps_of_parts(names, _MOST_OF_PARTS)
+        steps = [*resolver.steps(names, None), *(of_parts or ())]
         reaches = [step.reach for step in steps if step.reach is not None]
-        is_simple = len(set(reaches)) == len(reaches) and all(is_by_user_name(step.rule) for step in steps)
+        is_simple = of_parts is not None and len(set(reaches)) == len(reaches)
+        is_simple &= all(is_by_user_name(step.rule) for step in steps)
         is_simple &= not (names.project and any(step.rule.kind == "association" for step in steps))
         return cls(resolver, names, steps, is_simple)
 

@@ -6,10 +6,12 @@ Pure, without database access. Attachments come first, then the rules in their o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
+from threading import Lock
 from typing import NamedTuple
 from uuid import UUID
 
@@ -25,6 +27,7 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.slurm_associations import association_name, split_association
 
 UNMAPPED = -1
+_NO_PART = -1
 
 
 class Match(NamedTuple):
@@ -94,6 +97,27 @@ class Step:
     start: int | None
 
 
+class Steps:
+    """Steps in the order of their rules, each made when it is first asked for: most accounts need few."""
+
+    def __init__(self, steps: Iterator[Step]) -> None:
+        self._made: list[Step] = []
+        self._rest = steps
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[Step]:
+        made, at = self._made, 0
+        while at < len(made) or self._makes_another(at):
+            yield made[at]
+            at += 1
+
+    def _makes_another(self, n_made: int) -> bool:
+        with self._lock:
+            if len(self._made) == n_made and (step := next(self._rest, None)) is not None:
+                self._made.append(step)
+            return len(self._made) > n_made
+
+
 _number_of = attrgetter("number")
 _MOST_STEPS = 65_536
 
@@ -146,52 +170,136 @@ class Resolver:
         return self._by_rules(spelled, self.known.persons.get(key) or self.known.persons.get(spelled))
 
     def _by_rules(self, key: AccountKey, person: Person | None) -> Decided:
-        decided: Decided = (NOWHERE, None)
-        of_parts: dict[int, Decided] = {}
-        for step in self.steps(key, person):
-            known = decided[1] is not None if step.reach is None else step.reach in of_parts
-            if known or not step.rule.matches_user(key, person):
-                continue
-            match = self._by_rule(step, key, person)
-            if match == NOWHERE:
-                continue
-            if step.reach is not None:
-                of_parts[step.reach] = match, step.number
-                continue
-            decided = match, step.number
-            if not self._has_parts:
-                break
-        for reach in sorted(of_parts, key=lambda top: (self.rules[of_parts[top][1] or 0].written_at, top)):
-            if self._may_take(reach, decided):
-                decided = of_parts[reach]
-        return decided
+        decided = self._first(None, key, person) or (NOWHERE, None)
+        return self._by_parts(decided, key, person) if self._has_parts else decided
 
-    def steps(self, key: AccountKey, person: Person | None) -> Sequence[Step]:
-        """Return the rules that match the account unless its user or owner doesn't fit, in their order.
+    def _by_parts(self, decided: Decided, key: AccountKey, person: Person | None) -> Decided:
+        """Let the rules of parts take the account, part after part.
 
-        Most are the same for all users of a group.
+        Only the parts that the account is in can take it, so these alone are asked, unless it is free.
         """
-        names = key.namespace, key.group_name, key.fqan
+        firsts: dict[int, Decided | None] = {}
+
+        def first_of(reach: int) -> Decided | None:
+            if reach not in firsts:
+                firsts[reach] = self._first(reach, key, person)
+            return firsts[reach]
+
+        last = ("", _NO_PART)
+        if self.is_free(decided):
+            numbers = (self._turns[at] for at in self._by_turn.numbers(key, person))
+            for number in numbers:
+                taking = first_of(self._turn(number)[1])
+                if taking is not None and taking[1] == number:
+                    decided, last = taking, self._turn(number)
+                    break
+            else:
+                return decided
+        while True:
+            above = [first for reach in self._parts_with(decided[0].entry) if (first := first_of(reach)) is not None]
+            later = {turn: first for first in above if (turn := self._turn(first[1] or 0)) > last}
+            if not later:
+                return decided
+            last = min(later)
+            decided = later[last]
+
+    def _first(self, reach: int | None, key: AccountKey, person: Person | None) -> Decided | None:
+        """Return what the first matching rule of this reach decides."""
+        for step in self.steps(key, person, reach):
+            if step.rule.matches_user(key, person):
+                match = self._by_rule(step, key, person)
+                if match != NOWHERE:
+                    return match, step.number
+        return None
+
+    def _parts_with(self, entry: int) -> Iterator[int]:
+        """Yield the parts with rules that an entry is in."""
+        while entry >= 0:  # a rule that leads to the root has that as its part
+            if entry in self._numbers_by_reach:
+                yield entry
+            entry = int(self.tree.parent[entry])
+
+    def _turn(self, number: int) -> tuple[str, int]:
+        """Return what rules of parts follow each other by: when they were written, then their parts."""
+        reach = self._reaches[number]
+        return self.rules[number].written_at, _NO_PART if reach is None else reach
+
+    @cached_property
+    def _turns(self) -> Sequence[int]:
+        """The rules of parts in their turn."""
+        of_parts = [n for reach, numbers in self._numbers_by_reach.items() if reach is not None for n in numbers]
+        return sorted(of_parts, key=lambda number: (self._turn(number), number))
+
+    @cached_property
+    def _by_turn(self) -> RuleIndex:
+        """Index of `_turns`."""
+        return RuleIndex([self.spelled_rules[number] for number in self._turns])
+
+    def steps(self, key: AccountKey, person: Person | None, reach: int | None = None) -> Iterable[Step]:
+        """Return the rules of a reach that match the account unless its user or owner doesn't fit, in their order.
+
+        Most are the same for all users of a group. None follows a rule that matches whatever the user is.
+        """
+        if reach not in self._numbers_by_reach:
+            return ()
+        index, names = self._index_by_reach(reach), (reach, key.namespace, key.group_name, key.fqan)
         steps = self._steps.get(names)
         if steps is None:
             if len(self._steps) >= _MOST_STEPS:
                 self._steps.clear()
-            steps = self._steps[names] = self._steps_of(self.index.of_other_names(key), key)
-        of_user = self.index.of_user(key, person)
-        return sorted([*steps, *self._steps_of(of_user, key)], key=_number_of) if of_user else steps
+            steps = self._steps[names] = Steps(self._steps_of(reach, index.of_other_names(key), key))
+        of_user = index.of_user(key, person)
+        return heapq.merge(steps, self._steps_of(reach, sorted(of_user), key), key=_number_of) if of_user else steps
 
-    def _steps_of(self, numbers: Iterable[int], key: AccountKey) -> list[Step]:
-        steps = []
-        for number in numbers:
+    def steps_of_parts(self, key: AccountKey, most: int) -> Sequence[Step] | None:
+        """Return the steps of all parts that match unless the user doesn't fit; None for more than `most` rules."""
+        at = self._by_turn.of_other_names(key) if self._has_parts else ()
+        if len(at) > most:
+            return None
+        reaches = dict.fromkeys(self._reaches[self._turns[each]] for each in at)
+        return sorted((step for reach in reaches for step in self.steps(key, None, reach)), key=_number_of)
+
+    def _steps_of(self, reach: int | None, places: Iterable[int], key: AccountKey) -> Iterator[Step]:
+        """places: among the rules of this reach."""
+        for place in places:
+            number = self._numbers_by_reach[reach][place]
             rule, target = self.spelled_rules[number], self.targets[number]
-            if target is not None and rule.matches_other_names(key):
-                is_of_group = rule.kind == "association"
-                start = entry_of_account(self.tree, target, key.group_name) if is_of_group else target
-                steps.append(Step(number, rule, target, self._reaches[number], start))
-        return steps
+            if target is None or not rule.matches_other_names(key):
+                continue
+            is_of_group = rule.kind == "association"
+            start = entry_of_account(self.tree, target, key.group_name) if is_of_group else target
+            yield Step(number, rule, target, reach, start)
+            if start and rule.kind != "share_tree" and rule.matches_any_user:
+                return  # it leads to `start` or below, and that isn't the root
 
     @cached_property
-    def _steps(self) -> dict[tuple[str, str, str], list[Step]]:
+    def _steps(self) -> dict[tuple[int | None, str, str, str], Steps]:
+        return {}
+
+    @cached_property
+    def _numbers_by_reach(self) -> dict[int | None, list[int]]:
+        """The rules of each reach, without those that lead nowhere."""
+        numbers: dict[int | None, list[int]] = {}
+        for number, target in enumerate(self.targets):
+            if target is not None and not self._leads_nowhere(self.rules[number], target):
+                numbers.setdefault(self._reaches[number], []).append(number)
+        return numbers
+
+    def _leads_nowhere(self, rule: Rule, target: int) -> bool:
+        """Return whether a rule leads to the root, whatever the account is called."""
+        if target or rule.kind in ("each", "association", "share_tree"):
+            return False
+        return not rule.parts or ("{" not in rule.parts[0] and self.is_dead_end(target, rule.parts[0]))
+
+    def _index_by_reach(self, reach: int | None) -> RuleIndex:
+        index = self._indexes.get(reach)
+        if index is None:
+            rules = [self.spelled_rules[number] for number in self._numbers_by_reach[reach]]
+            index = self._indexes[reach] = RuleIndex(rules)
+        return index
+
+    @cached_property
+    def _indexes(self) -> dict[int | None, RuleIndex]:
         return {}
 
     def _by_rule(self, step: Step, key: AccountKey, person: Person | None) -> Match:
@@ -251,7 +359,7 @@ class Resolver:
 
     @cached_property
     def _has_parts(self) -> bool:
-        return any(reach is not None for reach in self._reaches)
+        return any(reach is not None for reach in self._numbers_by_reach)
 
     def _of_entry(self, key: AccountKey) -> Match:
         uid = uid_of_account(key)

@@ -21,6 +21,7 @@ KINDS = ("exact", "glob", "group", "association", "share_tree", "each", "default
 LONGEST_SUFFIX = 256
 MOST_PARTS = 8  # levels of a suffix
 MOST_SHARES = 1e15
+Glob = Callable[[str], object]
 _WILD = re.compile(r"[*?\[]")
 _PLACEHOLDER = re.compile(r"\{(user|group|project)\}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -111,7 +112,7 @@ class Rule:
 
     def matches_owner(self, person: Person | None) -> bool:
         return not self.people or (
-            person is not None and any(_pattern_matches(self.people, group) for group in person.groups)
+            person is not None and any(_glob_matches(self._people_glob, group) for group in person.groups)
         )
 
     def matches(self, key: AccountKey, person: Person | None = None) -> bool:
@@ -129,7 +130,7 @@ class Rule:
             return False
         if self.kind == "exact":
             return not self.user_pattern or self.user_pattern in (key.user_name, key.dn)
-        return self.kind == "default" or _pattern_matches(self.user_pattern, key.user_name, key.dn)
+        return self.kind == "default" or _glob_matches(self._user_glob, key.user_name, key.dn)
 
     def matches_other_names(self, key: AccountKey) -> bool:
         """Whether namespace, group and FQAN fit."""
@@ -139,7 +140,31 @@ class Rule:
             return True
         if self.kind == "exact":
             return self.group_pattern in ("", key.group_name) and self.fqan_pattern in ("", key.fqan)
-        return _pattern_matches(self.group_pattern, key.group_name) and _fqan_matches(self.fqan_pattern, key.fqan)
+        return _glob_matches(self._group_glob, key.group_name) and self._matches_fqan(key.fqan)
+
+    def _matches_fqan(self, fqan: str) -> bool:
+        """Match an FQAN or what it is below: `/atlas` also matches `/atlas/Role=production`."""
+        if not self.fqan_pattern:
+            return True
+        is_below = fqan.startswith(self.fqan_pattern.rstrip("/") + "/")
+        return bool(fqan) and (is_below or _glob_matches(self._fqan_glob, fqan))
+
+    # Compiled once a rule: of thousands of rules, a cache of patterns would hold none until it is used again.
+    @cached_property
+    def _user_glob(self) -> Glob | None:
+        return _glob(self.user_pattern)
+
+    @cached_property
+    def _group_glob(self) -> Glob | None:
+        return _glob(self.group_pattern)
+
+    @cached_property
+    def _fqan_glob(self) -> Glob | None:
+        return _glob(self.fqan_pattern)
+
+    @cached_property
+    def _people_glob(self) -> Glob | None:
+        return _glob(self.people)
 
     def names_below(self, key: AccountKey, person: Person | None) -> list[str]:
         """Return the names from the target down to the account's entry, with placeholders filled in.
@@ -159,19 +184,12 @@ def has_wildcard(pattern: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _glob(pattern: str) -> Callable[[str], object]:
-    return re.compile(translate(pattern)).match
+def _glob(pattern: str) -> Glob | None:
+    return re.compile(translate(pattern)).match if pattern else None
 
 
-def _pattern_matches(pattern: str, *texts: str) -> bool:
-    return not pattern or any(text and _glob(pattern)(text) for text in texts)
-
-
-def _fqan_matches(pattern: str, fqan: str) -> bool:
-    """Match an FQAN or what it is below: `/atlas` also matches `/atlas/Role=production`."""
-    if not pattern:
-        return True
-    return bool(fqan) and (_pattern_matches(pattern, fqan) or fqan.startswith(pattern.rstrip("/") + "/"))
+def _glob_matches(glob: Glob | None, *texts: str) -> bool:
+    return glob is None or any(text and glob(text) for text in texts)
 
 
 def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:

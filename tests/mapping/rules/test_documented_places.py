@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from apps.accounts.account_ids import AccountKey, canonical
 from apps.accounts.account_index import AccountKeys
+from apps.mapping.rules import placement
 from apps.mapping.rules.placement import place_columns
 from apps.mapping.rules.resolver import UNMAPPED, Decided, KnownAccounts, Resolver
 from apps.mapping.rules.rule import KINDS, Person, Rule
@@ -111,5 +113,7 @@ def test_accounts_count_where_the_documentation_says(
     tried = oracle.in_documented_order(stored, of_entries, root)
     right = [oracle.place(account, tried, root, attached, people) for account in accounts]
     assert [placed(resolver, tree, resolver.decide(account)) for account in accounts] == right
-    together = place_columns(resolver, AccountKeys.of(accounts))
-    assert [placed(resolver, tree, decided) for decided in together] == right
+    for most in (placement._MOST_OF_PARTS, 0):  # rules of parts for all users of a group at once, and for each
+        with patch.object(placement, "_MOST_OF_PARTS", most):
+            together = place_columns(Resolver(resolver.rules, tree, resolver.known), AccountKeys.of(accounts))
+        assert [placed(resolver, tree, decided) for decided in together] == right

@@ -107,6 +107,44 @@ def test_users_whose_names_have_one_hash_are_placed_by_their_names(rules: list[R
     assert list(placement) == [resolver.decide(key) for key in keys]
 
 
+_N_GROUPS = 60
+
+
+@pytest.mark.parametrize("reach", ["whole policy", "part", "own entry"])
+@pytest.mark.parametrize("suffix", ["/{user}", ""])
+def test_rules_that_match_anyone_are_not_tried_for_each_group(
+    monkeypatch: pytest.MonkeyPatch, reach: str, suffix: str
+) -> None:
+    """Of 400 rules, which lead to 20 entries in each of 20 parts."""
+    entries = [_entry(1_000 + n, f"entry{n}", _user(2_000 + n, "alice")) for n in range(400)]
+    parts = [_entry(100 + n, f"part{n}", *entries[20 * n : 20 * n + 20]) for n in range(20)]
+    tree = read_document({"policy": "grid", "root": _entry(1, "grid", *parts)}).tree
+    own, above = [UUID(each["uid"]) for each in entries], [UUID(each["uid"]) for each in parts]
+    rules = tuple(
+        Rule(
+            "glob",
+            uid,
+            suffix=suffix,
+            reach_uid={"whole policy": None, "part": above[n // 20], "own entry": uid}[reach],
+            written_at=f"{n:04}",
+        )
+        for n, uid in enumerate(own)
+    )
+    keys = AccountKeys.of([AccountKey("c", user, f"g{n}") for n in range(_N_GROUPS) for user in ("alice", "bob")])
+    n_tried = 0
+    first_matches = Rule.matches_other_names
+
+    def counted(rule: Rule, key: AccountKey) -> bool:
+        nonlocal n_tried
+        n_tried += 1
+        return first_matches(rule, key)
+
+    monkeypatch.setattr(Rule, "matches_other_names", counted)
+    placement = place_columns(Resolver(rules, tree, NOTHING_KNOWN), keys)
+    assert set(placement.rule.tolist()) == {0}, "the first one takes all, and nobody is in a part of another"
+    assert n_tried <= 4 * _N_GROUPS, "and not rules times groups"
+
+
 def test_only_new_accounts_are_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placing, "_placements", placing._PlacementCache())
     placed: list[int] = []
