@@ -7,6 +7,7 @@ beside them. The clients are a process of their own, on the same machine.
 
 from __future__ import annotations
 
+import gzip
 import json
 import multiprocessing
 import os
@@ -16,13 +17,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
+from apps.core import clock
 from bench.lookup import SLUG, prepare
 from bench.report import BenchLine
 from bench.web_server import HOST, ask, web_server
 
 N_CONNECTIONS = 8
 SECONDS = 8.0
+SCHEDULER = "bench-cluster"
 GOAL_S = 0.050
 MB = 1024**2
 _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
@@ -31,9 +36,14 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Attack:
+    """is_accepted: of somebody who may send it."""
+
     name: str
     path: str
     body: bytes
+    method: str = "POST"
+    headers: str = "Content-Type: application/json\r\n"
+    is_accepted: bool = False
 
 
 def attacks() -> list[Attack]:
@@ -54,15 +64,76 @@ def attacks() -> list[Attack]:
     ]
 
 
+def accepted() -> list[Attack]:
+    """A policy of 100,000 entries in two formats, compared and not stored; an agent's report of 110,000 jobs."""
+    groups = [(f"group{group}", [f"user{group * 100 + user}" for user in range(100)]) for group in range(1_000)]
+    table = "path,shares\n" + "".join(
+        f"/{group},1\n" + "".join(f"/{group}/{user},3\n" for user in users) for group, users in groups
+    )
+    lines = [f"policy: {SLUG}", "root:", f"  name: {SLUG}", "  children:"]
+    for group, users in groups:
+        lines += [f"  - name: {group}", "    shares: 1", "    children:"]
+        for user in users:
+            lines += [f"    - name: {user}", "      kind: user", "      shares: 3"]
+    path = f"/api/v1/policies/{SLUG}/document?dry_run=true&format="
+    as_file = {"method": "PUT", "headers": "Content-Type: application/octet-stream\r\n", "is_accepted": True}
+    packed = "Content-Type: application/json\r\nContent-Encoding: gzip\r\n"
+    return [
+        Attack("100,000 entries as CSV, compared", f"{path}csv", table.encode(), **as_file),  # type: ignore[arg-type]
+        Attack("100,000 entries as YAML, compared", f"{path}yaml", "\n".join(lines).encode(), **as_file),  # type: ignore[arg-type]
+        Attack(
+            "an agent's report of 110,000 jobs, packed",
+            f"/api/v1/schedulers/{SCHEDULER}/passes",
+            gzip.compress(json.dumps(_report(), separators=(",", ":")).encode(), 6),
+            headers=packed,
+            is_accepted=True,
+        ),
+    ]
+
+
+def _report() -> dict[str, Any]:
+    at = clock.now()
+    job = {
+        "array_task": None,
+        "group": "group1",
+        "partition": "batch",
+        "qos": "normal",
+        "cpus": 8,
+        "submit_at": at.isoformat(),
+        "eligible_at": None,
+        "state": "pending",
+        "reason": "Priority",
+        "priority": 587,
+        "terms": {"age": 0, "fairshare": 500, "jobsize": 87},
+        "value": None,
+    }
+    return {
+        "pass": str(uuid4()),
+        "agent": "1.0",
+        "host": "head1",
+        "orders_revision": 1,
+        "started_at": at.isoformat(),
+        "ended_at": at.isoformat(),
+        "mode": "shadow",
+        "jobs": dict.fromkeys(("pending", "mapped", "unmapped", "due", "sent", "failed", "calls"), 0),
+        "queue": [
+            {**job, "job": str(n), "user": f"user{n * n % 20_011}", "value": (n * 7_919) % 100_003}
+            for n in range(110_000)
+        ],
+    }
+
+
 def measure_large() -> Iterator[BenchLine]:
     token = prepare()
     path = f"/api/v1/policies/{SLUG}/priorities?account=user7"
     request = f"GET {path} HTTP/1.1{HOST}Authorization: Bearer {token}\r\nConnection: close\r\n\r\n".encode()
-    stranger = _token_of_a_stranger()
+    stranger, known = _token_of_a_stranger(), _token_of_one_who_may()
     with web_server() as port:
         yield _beside(Attack("nothing", "", b""), port, request, stranger)
         for attack in attacks():
             yield _beside(attack, port, request, stranger)
+        for upload in accepted():
+            yield _beside(upload, port, request, known)
 
 
 def _token_of_a_stranger() -> str:
@@ -74,6 +145,20 @@ def _token_of_a_stranger() -> str:
     user, _ = User.objects.get_or_create(username="stranger")
     scopes = ["policies:write", "policies:read", "self:read", "priorities:read"]
     return make_token(NewToken(name="attack", scopes=scopes, user=user), at=clock.now(), actor=COMMAND)[1]
+
+
+def _token_of_one_who_may() -> str:
+    """Of an administrator; the scheduler that reports is connected."""
+    from apps.accounts.actor import COMMAND
+    from apps.accounts.models import User
+    from apps.accounts.services import NewToken, make_token
+    from apps.contrib.schedulers.services import connect_scheduler
+
+    settings = {"kind": "slurm", "namespace": ""}
+    connect_scheduler(policy_slug=SLUG, name=SCHEDULER, settings=settings, at=clock.now(), actor=COMMAND)
+    user = User.objects.get(username="bench")
+    scopes = ["policies:write", "policies:read", "schedulers"]
+    return make_token(NewToken(name="uploads", scopes=scopes, user=user), at=clock.now(), actor=COMMAND)[1]
 
 
 def _beside(attack: Attack, port: int, request: bytes, token: str) -> BenchLine:
@@ -128,7 +213,7 @@ def _stat(path: Path) -> tuple[int, int, bool, float, float] | None:
 def _send(port: int, attack: Attack, token: str, n_sent: multiprocessing.sharedctypes.Synchronized[int]) -> None:
     """Until it is ended."""
     head = (
-        f"POST {attack.path} HTTP/1.1{HOST}Authorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+        f"{attack.method} {attack.path} HTTP/1.1{HOST}Authorization: Bearer {token}\r\n{attack.headers}"
         f"Content-Length: {len(attack.body)}\r\nConnection: close\r\n\r\n"
     ).encode()
 
@@ -142,10 +227,11 @@ def _send(port: int, attack: Attack, token: str, n_sent: multiprocessing.sharedc
                         pass
                 except (BrokenPipeError, ConnectionResetError):
                     answer = b""  # refused by its length: the server closed before it read the body
-            assert answer[:10] in (b"", b"HTTP/1.1 4"), answer[:300]
+            expected = b"HTTP/1.1 2" if attack.is_accepted else b"HTTP/1.1 4"
+            assert answer[:10] in (b"", expected), answer[:300]
             with n_sent.get_lock():
                 n_sent.value += 1
 
-    for _ in range(N_CONNECTIONS if attack.body else 0):
+    for _ in range(0 if not attack.body else 1 if attack.is_accepted else N_CONNECTIONS):
         threading.Thread(target=go_on, daemon=True).start()
     threading.Event().wait()

@@ -25,10 +25,11 @@ django.setup()
 from apps.runs.presence import keep_reporting  # noqa: E402 - needs the lines above
 from fairshare_web.server.application import Application  # noqa: E402 - needs the lines above
 from fairshare_web.server.descriptors import SpareDescriptors  # noqa: E402 - needs the lines above
+from fairshare_web.server.large_bodies import LargeBodies  # noqa: E402 - needs the lines above
 
 spare = SpareDescriptors()
 if _server is not None:
     keep_reporting("web")
     spare.start()
 
-application = Application(spare)
+application = Application(spare, LargeBodies())

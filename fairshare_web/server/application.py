@@ -39,6 +39,7 @@ from fairshare_web.server.bodies import (
 )
 from fairshare_web.server.descriptors import SpareDescriptors
 from fairshare_web.server.environ import SENDS_FILES, BodyWanted, Environ, Scope, environ_of
+from fairshare_web.server.large_bodies import LargeBodies
 from fairshare_web.server.replies import Send, send_response
 from fairshare_web.server.views import Answer, Views
 
@@ -53,8 +54,8 @@ FAILED = Refused(500, "internal", "Internal error. The server's log has details.
 class Application:
     """ASGI. Django's middleware and routes are loaded once, when it is made."""
 
-    def __init__(self, spare: SpareDescriptors | None = None) -> None:
-        self._views = Views()
+    def __init__(self, spare: SpareDescriptors | None = None, large_bodies: LargeBodies | None = None) -> None:
+        self._views = Views(large_bodies)
         self._spare = spare or SpareDescriptors()
         limit_of("/")  # imports all views: otherwise the first body would block the event loop for it
 
@@ -131,12 +132,14 @@ class Application:
 
     async def _from_threads(self, environ: Environ) -> Answer:
         lane = lanes.lane_of(environ)
-        answer = await self._views.answer_in(lane, environ, is_lookup=lane is lanes.LOOKUP)
+        answer = await self._views.answer_in(
+            lane, environ, is_lookup=lane is lanes.LOOKUP, is_large=lane is lanes.LARGE
+        )
         if isinstance(
             answer.response, NeedsWorkerThread
         ):  # a look-up that needs sessions or views: not by threads of look-ups
             environ["wsgi.input"].seek(0)
-            answer = await self._views.answer_in(lanes.REST, environ, is_lookup=False)
+            answer = await self._views.answer_in(lanes.REST, environ)
         return answer
 
     async def _refusal(self, environ: Environ, refusal: Refused) -> HttpResponse:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import count
+from typing import IO, Any
 
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.core.signals import request_finished, request_started
 from django.http import HttpResponseBase
 
+from apps.core.log_context import request_id
 from apps.core.postgresql import n_commits
 from apps.web.lookup import ANSWER_FROM, AnswerFrom
+from apps.web.rest.requests import set_request_id
 from fairshare_web.server.environ import SENDS_FILES, Environ
+from fairshare_web.server.large_bodies import LargeBodies, NotStarted
 from fairshare_web.server.replies import Outbox, path_to_send
 
 log = logging.getLogger(__name__)
@@ -33,26 +39,54 @@ class Answer:
 
 
 class Views:
-    def __init__(self) -> None:
+    """large_bodies: where views run that get one; None: here, too."""
+
+    def __init__(self, large_bodies: LargeBodies | None = None) -> None:
         self._handler = WSGIHandler()
+        self._large_bodies = large_bodies
 
     def answer_from_memory(self, environ: Environ) -> Answer:
         """Without the signals that give back connections and caches: nothing is asked of them here."""
         return Answer(self._handler.get_response(WSGIRequest({**environ, ANSWER_FROM: AnswerFrom.MEMORY})))
 
-    async def answer_in(self, lane: ThreadPoolExecutor, environ: Environ, *, is_lookup: bool) -> Answer:
-        """A stream goes on flowing in its thread after this returns."""
+    def answer_into(self, environ: Environ, content: IO[bytes]) -> dict[str, Any]:
+        """Status, headers and cookies of the response, whose content is written to the file."""
+        request_id.set(set_request_id(environ))
+        response = self._respond(environ)
+        try:
+            content.writelines(response)
+            content.flush()
+        finally:
+            response.close()
+        cookies = [morsel.OutputString() for morsel in response.cookies.values()]
+        return {"status": response.status_code, "headers": list(response.items()), "cookies": cookies}
+
+    async def answer_in(
+        self, lane: ThreadPoolExecutor, environ: Environ, *, is_lookup: bool = False, is_large: bool = False
+    ) -> Answer:
+        """A stream goes on flowing in its thread after this returns.
+
+        Raises:
+            Refused: as `LargeBodies.respond`.
+        """
         outcome: Future[Answer] = Future()
         outcome.set_running_or_notify_cancel()  # from here on a client that goes away stops nothing
         if is_lookup:
             environ = {**environ, ANSWER_FROM: AnswerFrom.SNAPSHOTS}
         within = copy_context()  # also what a stream logs has the id of its request
-        lane.submit(within.run, self._work, environ, asyncio.get_running_loop(), outcome)
+        respond = self._respond_apart if is_large else self._respond
+        lane.submit(within.run, self._work, respond, environ, asyncio.get_running_loop(), outcome)
         return await asyncio.wrap_future(outcome)
 
-    def _work(self, environ: Environ, loop: asyncio.AbstractEventLoop, outcome: Future[Answer]) -> None:
+    def _work(
+        self,
+        respond: Callable[[Environ], HttpResponseBase],
+        environ: Environ,
+        loop: asyncio.AbstractEventLoop,
+        outcome: Future[Answer],
+    ) -> None:
         try:
-            response = self._respond(environ)
+            response = respond(environ)
         except BaseException as error:
             request_finished.send(sender=type(self))  # gives the thread's database connection back
             outcome.set_exception(error)
@@ -70,6 +104,12 @@ class Views:
             log.exception("%s %s failed while it was sent", environ["REQUEST_METHOD"], environ["PATH_INFO"])
         finally:
             response.close()
+
+    def _respond_apart(self, environ: Environ) -> HttpResponseBase:
+        if self._large_bodies is not None:
+            with suppress(NotStarted):
+                return self._large_bodies.respond(environ)
+        return self._respond(environ)
 
     def _respond(self, environ: Environ) -> HttpResponseBase:
         request_started.send(sender=type(self), environ=environ)

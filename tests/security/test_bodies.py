@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gzip
+import io
 import itertools
 import json
 import os
@@ -15,13 +17,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+import zstandard
 from django.test import RequestFactory
 
 from apps.core.code_paths import REPOSITORY
 from apps.web.rest.body_limits import KB, Limit
 from apps.web.shell.errors import bad_request, refused_body, server_error
 from apps.web.templatetags import marks
-from fairshare_web.server import bodies, lanes, replies
+from fairshare_web.server import bodies, lanes, large_bodies, replies
 from fairshare_web.server.application import Application
 from fairshare_web.server.bodies import BodyReader, Disconnected, Refused
 from fairshare_web.server.environ import environ_of
@@ -263,12 +266,21 @@ def test_a_long_body_of_a_stranger_to_look_ups_is_refused_unread(query: bytes, s
     assert json.loads(body["body"])["status"] == 401
 
 
-def test_large_bodies_of_rest_have_threads_of_their_own() -> None:
+def test_large_and_packed_bodies_have_threads_of_their_own() -> None:
+    def lane(body: bytes, path: str = "/api/v1/policies/grid/document") -> object:
+        environ = environ_of(scope(raw_path=path.encode()))
+        return lanes.lane_of({**environ, "CONTENT_LENGTH": str(len(body)), "wsgi.input": io.BytesIO(body)})
+
+    for path in ("/api/v1/policies/grid/document", "/usage/import/"):
+        assert lane(b"x" * 250_000, path) is lanes.REST
+        assert lane(b"x" * 300_000, path) is lanes.LARGE
+        for packed in (gzip.compress(b"x"), zstandard.compress(b"x")):
+            assert lane(b"x" * 10_000 + packed, path) is lanes.REST, "it has few bytes when it is unpacked"
+            assert lane(b"x" * 20_000 + packed, path) is lanes.LARGE, "a form with a packed file"
     environ = environ_of(scope(raw_path=b"/api/v1/policies/grid/document"))
-    assert lanes.lane_of({**environ, "CONTENT_LENGTH": "250000"}) is lanes.REST
-    assert lanes.lane_of({**environ, "CONTENT_LENGTH": "300000"}) is lanes.LARGE
     assert lanes.lane_of(bodies.without_body(environ, 300_000)) is lanes.REST, "its sender is not known yet"
-    assert lanes.lane_of({**environ, "PATH_INFO": "/usage/import/", "CONTENT_LENGTH": "300000"}) is lanes.REST
+    with large_bodies.temporary_file() as on_disk:
+        assert lanes.lane_of({**environ, "CONTENT_LENGTH": "2000000", "wsgi.input": on_disk}) is lanes.LARGE
 
 
 def test_a_failure_of_the_server_itself_is_a_problem_document(monkeypatch: pytest.MonkeyPatch) -> None:
