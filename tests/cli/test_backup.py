@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,7 +33,6 @@ from apps.cli.backup.scheduled import back_up_when_due
 from apps.cli.doctor.check import Finding
 from apps.cli.doctor.instance import check_backups
 from apps.cli.stack.restore_check import UnfinishedRestore, unfinished_restore
-from apps.core.code_paths import REPOSITORY
 from apps.core.errors import Invalid
 from apps.federation.documents.site_keys import list_keys
 from apps.federation.models import Publication
@@ -43,6 +41,7 @@ from apps.federation.restored import GAP
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.usage.records import uploads
+from tests.commands import run_manage
 from tests.priority_site import AS_OF, Site, finished
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
@@ -75,13 +74,11 @@ class Machine:
     url: str
     var: Path
 
-    def run(self, *arguments: str, given: bytes | None = None, **more: str) -> subprocess.CompletedProcess[bytes]:
+    def run(self, *arguments: str, given: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRSHARE_", "SECRET_"))}
         own = {"DATABASE_URL": self.url, "FAIRSHARE_VAR": str(self.var), "FAIRSHARE_CLOCK": NOW.isoformat()}
-        return subprocess.run(
-            [sys.executable, "manage.py", *arguments], input=given, capture_output=True, cwd=REPOSITORY,
-            env={**kept, **own, "FAIRSHARE_TESTING": "1", "FAIRSHARE_ISSUER": ISSUER, **more}, timeout=240, check=False,
-        )  # fmt: skip
+        settings = {"FAIRSHARE_TESTING": "1", "FAIRSHARE_ISSUER": ISSUER}
+        return run_manage(*arguments, env={**kept, **own, **settings, **more}, given=given)
 
     def n_tables(self) -> int:
         with psycopg.connect(self.url) as database:

@@ -7,8 +7,6 @@ import json
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -30,7 +28,6 @@ from apps.cli.doctor.check import Check, Finding
 from apps.cli.doctor.checks import all_checks
 from apps.cli.stack.restore_check import UNFINISHED
 from apps.core import clock
-from apps.core.code_paths import REPOSITORY
 from apps.federation.documents.site_keys import load_keys
 from apps.federation.models import Mount, Remote
 from apps.policies.models import Policy
@@ -43,6 +40,7 @@ from apps.runs.models import Run, SiteProcess, WorkerContact
 from apps.runs.queues import FEDERATION, QUEUES
 from apps.series.storage_growth import Holding
 from apps.usage.models import Source
+from tests.commands import run_manage
 from tests.faults.conftest import FirstStart, first_start  # noqa: F401 - fixture
 from tests.faults.stack import Stack
 from tests.instants import AT
@@ -608,10 +606,7 @@ Environment = Callable[..., dict[str, str]]
 
 
 def run_doctor(environment: dict[str, str], *arguments: str) -> tuple[int, dict[str, Any], str]:
-    command = [sys.executable, "manage.py", "doctor", "--json", *arguments]
-    done = subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = run_manage("doctor", "--json", *arguments, env=environment, text=True)
     assert "Traceback" not in done.stderr
     names = {each["name"]: each for part in json.loads(done.stdout)["sections"].values() for each in part["findings"]}
     return done.returncode, names, done.stdout + done.stderr
@@ -673,6 +668,7 @@ PRODUCTION = {
 }
 
 
+@pytest.mark.timeout(600)  # a stack starts within PATIENCE_S
 def test_a_running_instance_in_production_is_well(first_start: FirstStart) -> None:  # noqa: F811 - the fixture's value
     stack = Stack(like=first_start.var, settings=PRODUCTION)
     try:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.core.code_paths import REPOSITORY
 from tests.cli.test_doctor import PRODUCTION
+from tests.commands import run_manage
 from tests.faults.conftest import FirstStart, first_start  # noqa: F401 - fixture
 from tests.faults.stack import Stack
 
@@ -82,14 +82,7 @@ class Site:
 
     def doctor(self, settings: Mapping[str, str]) -> tuple[int, set[str], str]:
         """Exit status, the names of all findings, and the report."""
-        done = subprocess.run(
-            [sys.executable, "manage.py", "doctor", "--json"],
-            cwd=REPOSITORY,
-            env={**self.stack.environment, **settings},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = run_manage("doctor", "--json", env={**self.stack.environment, **settings}, text=True)
         assert "Traceback" not in done.stderr, done.stderr
         sections = json.loads(done.stdout)["sections"].values()
         return done.returncode, {each["name"] for part in sections for each in part["findings"]}, done.stdout

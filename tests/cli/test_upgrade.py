@@ -41,6 +41,7 @@ from apps.core.pending_migrations import pending_migrations
 from apps.core.release import __version__
 from tests.cli import release_fixture, released_migrations
 from tests.cli.test_backup import Machine, other
+from tests.commands import run_manage
 from tests.faults.conftest import FirstStart, first_start
 from tests.faults.stack import Stack
 from tests.material import missing
@@ -382,10 +383,8 @@ def _make_old_instance(place: Path) -> dict[str, Any]:
 
 
 def upgrade_postgresql(stack: Stack, *arguments: str, fault: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "manage.py", "upgrade_postgresql", *arguments], cwd=REPOSITORY, text=True, check=False,
-        env={**stack.environment, "FAIRSHARE_TESTING": "1", "FAULT": fault}, capture_output=True, timeout=200,
-    )  # fmt: skip
+    environment = {**stack.environment, "FAIRSHARE_TESTING": "1", "FAULT": fault}
+    return run_manage("upgrade_postgresql", *arguments, env=environment, text=True)
 
 
 def n_users(stack: Stack) -> str:

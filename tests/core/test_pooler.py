@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from django.db import connection, connections
 
 from apps.cli.stack.postgres import PostgresServer
 from apps.core.code_paths import REPOSITORY
+from tests.commands import run_manage
 from tests.material import missing
 from tests.priority_site import Site
 
@@ -113,14 +113,8 @@ def pooled_url(tmp_path: Path, free_tcp_port: int) -> Iterator[str]:
 
 def _run(url: str, **environment: str) -> subprocess.CompletedProcess[str]:
     connections.close_all()
-    return subprocess.run(
-        [sys.executable, "manage.py", "shell", "-v", "0", "-c", _WORK],
-        cwd=REPOSITORY,
-        env={**os.environ, "DATABASE_URL": url, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    settings = {**os.environ, "DATABASE_URL": url, **environment}
+    return run_manage("shell", "-v", "0", "-c", _WORK, env=settings, text=True)
 
 
 @pytest.mark.fault("F28")

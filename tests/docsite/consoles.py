@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import re
@@ -12,15 +11,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryFile
 from urllib.parse import quote, urlsplit
 
 from django.db import connection
 from django.test import Client
 
-from apps.cli.command_line import ENGINE_ALONE, STARTERS
-from apps.core.code_paths import REPOSITORY
-from tests.docsite.command_server import CommandServer
+from tests.commands import run_manage
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ASSIGNED = re.compile(r"(?:export )?(\w+)=\$\((.+)\)")
@@ -101,53 +97,28 @@ class Shell:
         return b"".join(answer).decode()
 
 
-_server: CommandServer | None = None
-
-
 def manage(
     arguments: Sequence[str], *, with_errors: bool = True, stdin: str = "", status: int | None = None, **settings: str
 ) -> str:
     """What a terminal shows; without errors: what `$(…)` gets.
 
-    `call_command` reads no arguments as a terminal does: a forked child runs `manage.main`, or a process of its own
-    where the command has settings of its own. status: exit status that it must have.
+    `call_command` reads no arguments as a terminal does. status: exit status that it must have.
     """
     database = connection.settings_dict
     host = quote(str(database["HOST"]), safe="")
     url = f"postgres://{quote(database['USER'])}:{quote(database['PASSWORD'])}@/{database['NAME']}"
     environment = {**os.environ, **settings, "DATABASE_URL": f"{url}?host={host}&port={database['PORT']}"}
-    del environment["PYTEST_CURRENT_TEST"]  # differs in each test
-    with TemporaryFile("w+") as typed, TemporaryFile("w+") as out, TemporaryFile("w+") as errors:
-        typed.write(stdin)
-        typed.seek(0)
-        shown = out if with_errors else errors
-        if arguments[0] in (*ENGINE_ALONE, *STARTERS):
-            line = [sys.executable, str(REPOSITORY / "manage.py"), *arguments]
-            ended = subprocess.run(line, stdin=typed, stdout=out, stderr=shown, env=environment, check=False).returncode
-        else:
-            ended = _server_of(environment).run(arguments, typed, out, shown)
-        out.seek(0)
-        errors.seek(0)
-        answer = out.read()
-        assert status is None or ended == status, f"{arguments}: {answer} {errors.read()}"
-    return answer
-
-
-def _server_of(environment: dict[str, str]) -> CommandServer:
-    global _server
-    if _server is None or _server.environment != environment:
-        end_server()
-        _server = CommandServer(environment)
-    return _server
-
-
-@atexit.register
-def end_server() -> None:
-    """Also where a test removes the database of the commands."""
-    global _server
-    if _server is not None:
-        _server.close()
-        _server = None
+    done = run_manage(
+        *arguments,
+        env=environment,
+        given=stdin.encode(),
+        cwd=Path.cwd(),
+        text=True,
+        is_terminal=with_errors,
+        timeout_s=900.0,
+    )
+    assert status is None or done.returncode == status, f"{arguments}: {done.stdout} {done.stderr}"
+    return done.stdout
 
 
 def steps_of(page: Path) -> Iterator[Step]:

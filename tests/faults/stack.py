@@ -26,6 +26,7 @@ from apps.cli.stack.paths import socket_dir
 from apps.cli.stack.postgres import DATABASE, PORT, USER
 from apps.core.code_paths import REPOSITORY
 from apps.core.site_keys import KEY_FILES
+from tests.commands import run_manage
 
 PATIENCE_S = 240.0  # two cores that are shared four times over
 # Without compiled modules each of a stack's processes would start two seconds later.
@@ -155,10 +156,7 @@ class Stack:
 
     def manage(self, *arguments: str, patience_s: float = PATIENCE_S) -> str:
         """What a command says, run beside the stack."""
-        command = [sys.executable, "manage.py", *arguments]
-        done = subprocess.run(
-            command, cwd=REPOSITORY, env=self.environment, capture_output=True, text=True, timeout=patience_s
-        )
+        done = run_manage(*arguments, env=self.environment, text=True, timeout_s=patience_s)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 
 from apps.cli.stack import processes
 from apps.cli.stack.postgres import DATABASE, PORT, USER, PostgresServer, clean_environment, find_binaries
-from apps.core.code_paths import REPOSITORY
+from tests.commands import run_manage
 from tests.faults.conftest import FirstStart
 from tests.faults.stack import copy_instance, eventually
 
@@ -58,10 +57,7 @@ class Server:
         url = f"postgres://{USER}@{quote(str(self.postgres.sockets), safe='')}:{PORT}/{DATABASE}"
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRSHARE_", "DATABASE"))}
         own = {"DATABASE_URL": url, "FAIRSHARE_VAR": str(self.home), "FAIRSHARE_ISSUER": "one.example"}
-        done = subprocess.run(
-            [sys.executable, "manage.py", *arguments], cwd=REPOSITORY, capture_output=True, text=True, timeout=120,
-            env={**kept, **own}, check=False,
-        )  # fmt: skip
+        done = run_manage(*arguments, env={**kept, **own}, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.strip()
 

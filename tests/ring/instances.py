@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +21,7 @@ from urllib.parse import quote
 import psycopg
 
 from apps.cli.demo.instances import Failed, Instance
-from apps.core.code_paths import REPOSITORY
+from tests.commands import run_manage
 
 __all__ = ["Failed", "Instance", "Instances", "Server", "free_port"]
 
@@ -119,13 +117,7 @@ class Instances:
                 shutil.rmtree(path)
             elif path not in (one.clock, one.log):
                 path.unlink()
-        subprocess.run(
-            [sys.executable, "manage.py", "restore", str(backup), "--any-origin"],
-            cwd=REPOSITORY,
-            env=one.environment,
-            check=True,
-            timeout=120,
-        )
+        run_manage("restore", str(backup), "--any-origin", env=one.environment).check_returncode()
         one.launch(has_web=name in self._web)
         if name in self._web:
             one.await_web()

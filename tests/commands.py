@@ -1,0 +1,305 @@
+"""Runs command lines of manage.py in forked children of one process that has loaded the applications.
+
+Loading them is most of the time of a command. A child reads the settings anew from its own environment, and runs
+`command_line.main` with the arguments of a terminal. What a process decides while it loads can't be decided again: a
+child whose environment or settings differ in what was read then becomes a process of its own (`exec`). So do commands
+that load other applications than all.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, Literal, TextIO, cast, overload
+
+from apps.cli.command_line import ENGINE_ALONE, STARTERS
+from apps.core.code_paths import REPOSITORY
+from fairshare_web.settings_file import VARIABLE, known_names
+
+_PRODUCTION, _UNBUFFERED = "FAIRSHARE_PRODUCTION", "PYTHONUNBUFFERED"
+_MOST_BYTES = 1 << 20  # of a request
+# Of the environment: read by the settings, or whenever they are asked for. All else may be read while modules load.
+_READ_LATER = ("FAULT", "FAULT_FILE", "PATH", "HOME", "PWD", "OLDPWD", "TZ", "DJANGO_SETTINGS_MODULE", _UNBUFFERED)
+_OF_THE_SUITE = tuple(
+    f"PYTEST_{name}" for name in ("CURRENT_TEST", "VERSION", "XDIST_WORKER", "XDIST_WORKER_COUNT", "XDIST_TESTRUNUID")
+)
+# Settings that were read while the applications loaded, and are read again here.
+_READ_AGAIN = frozenset({"DATABASES", "LOGGING", "LOGGING_CONFIG", "BASE_DIR"})
+_ALONE = {*ENGINE_ALONE, *STARTERS, "version", "--version"}
+
+
+class CommandServer:
+    """The process that has loaded the applications; it ends with this one.
+
+    production: FAIRSHARE_PRODUCTION, by which they are loaded in one way or another.
+    """
+
+    def __init__(self, production: str) -> None:
+        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other:
+            command = [sys.executable, "-m", "tests.commands", str(other.fileno())]
+            self._process = subprocess.Popen(
+                command, env={**os.environ, _PRODUCTION: production}, cwd=REPOSITORY, pass_fds=[other.fileno()],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+
+    def start(self, request: Mapping[str, Any], files: Sequence[int]) -> tuple[int, socket.socket]:
+        """Process id of the command, and what its exit status is read from."""
+        answers, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], [*files, other.fileno()])
+        return _answer(answers), answers
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+
+def _answer(answers: socket.socket) -> int:
+    answer = answers.recv(64)
+    if not answer:
+        raise RuntimeError("the process that runs commands ended")
+    return int(answer)
+
+
+_servers: dict[str, CommandServer] = {}
+_starting = threading.Lock()
+
+
+def _running(env: Mapping[str, str]) -> CommandServer:
+    production = env.get(_PRODUCTION, "")
+    with _starting:
+        if production not in _servers:
+            _servers[production] = CommandServer(production)
+            atexit.register(_servers[production].close)
+        return _servers[production]
+
+
+@overload
+def run_manage(
+    *arguments: str, env: Mapping[str, str], text: None = None, given: bytes = b"", cwd: Path = REPOSITORY,
+    timeout_s: float = 240.0, is_terminal: bool = False,
+) -> subprocess.CompletedProcess[bytes]: ...  # fmt: skip
+@overload
+def run_manage(
+    *arguments: str, env: Mapping[str, str], text: Literal[True], given: bytes = b"", cwd: Path = REPOSITORY,
+    timeout_s: float = 240.0, is_terminal: bool = False,
+) -> subprocess.CompletedProcess[str]: ...  # fmt: skip
+def run_manage(
+    *arguments: str,
+    env: Mapping[str, str],
+    text: bool | None = None,
+    given: bytes = b"",
+    cwd: Path = REPOSITORY,
+    timeout_s: float = 240.0,
+    is_terminal: bool = False,
+) -> Any:
+    """`manage.py` with these arguments and this environment in the folder `cwd`, as `subprocess.run` with its output.
+
+    given: standard input. is_terminal: what is printed is in one text, in the order in which a terminal has its lines.
+    Raises TimeoutExpired, after the command was killed.
+    """
+    if is_terminal:
+        env = {**env, _UNBUFFERED: "1"}
+    command = [sys.executable, str(REPOSITORY / "manage.py"), *arguments]
+    with TemporaryFile() as typed, TemporaryFile() as out, TemporaryFile() as errors:
+        typed.write(given)
+        typed.seek(0)
+        if arguments and arguments[0] in _ALONE:
+            status = subprocess.run(
+                command, stdin=typed, stdout=out, stderr=out if is_terminal else errors, env=dict(env), cwd=cwd,
+                timeout=timeout_s, check=False,
+            ).returncode  # fmt: skip
+        else:
+            files = [typed.fileno(), out.fileno(), (out if is_terminal else errors).fileno()]
+            status = _forked(command, arguments, env, cwd, files, timeout_s)
+        shown = []
+        for file in (out, errors):
+            file.seek(0)
+            shown.append(file.read().decode() if text else file.read())
+    return subprocess.CompletedProcess(command, status, *shown)
+
+
+def _forked(
+    command: Sequence[str],
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path,
+    files: Sequence[int],
+    timeout_s: float,
+) -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    request = {"arguments": arguments, "environment": dict(env), "folder": str(cwd), "mask": mask}
+    pid, answers = _running(env).start(request, files)
+    with answers:
+        if not select.select([answers], [], [], timeout_s)[0]:
+            os.kill(pid, signal.SIGKILL)
+            _answer(answers)
+            raise subprocess.TimeoutExpired(command, timeout_s)
+        return _answer(answers)
+
+
+# In the process that has loaded the applications
+
+
+def serve(connection: socket.socket) -> None:
+    """Until the caller closes the connection. Each command has a line of its own for its process id and its end."""
+    loaded = _Loaded()
+    waiting: dict[int, tuple[int, socket.socket]] = {}  # by a descriptor that is readable when the process has ended
+    while True:
+        ready, _, _ = select.select([connection.fileno(), *waiting], [], [])
+        for each in ready:
+            if each == connection.fileno():
+                request, files, _flags, _address = socket.recv_fds(connection, _MOST_BYTES, 4)
+                if not request:
+                    return
+                answers = socket.socket(fileno=files.pop())
+                child = os.fork()
+                if child == 0:
+                    connection.close()
+                    for _, other in waiting.values():
+                        other.close()
+                    answers.close()
+                    loaded.run(json.loads(request), files)
+                for file in files:
+                    os.close(file)
+                answers.send(str(child).encode())
+                waiting[os.pidfd_open(child)] = child, answers
+            else:
+                child, answers = waiting.pop(each)
+                os.close(each)
+                _, status = os.waitpid(child, 0)
+                with answers:
+                    answers.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+class _Loaded:
+    """The applications, pages and commands; and what of environment and settings was read while they loaded."""
+
+    def __init__(self) -> None:
+        self._environment = dict(os.environ)
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
+        import django
+        import django.test.signals
+        from django.conf import settings
+        from django.core.management import get_commands, load_command_class
+        from django.urls import get_resolver
+
+        django.setup()
+        _ = get_resolver().url_patterns  # loads all pages, as the checks before each command do
+        for name, app in get_commands().items():
+            load_command_class(app, name)
+        gc.collect()
+        gc.freeze()  # pages of memory stay shared with the children
+        assert threading.active_count() == 1, "a child would have the locks of threads that it lacks"
+        self._read = set(vars(settings)) - {"_wrapped"}
+        self._settings = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
+        self._other = {VARIABLE, *known_names(), *_READ_LATER, *_OF_THE_SUITE}
+
+    def run(self, request: dict[str, Any], files: Sequence[int]) -> None:
+        """The command, in this process or in one that takes its place. Ends it."""
+        for number, file in enumerate(files):
+            os.dup2(file, number)
+            os.close(file)
+        os.chdir(request["folder"])
+        os.umask(request["mask"])
+        environment, arguments = request["environment"], request["arguments"]
+        if not self._holds_for(environment):
+            os.execve(sys.executable, [sys.executable, str(REPOSITORY / "manage.py"), *arguments], environment)
+        status = 1
+        try:
+            sys.stdin = _stream(0, "r")
+            sys.stdout = _stream(1, "w", buffering=1 if environment.get(_UNBUFFERED) else -1)
+            sys.stderr = _stream(2, "w", buffering=1, errors="backslashreplace")
+            sys.argv = ["manage.py", *arguments]
+            sys.path[0] = str(REPOSITORY)
+            status = _status_of_main()
+        finally:
+            os._exit(status)
+
+    def _holds_for(self, environment: Mapping[str, str]) -> bool:
+        """Whether a process with this environment had loaded the same; its settings are read then."""
+        from django.conf import settings
+        from django.utils.functional import empty
+
+        def decisive(of: Mapping[str, str]) -> dict[str, str]:
+            return {name: value for name, value in of.items() if name not in self._other}
+
+        if decisive(environment) != decisive(self._environment):
+            return False
+        os.environ.clear()
+        os.environ.update(environment)
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
+        del sys.modules["fairshare_web.settings"]
+        settings._wrapped = empty
+        try:
+            for name in self._settings.keys() - set(dir(settings)):  # defaults that an application has added
+                setattr(settings, name, self._settings[name])
+            values = {name: getattr(settings, name) for name in self._read - _READ_AGAIN}
+        except (Exception, SystemExit):  # said by a process of its own
+            return False
+        if any(value != self._settings[name] for name, value in values.items()):
+            return False
+        self._forget_what_changed()
+        return True
+
+    def _forget_what_changed(self) -> None:
+        """What Django keeps of settings, by the signal of its own tests; connections, for which it has none."""
+        from django.conf import settings
+        from django.core.signals import setting_changed
+        from django.db import connections
+
+        for name in dir(settings):
+            if name.isupper() and name not in _READ_AGAIN and self._settings.get(name) != getattr(settings, name):
+                setting_changed.send(type(settings), setting=name, value=getattr(settings, name), enter=True)
+        for alias in self._settings["DATABASES"]:
+            with suppress(AttributeError):
+                del connections[alias]
+        connections._settings = None  # type: ignore[attr-defined]
+        vars(connections).pop("settings", None)
+
+
+def _stream(number: int, mode: str, **options: Any) -> TextIO:
+    """Of the process, until it ends; none of its descriptor is buffered from before."""
+    return cast(TextIO, open(number, mode, closefd=False, **options))
+
+
+def _status_of_main() -> int:
+    """Exit status of a process that runs manage.py and then ends as the interpreter does."""
+    from apps.cli import command_line
+
+    status = 1
+    try:
+        command_line.main()
+        status = 0
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            status = (end.code or 0) & 0xFF
+        else:
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads that aren't daemons
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return status
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as caller:
+        serve(caller)
