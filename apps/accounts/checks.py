@@ -12,11 +12,12 @@ from django.core.checks import CheckMessage, Error, Warning, register
 
 from apps.accounts.people import SOURCES
 from apps.core.addresses import split_address
+from apps.core.operator_commands import OWN_CHECKS
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-@register()
+@register(OWN_CHECKS)
 def check_sign_in(app_configs: Sequence[AppConfig] | None, **_more: Any) -> list[CheckMessage]:
     return [*_oidc(), *_ldap(), *_header(), *_proxies(), *_links()]
 

@@ -9,6 +9,7 @@ from apps.cli.stack.migration_check import check_migrations
 from apps.cli.stack.replica_check import check_replica
 from apps.cli.stack.restore_check import check_unfinished_restore
 from apps.core.clock import check_clock
+from apps.core.operator_commands import OWN_CHECKS
 from apps.core.plugin_checks import check_claimed_entries, check_failed_plugins, check_left_out_plugins
 from apps.core.removed_settings import check_removed_settings
 
@@ -17,14 +18,14 @@ class CliConfig(AppConfig):
     name = "apps.cli"
 
     def ready(self) -> None:
-        register(check_clock)
-        register(check_replica)
-        register(check_removed_settings)
-        register(check_backup_settings)
+        register(check_clock, OWN_CHECKS)
+        register(check_replica, OWN_CHECKS)
+        register(check_removed_settings, OWN_CHECKS)
+        register(check_backup_settings, OWN_CHECKS)
         register(check_backup_programs, Tags.database)
-        register(check_unfinished_restore)
-        register(check_claimed_entries)
-        register(check_failed_plugins)
+        register(check_unfinished_restore, OWN_CHECKS)
+        register(check_claimed_entries, OWN_CHECKS)
+        register(check_failed_plugins, OWN_CHECKS)
         register(check_migrations, Tags.database)
         if apps.is_installed("apps.runs"):  # not for commands without a database
             from apps.cli.stack.shared_check import check_shared

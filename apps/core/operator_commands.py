@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.core.checks import Tags
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, OperationalError, ProgrammingError
 
@@ -22,6 +23,7 @@ REFUSED, BAD_INPUT = 1, 2
 BUSY_COMMAND = "Others held the same rows for too long. Nothing was saved; run the command again."
 _MOST_LOCATIONS = 20
 _NO_TABLE = ("42P01", "42703")  # of PostgreSQL: a table or a column that isn't there
+OWN_CHECKS = "fairshare"  # tag of this product's checks
 Write = Callable[[str], Any]
 
 
@@ -46,6 +48,10 @@ def added_actions(command: str) -> dict[str, CommandAction]:
 
 class OperatorCommand(BaseCommand):
     """A command that calls services. Domain errors are printed without a traceback."""
+
+    # Without those of addresses and templates, which load all pages: a third of the time of a short command. `check`,
+    # `doctor` and each start run all of them.
+    requires_system_checks: tuple[str, ...] = (OWN_CHECKS, Tags.models, Tags.caches, Tags.compatibility)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:

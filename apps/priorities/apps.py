@@ -11,6 +11,7 @@ class PrioritiesConfig(AppConfig):
     def ready(self) -> None:
         from django.core.checks import register as register_check
 
+        from apps.core.operator_commands import OWN_CHECKS
         from apps.policies.publishing.revisions import policy_published
         from apps.policies.publishing.size_guard import register_rank_count
         from apps.policies.recompute_runs import KIND
@@ -22,7 +23,7 @@ class PrioritiesConfig(AppConfig):
         from apps.runs.kinds import register
         from apps.runs.queues import INTERACTIVE, RECOMPUTE
 
-        register_check(check_packages)
+        register_check(check_packages, OWN_CHECKS)
         register(KIND, recompute.run_recompute, queue=RECOMPUTE, title=_("a recompute"))
         register(
             change_effect_runs.KIND,

@@ -16,6 +16,7 @@ from django.core.checks import CheckMessage, Error, register
 
 from apps.core.addresses import allowed_targets
 from apps.core.errors import Invalid
+from apps.core.operator_commands import OWN_CHECKS
 from apps.core.outbound_proxy import EXAMPLE, parse_proxy
 from apps.usage.models import Source
 from apps.usage.parsers.base import Reading
@@ -126,7 +127,7 @@ def _run_command(
 _TARGET = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 
 
-@register()
+@register(OWN_CHECKS)
 def check_collecting(app_configs: Sequence[AppConfig] | None, **_more: Any) -> list[CheckMessage]:
     return [*_targets(), *_programs(), *_folders()]
 

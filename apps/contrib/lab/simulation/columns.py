@@ -7,8 +7,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from apps.engine import fast
-
 Column = Any  # a list or an array of numbers: a loop only reads and sets single elements
 Record = TypeVar("Record", bound=tuple[Any, ...])
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -218,11 +216,15 @@ class Execution(NamedTuple):
 
     def loop(self, function: Function) -> Function:
         """The compiled function, or its plain equivalent."""
+        from apps.engine import fast  # as in _run of run.py
+
         return function if self.is_compiled else fast.interpreted(function)
 
 
 def execution_for(n_jobs: int) -> Execution:
     """Choose machine code if it is installed and worth loading; the numbers are identical."""
+    from apps.engine import fast
+
     return Execution(fast.is_on() and n_jobs >= FEWEST_COMPILED)
 
 

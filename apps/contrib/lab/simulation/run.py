@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from apps.contrib.lab.simulation import loop
 from apps.contrib.lab.simulation.columns import N_EVENTS, Jobs, Model, State, execution_for
 from apps.contrib.lab.simulation.long_aging import LongAging, book_past
-from apps.contrib.lab.simulation.sam_queue import booked_shares, run_sam
 from apps.contrib.lab.simulation.scenario import Scenario, read_scenario
 from apps.contrib.lab.simulation.sites import (
     Aging,
@@ -223,6 +221,8 @@ class _Resizes:
 
 def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: Progress | None) -> Ran:
     """Run the loop in one go, or from step to step if weights or priorities are recomputed outside it."""
+    from apps.contrib.lab.simulation import loop  # with numba, which no command waits for that simulates nothing
+
     is_flat = scenario.priority_refresh_s > 0
     books_queues = is_flat or ages(scenario.window)
     n_queues = len(workload.entries)
@@ -261,6 +261,8 @@ def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: 
 
 
 def _run_sam(scenario: Scenario, workload: Workload, progress: Progress | None) -> Ran:
+    from apps.contrib.lab.simulation.sam_queue import booked_shares, run_sam  # as in _run
+
     run_until, state, sam = run_sam(scenario, workload)
     is_compiled = execution_for(len(workload.jobs.site_queue)).is_compiled
     _step_through(scenario.end_s, [], run_until, _reports(scenario, workload, is_compiled, progress))
