@@ -11,14 +11,14 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-all test-faults test-federation test-schedulers test-cluster test-fresh fuzz schedulers bench bench-large image release lint docs docs-parts papers mutations mutants pictures simulate
+.PHONY: help setup debian run demo dev record-migrations record-schema test test-changed test-map test-fast test-core test-all test-faults test-federation test-schedulers test-cluster test-fresh fuzz schedulers bench bench-large image release lint docs docs-parts papers mutations mutants pictures simulate
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run     serve on http://127.0.0.1:8000 (FAIRSHARE_PORT, FAIRSHARE_VAR)"
 	@echo "make demo    two sites, a VO and a project at 60 × speed, for a look; it keeps nothing (DEMO=--port=8300)"
 	@echo "make dev     one process that reloads code and templates, on the database of make run"
-	@echo "make test    each behaviour once"
+	@echo "make test    each behaviour once   make test-changed  two minutes of it, for what differs from the last commit"
 	@echo "make test-fast  engine and services   make test-all  also what takes long"
 	@echo "make test-core  the core without any plug-in"
 	@echo "make lint    style, types, layers, migrations, links of the documentation"
@@ -75,6 +75,15 @@ SEED := $(or $(SEED),$(shell date +%s))
 # Each behaviour once, with the same examples each time; the slowest twenty at the end. Goal: twelve minutes on two idle cores.
 test: setup debian schedulers
 	@$(PYTEST) --durations=20 --durations-min=1 $(TESTS)
+
+# Tests that read or run what has changed since BASE, the nearest first; after two minutes none begins.
+BASE ?= HEAD
+test-changed: setup
+	@$(PY) -m tests.changed --base $(BASE) --workers $(WORKERS) $(TESTS)
+
+# make test, which also records what each test reads: the map of test-changed. A fifth longer.
+test-map: setup debian schedulers
+	@$(PYTEST) --record-files $(TESTS)
 
 # Engine and services, without a browser. Goal: three minutes.
 test-fast: setup

@@ -83,6 +83,7 @@ pytest_plugins = [
     "tests.whole_run",
     "tests.longest_first",
     "tests.fresh_examples",
+    "tests.file_map",
     "pytester",
 ]
 _server = pytest.StashKey[PostgresServer]()

@@ -1,6 +1,7 @@
 """Tests begin with those that took longest in the last runs, dealt out to the workers: none ends long after the others.
 
 A first run knows no times. A limit of its own, above the suite's, says that a test takes long; then its folder decides.
+`--changed` keeps the order of the command line.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ class Seconds:
         self._cache.set(KEPT, others | own)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--changed", action="store_true", help="tests in the order in which they are named")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Seconds(config), "seconds")
@@ -45,12 +50,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.pluginmanager.hasplugin("randomly"):
         return
+    n_workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if config.getoption("changed"):
+        items[:] = deal(items, len(items), n_workers)
+        return
     cache = getattr(config, "cache", None)
     took = cache.get(KEPT, {}) if cache is not None else {}
     usual_s = float(config.getini("timeout") or 0)
     ranked = sorted(items, key=lambda item: _rank(item, took, usual_s))
     n_long = sum(_seconds(item, took, usual_s) >= LONG_S for item in items)
-    n_workers = getattr(config, "workerinput", {}).get("workercount", 1)
     items[:] = deal(ranked, n_long, n_workers)
 
 
