@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,15 @@ def test_a_run_keeps_what_took_long_and_forgets_what_no_longer_does(elsewhere: p
 def test_each_test_is_dealt_once(n: int, n_long: int, n_workers: int) -> None:
     ranked = list(range(n))
     assert sorted(deal(ranked, min(n, n_long), n_workers)) == ranked
+
+
+def test_no_test_has_a_limit_below_that_of_the_suite(pytestconfig: pytest.Config) -> None:
+    """It says that a test takes long, and it would only fail on a machine that others use as well."""
+    usual_s = float(pytestconfig.getini("timeout"))
+    limits = {
+        f"{path.relative_to(REPOSITORY)}: {limit}"
+        for path in (REPOSITORY / "tests").rglob("test_*.py")
+        for limit in re.findall(r"mark\.timeout\((\d+)\)", path.read_text(encoding="utf-8"))
+        if float(limit) < usual_s
+    }
+    assert limits == set()

@@ -47,7 +47,7 @@ from tests.instants import AT
 from tests.runs.test_real_broker import Redis, redis  # noqa: F401 - fixture
 from tests.small_site import Site
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.django_db(transaction=True)
 HOUR = timedelta(hours=1)
 SMTP = "apps.core.mail_server.EmailBackend"
 

@@ -76,7 +76,6 @@ def servers(var: Path) -> list[int]:
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(180)
 def test_a_command_in_an_empty_directory_creates_the_database(var: Path) -> None:
     process = with_stack_in(var)("--", sys.executable, "manage.py", "clearsessions")
     _out, errors = process.communicate()
@@ -84,7 +83,6 @@ def test_a_command_in_an_empty_directory_creates_the_database(var: Path) -> None
     assert servers(var) == []
 
 
-@pytest.mark.timeout(180)
 def test_the_exit_status_of_a_command_is_returned(var: Path, with_stack: WithStack) -> None:
     odd = with_stack("--", "sh", "-c", "exit 41")
     assert (odd.communicate(), odd.returncode) == (("", ""), 41)
@@ -100,7 +98,6 @@ def test_a_command_that_is_missing_or_unknown_is_refused_with_a_status(settings:
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(180)
 def test_exit_statuses_of_failing_and_unknown_commands_are_returned(var: Path, with_stack: WithStack) -> None:
     again = with_stack("--", sys.executable, "manage.py", "create_user", "admin")
     assert (again.wait(), "admin" in again.communicate()[1]) == (1, True)
@@ -114,7 +111,6 @@ def test_exit_statuses_of_failing_and_unknown_commands_are_returned(var: Path, w
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(180)
 def test_the_process_that_started_the_database_waits_for_its_users(var: Path, with_stack: WithStack) -> None:
     hold = ("--", "sh", "-c", "echo up; read line")
     owner, borrower = with_stack(*hold), None
@@ -142,7 +138,6 @@ def test_the_process_that_started_the_database_waits_for_its_users(var: Path, wi
                 process.wait()
 
 
-@pytest.mark.timeout(180)
 def test_a_signal_reaches_the_command_and_stops_the_database(var: Path, with_stack: WithStack) -> None:
     process = with_stack("--", "sh", "-c", "echo up; exec sleep 600")
     assert process.stdout is not None

@@ -26,7 +26,7 @@ from tests.instants import AT
 from tests.priority_site import Site
 from tests.sign_in import sign_in
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = "/me/tokens/"
 
 

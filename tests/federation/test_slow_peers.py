@@ -36,7 +36,7 @@ from tests.instants import AT
 from tests.slow_server import SlowServer
 from tests.small_site import build_site
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.django_db(transaction=True)]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 N_SLOW = 30
 LONG_S = 60.0  # of which nothing is waited for: the slow server is stopped first

@@ -24,7 +24,7 @@ from tests.instants import AT
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("handle"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("handle")]
 
 
 def claim() -> Lease:

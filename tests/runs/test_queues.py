@@ -21,7 +21,7 @@ from apps.runs.queues import FEDERATION, IMPORT, INTERACTIVE, QUEUES, RECOMPUTE,
 from apps.runs.services import claim_run, enqueue_run, work_other_runs, work_run
 from tests.instants import AT
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 Message = tuple[int, str]
 Work = Callable[[Run, Lease], dict[str, Any]]

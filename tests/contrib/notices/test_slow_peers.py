@@ -16,7 +16,7 @@ from tests.instants import AT
 from tests.slow_server import SlowServer
 
 slow, quick, site, callers = peers.slow, peers.quick, peers.site, peers.callers
-pytestmark = [pytest.mark.timeout(180), pytest.mark.django_db(transaction=True)]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_thirty_slow_peers_hold_up_nobody_s_webhook(

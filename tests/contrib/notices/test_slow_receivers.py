@@ -29,8 +29,6 @@ from tests.instants import AT
 from tests.slow_server import SlowServer
 from tests.small_site import Site, build_site
 
-pytestmark = [pytest.mark.timeout(180)]
-
 N_SLOW = 30
 
 
