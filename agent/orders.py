@@ -1,6 +1,5 @@
 """The server's orders, checked field by field, and the value of a factor under them."""
 
-import math
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from agent import names
@@ -153,10 +152,8 @@ class _Fields:
 
     def number(self, name: str, least: float, most: float) -> float:
         value = self._document.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise _wrong(name)
-        if not least <= value <= most:
-            raise _wrong(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+            raise _wrong(name)  # also NaN and infinity
         return value
 
     def partitions(self, name: str) -> Optional[Tuple[str, ...]]:

@@ -30,6 +30,7 @@ MOST_REPORT_BYTES = 32 * 1024 * 1024  # the server's limit, before gzip
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _TOKEN = re.compile(r"fsh_[0-9A-Za-z]+_[0-9A-Za-z_-]+")
 _CHUNK = 1 << 16
+_DIGITS = re.compile(r"[0-9]{1,18}")
 
 
 class Reply(NamedTuple):
@@ -124,7 +125,7 @@ class Rest(Source):
                 failure, later_s = self._refusal(reply), wait_s
                 if reply.status != 429 and reply.status < 500:
                     raise failure
-                if wait_s is not None and reply.headers.get("retry-after", "").isdigit():
+                if wait_s is not None and _DIGITS.fullmatch(reply.headers.get("retry-after", "")):
                     later_s = max(wait_s, float(reply.headers["retry-after"][:6]))
             if later_s is None or time.monotonic() + later_s >= ends_at:
                 raise failure
@@ -203,7 +204,7 @@ class Rest(Source):
             if len(content) > MOST_BYTES:
                 raise ValueError("the answer is too long")
         length = headers.get("content-length", "")
-        if answer.status != 304 and length.isdigit() and len(content) < int(length):
+        if answer.status != 304 and _DIGITS.fullmatch(length) and len(content) < int(length):
             raise ValueError("the answer broke off")
         return bytes(content)
 

@@ -115,7 +115,7 @@ def read_order(document: Any) -> Optional[ShareOrder]:
             for each in document["lines"]
         )
         return ShareOrder(int(document["id"]), str(document["cluster"]), lines)
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         raise ServerFailure("The orders can't be read: share_order is wrong. Are agent and server of one release?")
 
 

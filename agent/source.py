@@ -1,6 +1,6 @@
 """The source of orders and factors and the target of reports: REST, or services on the server's own host."""
 
-import math
+import sys
 from abc import ABC, abstractmethod
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
@@ -99,8 +99,8 @@ def _asked(names: Dict[str, str], namespace: Optional[str]) -> Dict[str, str]:
 
 
 def _real(value: Any) -> Optional[float]:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
+        return None  # also NaN, infinity, and an integer beyond any of a double
     return float(value)
 
 

@@ -101,7 +101,7 @@ class Table:
         try:
             self.facts, self._rows = _read(content)
             self._written = content
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             self.was_broken = True
             os.replace(path, path + ".broken")
 
@@ -143,7 +143,7 @@ def peek(folder: str) -> Table:
     try:
         with open(os.path.join(folder, FILE), "rb") as file:
             table.facts, table._rows = _read(file.read())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         pass
     return table
 

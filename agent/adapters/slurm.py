@@ -23,7 +23,9 @@ SSHARE = ["sshare", "--all", "--parsable2", "--long", "--partition"]
 _UNFINISHED = "PENDING,RUNNING,SUSPENDED"
 # Flags hide the base of a job that runs. A job that waits for a new run may print COMPLETING or REQUEUED.
 _NOT_WAITING = ("RUNNING", "SUSPENDED", "CONFIGURING", "RESIZING", "STOPPED", "SIGNALING", "STAGE_OUT")
-_UNIT = re.compile(r"(\d{1,9}(?:\.\d{1,2})?)([KMGTP])")
+_UNIT = re.compile(r"(\d{1,9}(?:\.\d{1,2})?)([KMGTP])", re.ASCII)
+_INTEGER = re.compile(r" *-?[0-9]{1,19} *")
+_SECONDS = re.compile(r"[0-9]{1,11}")
 _TERMS = ("age", "assoc", "fairshare", "jobsize", "partition", "qos", "nice")
 _KEYS = {"sitefactor": "sitefactor", "nice": "nice", "priority": "priority"}
 MEASURED = ((20, 11), (25, 11))  # supported releases
@@ -172,7 +174,7 @@ def parse_priorities(text: str) -> Dict[str, PriorityRow]:
         if len(cells) != 3 + len(_TERMS):
             continue
         try:
-            priority, site, *terms = (int(cell) for cell in cells[1:])
+            priority, site, *terms = (_integer(cell) for cell in cells[1:])
             row = PriorityRow(priority, site, dict(zip(_TERMS, terms)))
         except ValueError:
             continue
@@ -229,7 +231,7 @@ def _wrong_name(user: str, group: str, partitions: str) -> Optional[str]:
 
 def _job(cells: List[str], row: Optional[PriorityRow], knob: str) -> Optional[Job]:
     try:
-        cpus, priority, nice = _count(cells[7]), int(cells[10]), int(cells[11])
+        cpus, priority, nice = _count(cells[7]), _integer(cells[10]), _integer(cells[11])
     except ValueError:
         return None
     terms: Optional[Dict[str, int]] = None
@@ -243,7 +245,7 @@ def _job(cells: List[str], row: Optional[PriorityRow], knob: str) -> Optional[Jo
         partitions=tuple(cells[5].split(",")),
         qos=shown(cells[6], 128),
         cpus=max(cpus, 0),
-        submit_at=float(cells[8]) if cells[8].isdigit() and len(cells[8]) < 12 else None,
+        submit_at=float(cells[8]) if _SECONDS.fullmatch(cells[8]) else None,
         is_held=priority == 0,
         reason=shown(cells[12].strip(), 100),
         priority=priority,
@@ -252,11 +254,18 @@ def _job(cells: List[str], row: Optional[PriorityRow], knob: str) -> Optional[Jo
     )
 
 
+def _integer(text: str) -> int:
+    """Raises: ValueError for anything that Slurm doesn't print as a number."""
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"no number: {shown(text)}")
+    return int(text)
+
+
 def _count(text: str) -> int:
     """A number of squeue, with a unit letter from 1,024 on: 1K is 1024, 1.50K is 1536."""
     match = _UNIT.fullmatch(text)
     if match is None:
-        return int(text)
+        return _integer(text)
     return int(float(match.group(1)) * 1024 ** ("KMGTP".index(match.group(2)) + 1))
 
 
@@ -326,7 +335,8 @@ def _whole(text: str) -> Optional[int]:
 
 
 def _real(text: Optional[str]) -> Optional[float]:
-    return float(text) if text and re.fullmatch(r"[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", text) else None
+    value = float(text) if text and re.fullmatch(r"[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", text) else None
+    return None if value == float("inf") else value
 
 
 def check_config(knob: str, config: Config) -> List[Finding]:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from django.utils.translation import gettext as _
 
 from apps.core.errors import FieldProblem, Invalid
+from apps.core.typed_numbers import read_whole
 from apps.policies.formats.escaped_lines import logical_lines, plain_line
 from apps.priorities.slurm_qos import COMMAND as QOS_COMMAND
 from apps.priorities.slurm_qos import class_factors, is_cut_off, read_usage_factors
@@ -24,6 +25,7 @@ from apps.usage.parsers.slurm_billing import MAX_TRES, MAX_TRES_GRES, BillingWei
 
 MOST_BYTES = 4 * 2**20
 _MOST_SHOWN = 200
+_MOST_TIME_DIGITS = 12  # of seconds since 1970
 _PAIR = re.compile(r"\s*([A-Za-z]\w*)\s*=\s*(.*?)\s*")
 _VALUE = re.compile(r'"([^"]*)"|(\S*)')
 _PARTITION = re.compile(r'\s*PartitionName\s*=\s*"?([^\s"]+)"?(.*)', re.IGNORECASE)
@@ -283,8 +285,9 @@ def _phase_s(config: _Read, period_s: int) -> int:
     if not period_s:
         return 0
     text, boot_s, command = config.value("BOOT_TIME"), 0.0, "scontrol show config"
-    if text.isdigit():
-        boot_s = float(text)
+    since_1970 = read_whole(text, _MOST_TIME_DIGITS)
+    if since_1970 is not None:
+        boot_s = float(since_1970)
     elif 900 % period_s:
         command = f"SLURM_TIME_FORMAT=%s {command}"
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def orders(**changes: Any) -> Any:
         {"every_s": 0}, {"every_s": "30"}, {"paused": 1}, {"reset_values": None},
         {"subtree": "physics"}, {"namespace": 5},
         {"limits": None}, {"limits": {**ORDERS["limits"], "calls_per_s": 0}}, {"revision": -1}, {"mode": ["on"]},
-        {"limits": {**ORDERS["limits"], "unmapped_percent": 101}},
+        {"limits": {**ORDERS["limits"], "unmapped_percent": 101}}, {"weight": 10**400}, {"revision": math.inf},
     ],
 )  # fmt: skip
 def test_orders_with_an_invalid_field_are_rejected_by_name(change: dict[str, Any]) -> None:
@@ -36,6 +37,13 @@ def test_orders_with_an_invalid_field_are_rejected_by_name(change: dict[str, Any
     with pytest.raises(ServerFailure) as caught:
         orders(**change)
     assert any(name in str(caught.value) for name in named)
+
+
+@pytest.mark.parametrize("line", [math.inf, None, "x"])
+def test_a_share_order_with_an_invalid_line_is_rejected(line: Any) -> None:
+    wrong = {"line": line, "group": "a", "user": "", "before": "1", "after": "2"}
+    with pytest.raises(ServerFailure, match="share_order is wrong"):
+        read_orders({**ORDERS, "share_order": {"id": 1, "cluster": "c1", "lines": [wrong]}})
 
 
 @pytest.mark.parametrize("document", [None, [], "x", 5])
@@ -85,7 +93,7 @@ def test_a_look_up_is_read_in_the_order_of_the_accounts() -> None:
         {"snapshot": None}, {"snapshot": True}, {"age_s": -1}, {"age_s": "5"}, {"age_s": float("nan")}, {"results": []},
         {"results": [{**GOOD, "account": "eve"}]}, {"results": None}, {"results": ["x"]},
         {"results": [{"factor": 0.5}]},
-        *({"results": [{**GOOD, "factor": factor}]} for factor in (1.1, -0.1, None, "1", float("inf"), True)),
+        *({"results": [{**GOOD, "factor": factor}]} for factor in (1.1, -0.1, None, "1", float("inf"), 10**400, True)),
     ],
 )  # fmt: skip
 def test_an_invalid_look_up_is_rejected(change: dict[str, Any]) -> None:

@@ -147,9 +147,11 @@ def test_a_hanging_or_slow_server_times_out(listen: Any, handler: Handler) -> No
         (b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{}", "can't be reached"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "The orders can't be read"),
         (b"\x16\x03\x01garbage\r\n\r\n", "can't be reached"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: \xb2\r\n\r\n{}", "The orders can't be read"),
+        (b"HTTP/1.1 503 No\r\nRetry-After: \xb2\r\nContent-Length: 2\r\n\r\n{}", "503"),
         (b"", "can't be reached"),
     ],
-    ids=["text", "half", "empty", "no HTTP", "nothing"],
+    ids=["text", "half", "empty", "no HTTP", "no length", "no time", "nothing"],
 )
 def test_an_invalid_response(listen: Any, answer: bytes, words: str) -> None:
     handler = answering(answer)

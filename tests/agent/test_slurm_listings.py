@@ -70,10 +70,34 @@ def test_the_best_row_of_several_partitions_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    "row", ["4|x|7|0|0|0|1|5|0|0", "4|6|7", "4|nan|7|0|0|0|1|5|0|0", "4|1e999|7|0|0|0|1|5|0|0", ""]
+    "row",
+    [
+        *("4|x|7|0|0|0|1|5|0|0", "4|6|7", "4|nan|7|0|0|0|1|5|0|0", "4|1e999|7|0|0|0|1|5|0|0", ""),
+        *("4|" + "9" * 400 + "|7|0|0|0|1|5|0|0", "4|6|7_0|0|0|0|1|5|0|0", "4|6|\u0667|0|0|0|1|5|0|0"),
+    ],
 )
 def test_an_invalid_sprio_row_is_skipped(row: str) -> None:
     assert slurm.parse_priorities(row + "\n") == {}
+
+
+@pytest.mark.parametrize("count", ["9" * 400, "1_0", "\u0661", "\u00b2", "1K1"])
+def test_a_row_of_squeue_with_what_slurm_prints_for_no_number_is_damaged(count: str) -> None:
+    for row in (PENDING.replace("|6|", f"|{count}|"), PENDING.replace("|0|Resources", f"|{count}|Resources")):
+        queue = slurm.parse_queue(row, {}, "sitefactor")
+        assert (queue.jobs, queue.n_damaged) == ([], 1)
+
+
+@pytest.mark.parametrize("submitted", ["\u00b2", "9" * 400, "Unknown"])
+def test_a_job_may_have_no_time_of_submission(submitted: str) -> None:
+    cells = PENDING.strip().split("|")
+    (job,) = slurm.parse_queue("|".join([*cells[:8], submitted, *cells[9:]]) + "\n", {}, "nice").jobs
+    assert job.submit_at is None
+
+
+def test_a_number_of_sshare_beyond_a_double_is_none() -> None:
+    head = "Account|User|RawShares|NormShares|RawUsage|EffectvUsage|FairShare"
+    (row,) = slurm.parse_shares(f"{head}\nphysics||1|1e999|5|{'9' * 400}|0.5\n", "c1")
+    assert (row["norm_shares"], row["effective_usage"], row["fairshare"]) == (None, None, 0.5)
 
 
 def test_a_negative_nice_and_a_negative_site_factor_are_read() -> None:

@@ -1,6 +1,6 @@
 """`python -m tests.fuzz --minutes 20 [TARGET …]`: fuzz each target in a process of its own, and keep what it found.
 
-New inputs that reach more code are added to tests/fuzz/corpus/TARGET, as few and as short ones as reach it. An input
+New inputs that reach more code are added to tests/fuzz/corpus/TARGET, short ones first, while there is room. An input
 that a reader doesn't survive is added, too, and named at the end: mend the reader, then the input stays as its case.
 The exit status says whether there was any. Where atheris can't be installed, inputs are changed blindly.
 """
@@ -12,7 +12,6 @@ import hashlib
 import importlib.util
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.fuzz.mutations import dictionary
-from tests.fuzz.session import COMMAND
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MOST_KEPT = 24  # inputs of a target, the shortest first
@@ -82,7 +80,7 @@ def _fuzz(name: str, seconds: float, var: Path) -> Result:
         limits = [f"-max_len={target.most_bytes}", "-rss_limit_mb=3000", f"-timeout={_PATIENCE_S}", f"-dict={words}"]
         time_s = f"-max_total_time={max(1, round(seconds))}"
         output = _session(folder, name, [str(new), str(seeds), time_s, "-print_final_stats=1", *limits])
-        gains = _gains(folder, name, seeds, new, limits)
+        gains = sorted((path.read_bytes() for path in new.iterdir()), key=len)
     else:
         output = _session(folder, name, ["--blind", str(seconds / 60), str(seeds)])
     n_kept = sum(_keep(target.corpus, data) for data in gains)
@@ -99,12 +97,9 @@ def _has_coverage() -> bool:
 
 def _session(folder: Path, name: str, options: list[str]) -> str:
     """What the process printed; it runs in the target's folder, where it leaves what it failed on."""
-    command = [sys.executable, "-m", "tests.fuzz.session", name]
-    again = folder / "again"
-    again.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
-    again.chmod(0o700)
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "PYTHONHASHSEED": "0", COMMAND: str(again)}
-    done = subprocess.run([*command, *options], cwd=folder, env=environment, capture_output=True, check=False)
+    command = [sys.executable, "-m", "tests.fuzz.session", name, *options]
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "PYTHONHASHSEED": "0"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
     return (done.stdout + done.stderr).decode("utf-8", "replace")
 
 
@@ -112,17 +107,6 @@ def _count_runs(output: str) -> int:
     """From the last line of a session that ended; of one that a finding ended, from its last progress."""
     ended = re.search(r"stat::number_of_executed_units:\s*(\d+)", output)
     return int(ended[1]) if ended else max(map(int, re.findall(r"^#(\d+)\t", output, re.MULTILINE)), default=0)
-
-
-def _gains(folder: Path, name: str, seeds: Path, new: Path, limits: list[str]) -> list[bytes]:
-    """Of the new inputs, those that reach what seeds and kept ones do not, short ones first."""
-    if not any(new.iterdir()):
-        return []
-    merged = folder / "merged"
-    shutil.copytree(seeds, merged)
-    before = {path.name for path in merged.iterdir()}
-    _session(folder, name, [str(merged), str(new), "-merge=1", *limits])
-    return sorted((path.read_bytes() for path in merged.iterdir() if path.name not in before), key=len)
 
 
 def _keep(corpus: Path, data: bytes) -> bool:

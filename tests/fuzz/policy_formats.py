@@ -11,8 +11,6 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import new_uids
 from tests.fuzz.refusals import check_refusal
 
-SETTINGS = PolicySettings()
-
 
 def check(name: str, data: bytes) -> bool:
     """Whether the file was read."""
@@ -20,13 +18,15 @@ def check(name: str, data: bytes) -> bool:
     try:
         guess_format(text_of(data))
         declared = read_file(policy_format, data)
+        settings = PolicySettings.from_json(declared.settings)
     except DomainError as refusal:
         check_refusal(refusal)
         return False
     tree = replace(declared.tree, uid=new_uids(len(declared.tree)))
     fitted = policy_format.fit(tree)
-    written = "".join(write_file(policy_format, tree, declared.settings or SETTINGS))
+    written = "".join(write_file(policy_format, tree, settings))
     again = read_file(policy_format, written.encode())
+    assert not policy_format.has_settings or PolicySettings.from_json(again.settings) == settings
     assert rows_of(again.tree) == rows_of(fitted), "what it writes reads as another tree"
     if policy_format.against is not None:
         _check_against(name, tree, text_of(data))

@@ -38,7 +38,6 @@ MODULES = {  # of the targets whose names begin so: what is counted, so that not
     "experiments": ("apps.contrib.lab.experiments",),
 }
 PATIENCE = 8.0  # coverage is counted in Python, beside other processes
-COMMAND = "FUZZ_COMMAND"  # a program that runs this one: libFuzzer starts itself again to merge inputs
 _BY_LINE = 0.4  # of the changes; the others are libFuzzer's own, of bytes and words
 
 
@@ -78,7 +77,7 @@ def fuzz_by_coverage(modules: Sequence[str], load: Callable[[], Target], options
         changed = mutated_line(rng, data) if rng.random() < _BY_LINE else atheris.Mutate(data, most)
         return changed[:most]
 
-    atheris.Setup([os.environ.get(COMMAND, sys.argv[0]), *options], run, custom_mutator=mutate)
+    atheris.Setup([sys.argv[0], *options], run, custom_mutator=mutate)
     atheris.Fuzz()
 
 

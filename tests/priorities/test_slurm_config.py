@@ -303,6 +303,8 @@ def test_two_options_in_one_line_are_refused_as_slurm_refuses_them() -> None:
         ("2026-11-26T18:01:55", "00:07:00", 0),  # its zone would matter
         ("(null)", "00:05:00", 0),
         ("yesterday", "00:05:00", 0),
+        ("9" * 400, "00:05:00", 0),
+        ("²", "00:05:00", 0),
     ],
 )
 def test_periods_start_with_the_controller(boot: str, period: str, phase_s: int) -> None:

@@ -16,6 +16,7 @@ from django.db.models import Q
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.typed_numbers import read_whole
 from apps.engine.algorithms import get_algorithm, package_of
 from apps.engine.errors import BadParameter
 from apps.policies.access.authority import ActorGuard
@@ -318,9 +319,10 @@ def _number_as_asked(error: DomainError, n_before: int) -> None:
     def renumbered(text: str) -> str:
         head, mark, rest = text.partition("operations[")
         number, bracket, tail = rest.partition("]")
-        if not mark or not number.isdigit() or int(number) < n_before:
+        whole = read_whole(number)
+        if not mark or whole is None or whole < n_before:
             return text
-        return f"{head}{mark}{int(number) - n_before}{bracket}{tail}"
+        return f"{head}{mark}{whole - n_before}{bracket}{tail}"
 
     error.message = renumbered(error.message)
     error.args = (error.message,)

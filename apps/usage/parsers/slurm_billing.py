@@ -24,6 +24,7 @@ F8 = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 MOST_PARTITIONS = 10_000
+MOST_WEIGHT = 1e15  # of either sign; sums of larger ones may not be finite, and no billing of a job is as large
 _MOST_TEXT = 4_096
 _WEIGHT = re.compile(r"\s*([^=\s]+)\s*=\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([KMGTP]?)\s*", re.IGNORECASE)
 _UNITS = "KMGTP"
@@ -99,7 +100,7 @@ def read_weights(text: str) -> dict[str, float]:
     A unit divides: 0.25G of memory is 0.25/1024 per MB. A unit at or below the base changes nothing.
 
     Raises:
-        ValueError: it is not such a list.
+        ValueError: it is not such a list, or a weight is beyond MOST_WEIGHT.
     """
     if len(text) > _MOST_TEXT:
         raise ValueError(f"longer than {_MOST_TEXT} characters")
@@ -111,8 +112,11 @@ def read_weights(text: str) -> dict[str, float]:
         name, unit = match[1].lower(), match[3].upper()
         power = _UNITS.index(unit) + 1 if unit else 0
         base = _UNITS.index("M") + 1 if name.startswith(IN_MEGABYTES) else 0
+        weight = float(match[2])
+        if abs(weight) > MOST_WEIGHT:
+            raise ValueError(f"{part[:40]!r} is a weight beyond {MOST_WEIGHT:g}")
         if name != "billing":
-            weights[name] = float(match[2]) / 1024.0 ** max(0, power - base)
+            weights[name] = weight / 1024.0 ** max(0, power - base)
     return weights
 
 

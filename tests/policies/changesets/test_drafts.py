@@ -259,3 +259,10 @@ def test_the_tree_of_a_draft_is_the_tree_that_would_be_published(tree: TreeColum
             assert np.isclose(shown, target[i], rtol=1e-9, atol=1e-12)
             assert node.parent_uid is not None
             assert np.isclose(seen.pool_of(node.parent_uid) * shown, node.shares or 0.0, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("number", ["²", "", "x", "9" * 30])
+def test_a_name_that_looks_like_an_operation_stays_as_it_is_in_an_error(number: str) -> None:
+    error = Invalid(f"operations[{number}] is the name of another entry.")
+    drafts._number_as_asked(error, 2)
+    assert str(error) == f"operations[{number}] is the name of another entry."

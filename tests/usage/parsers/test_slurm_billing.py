@@ -110,6 +110,13 @@ def test_other_texts_are_no_weights(text: str) -> None:
         read_weights(text)
 
 
+@pytest.mark.parametrize("text", ["CPU=1e999", "Mem=1e16", "CPU=-1e999,Mem=1e999", "Mem=" + "1" * 400])
+def test_a_weight_with_which_sums_may_be_infinite_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is a weight beyond 1e"):
+        read_weights(text)
+    assert read_weights("CPU=1e15,Mem=-1e15") == {"cpu": 1e15, "mem": -1e15}
+
+
 @pytest.mark.parametrize("data", [[], {"partition": {}}, {"partitions": {"a": 1}}, {"flag": "MAX"}, {"flag": 1}])
 def test_stored_weights_are_checked(data: object) -> None:
     with pytest.raises(ValueError, match=r"partitions|flag"):
