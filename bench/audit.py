@@ -6,12 +6,12 @@ The anchor is reading the same rows through the same cursor and throwing them aw
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from bench.clock import processor_s
 from bench.report import BenchLine
 
 N_ROWS, N_LARGE = 200_000, 1_000_000
@@ -46,7 +46,7 @@ def _measure(n_rows: int) -> BenchLine:
             for _ in _rows():
                 pass
 
-    anchor_s = min(_seconds(read) for _ in range(2))
+    anchor_s = min(processor_s(read) for _ in range(2))
     check = check_chain(at=now())
     assert check.broken_id is None, check.problem
     assert check.n_rows == n_rows
@@ -89,9 +89,3 @@ def _chain(n_rows: int) -> Iterator[tuple[Any, ...]]:
         own = digest_of(previous, dict(zip(FIELDS, values, strict=True)))
         yield (*(json.dumps(value) if isinstance(value, dict) else value for value in values), previous, own)
         previous = own
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from datetime import timedelta
 
+from bench.clock import timed
 from bench.report import BenchLine
 from bench.series import AT, SLUG, build
 
@@ -27,9 +27,7 @@ def measure_large() -> BenchLine:
     draft = replace(current, number=0, tree=replace(tree, shares=shares, digest=""))
     last_on = last_complete_day(AT, zone)
     days = days_of(last_on - timedelta(days=N_DAYS - 1), last_on, zone)
-    began = time.perf_counter()
-    result = back_test(policy, current, draft, days)
-    took_s = time.perf_counter() - began
+    result, took_s = timed(lambda: back_test(policy, current, draft, days))
     if not len(result.daily) or not (result.n_days > 0).any():
         raise RuntimeError("The back-test has no days with targets that differ.")
     return BenchLine(

@@ -1,11 +1,41 @@
-"""The clock of a bench whose data ends at a fixed instant."""
+"""Clocks of the benches: seconds of the processor, and one that stands still for data that ends at a fixed instant."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cache
+from typing import TypeVar
+
+from bench.wire_counts import ServerTime
+
+T = TypeVar("T")
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    """The result, and the seconds that processors spent on it: those of this process and of its database.
+
+    What other processes of the machine take meanwhile doesn't count, and neither does waiting for a disk.
+    """
+    server = _server()
+    database_s = server.seconds()
+    own_s = time.process_time()
+    result = work()
+    own_s = time.process_time() - own_s
+    return result, own_s + server.seconds() - database_s
+
+
+def processor_s(work: Callable[[], object]) -> float:
+    """As `timed`, without the result."""
+    return timed(work)[1]
+
+
+@cache
+def _server() -> ServerTime:
+    return ServerTime()
 
 
 @contextmanager

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
+from bench.clock import processor_s
 from bench.report import BenchLine
 
 N_ENTRIES = 100_000
@@ -38,15 +39,15 @@ def _measure(slug: str, n: int, *, edits: int, goals: bool) -> Iterator[BenchLin
     from apps.policies.models import ChangeSet
     from apps.policies.tree.stored import tree_cache
 
-    uids = _prepare(slug, n)
+    uids = prepare(slug, n)
     client = Client()
     client.force_login(User.objects.get_or_create(username="editor", is_superuser=True)[0])
     client.post(f"/policy/{slug}/edit")
     draft = ChangeSet.objects.latest("pk")
     address = f"/changes/{draft.pk}/edit/"
     tree_cache.clear()
-    cold = _seconds(lambda: _ok(client.get(address)))
-    warm = min(_seconds(lambda: _ok(client.get(address))) for _ in range(5))
+    cold = processor_s(lambda: _ok(client.get(address)))
+    warm = min(processor_s(lambda: _ok(client.get(address))) for _ in range(5))
     shown = f"{n:,} entries"
     yield BenchLine(
         f"editor, first rows, cold / {FIRST_ROWS_S:g} s",
@@ -55,7 +56,7 @@ def _measure(slug: str, n: int, *, edits: int, goals: bool) -> Iterator[BenchLin
         f"{cold * 1e3:.0f} ms cold, {warm * 1e3:.0f} ms warm; {shown}",
     )
     began = time.process_time()
-    took = [_edit(client, draft.pk, address, uid, k) for k, uid in enumerate(uids[:edits])]
+    took = [edit(client, draft.pk, address, uid, k) for k, uid in enumerate(uids[:edits])]
     own_s = (time.process_time() - began) / len(took)
     p95 = statistics.quantiles(took, n=20)[-1]
     goal = 1.0 if goals else None
@@ -72,10 +73,10 @@ def _publish(slug: str, n: int, uids: list[UUID], client: Any, *, goal: float | 
     draft = ChangeSet.objects.latest("pk")
     address = f"/changes/{draft.pk}/edit/"
     for k, uid in enumerate(uids):
-        _edit(client, draft.pk, address, uid, 100 + k)
+        edit(client, draft.pk, address, uid, 100 + k)
     draft.refresh_from_db()
     fields = {"version": draft.version, "step": "publish", "reason": "Five edits."}
-    seconds = _seconds(lambda: _ok(client.post(f"{address}_finish", fields), 303))
+    seconds = processor_s(lambda: _ok(client.post(f"{address}_finish", fields), 303))
     assert Policy.objects.get(slug=slug).head_number == 3
     return BenchLine(
         f"editor, publishing 5 edits / {PUBLISH_S:g} s",
@@ -85,17 +86,17 @@ def _publish(slug: str, n: int, uids: list[UUID], client: Any, *, goal: float | 
     )
 
 
-def _edit(client: Any, draft: int, address: str, uid: UUID, k: int) -> float:
+def edit(client: Any, draft: int, address: str, uid: UUID, k: int) -> float:
     """One number typed over, with the rows that the page shows around it."""
     from apps.policies.models import ChangeSet
 
     version = ChangeSet.objects.values_list("version", flat=True).get(pk=draft)
     fields = {"op": "set_shares", "entry": str(uid), "shares": str(50 + k), "back": ""}
     headers = {"HX-Request": "true", "If-Match": f'"{version}"'}
-    return _seconds(lambda: _ok(client.post(f"{address}_operation", fields, headers=headers)))
+    return processor_s(lambda: _ok(client.post(f"{address}_operation", fields, headers=headers)))
 
 
-def _prepare(slug: str, n: int) -> list[UUID]:
+def prepare(slug: str, n: int) -> list[UUID]:
     """Divisions of 100 groups with 100 users each; gives users of different groups."""
     from apps.accounts.actor import COMMAND
     from apps.core.clock import now
@@ -122,9 +123,3 @@ def _group(number: int) -> dict[str, Any]:
 def _ok(answer: Any, status: int = 200) -> Any:
     assert answer.status_code == status, (answer.status_code, answer.content[:500])
     return answer
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started

@@ -7,7 +7,6 @@ both sides alike. What a revision alone decides (targets, lists, levels) is comp
 from __future__ import annotations
 
 import statistics
-import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ import numpy as np
 from apps.engine import fast
 from apps.engine.algorithms import compute
 from bench import shapes
+from bench.clock import processor_s
 from bench.report import BenchLine
 
 N_LEAVES = 1_000_000
@@ -144,13 +144,7 @@ def _ratio(
         anchor_s = 0.0
         for number in range(rounds):
             if number < (n_anchor or min(rounds, 2 * ROUNDS)):
-                anchor_s = _seconds(lambda: np.argsort(numbers, kind="stable"))
-            seconds.append(_seconds(lambda: compute(tree, usage, algorithm=settings)))
+                anchor_s = processor_s(lambda: np.argsort(numbers, kind="stable"))
+            seconds.append(processor_s(lambda: compute(tree, usage, algorithm=settings)))
             ratios.append(seconds[-1] / anchor_s)
     return Ratio(statistics.median(ratios), statistics.median(seconds))
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench.clock import stopped_clock
+from bench.clock import stopped_clock, timed
 from bench.report import BenchLine
-from bench.series import AT, SLUG, build, build_series, p95, recompute, signed_in, timed
+from bench.series import AT, SLUG, build, build_series, p95, recompute, signed_in
 
 if TYPE_CHECKING:
     from django.test import Client

@@ -5,12 +5,12 @@ The anchor is PyYAML alone: its C parser's events for that file, thrown away. Wh
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import yaml
 
 from apps.policies.files.import_export import FileImport
+from bench.clock import processor_s
 from bench.report import BenchLine
 
 N_GROUPS, N_USERS = 1_000, 99
@@ -33,9 +33,9 @@ def measure_large() -> list[BenchLine]:
     lines, take, anchor_s = _yaml_lines()
     for name in ("yaml", "json", "csv", "sacctmgr", "sacctmgr-script", "ge"):
         export = export_policy(policy_slug=SLUG, format=name, at=now(), actor=COMMAND)
-        write_s = _seconds(export.text)
+        write_s = processor_s(export.text)
         text = export.text().encode()
-        read_s = _seconds(lambda text=text, name=name: take(text, name))  # type: ignore[misc]
+        read_s = processor_s(lambda text=text, name=name: take(text, name))  # type: ignore[misc]
         lines.append(
             BenchLine(
                 f"{name}: writing and comparing 100,000 entries / parser events alone",
@@ -56,7 +56,7 @@ def _yaml_lines() -> tuple[list[BenchLine], Callable[..., None], float]:
     from apps.policies.services import make_policy
 
     make_policy(slug=SLUG, name=SLUG, at=now(), actor=COMMAND)
-    anchor_s = min(_seconds(lambda: _events(_yaml())) for _ in range(2))
+    anchor_s = min(processor_s(lambda: _events(_yaml())) for _ in range(2))
     content = _yaml().encode()
 
     def take(text: bytes, format: str = "yaml") -> None:
@@ -68,11 +68,11 @@ def _yaml_lines() -> tuple[list[BenchLine], Callable[..., None], float]:
             actor=COMMAND,
         )
 
-    first_s = _seconds(lambda: take(content))
+    first_s = processor_s(lambda: take(content))
     assert Policy.objects.get(slug=SLUG).head_number == 2
-    same_s = min(_seconds(lambda: take(content)) for _ in range(2))
+    same_s = min(processor_s(lambda: take(content)) for _ in range(2))
     changed = content.replace(b"shares: 3\n", b"shares: 4\n", 500)
-    changed_s = _seconds(lambda: take(changed))
+    changed_s = processor_s(lambda: take(changed))
     assert Policy.objects.get(slug=SLUG).head_number == 3
     lines = [
         BenchLine(
@@ -103,9 +103,3 @@ def _yaml() -> str:
 def _events(text: str) -> None:
     for _ in yaml.parse(text, Loader=yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):
         pass
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started

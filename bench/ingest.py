@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import gzip
 import io
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench.clock import processor_s
 from bench.report import BenchLine
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def _raw(batches: list[RecordBatch]) -> float:
             with transaction.atomic(), cursor() as db_cursor, db_cursor.copy(query) as copy:
                 copy.write(payload)
 
-    return _seconds(copy_all)
+    return processor_s(copy_all)
 
 
 def _ingest(slug: str, batches: list[RecordBatch], n_jobs: int) -> tuple[float, float]:
@@ -145,7 +144,7 @@ def _ingest(slug: str, batches: list[RecordBatch], n_jobs: int) -> tuple[float, 
             totals["new"] += counts.new
             totals["duplicate"] += counts.duplicate
 
-    new_s, again_s = _seconds(take_all), _seconds(take_all)
+    new_s, again_s = processor_s(take_all), processor_s(take_all)
     assert totals == {"new": n_jobs, "duplicate": n_jobs}
     return new_s, again_s
 
@@ -167,10 +166,4 @@ def _import(slug: str, packed: bytes, n_jobs: int) -> float:
         run = work_run_now(made.run_id)
         assert run.counts["new"] == n_jobs, run.error
 
-    return _seconds(whole)
-
-
-def _seconds(work: Callable[[], None]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
+    return processor_s(whole)

@@ -7,7 +7,6 @@ them with orjson: what no framework, token check, policy check or scope can be f
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from bench.clock import processor_s
 from bench.report import BenchLine
 
 N_LEAVES = 100_000
@@ -34,18 +34,18 @@ def measure() -> list[BenchLine]:
     body = orjson.dumps({"accounts": names})
 
     def ask() -> bytes:
-        return _request(handler, f"/api/v1/policies/{SLUG}/priorities/lookup", body, text)
+        return request(handler, f"/api/v1/policies/{SLUG}/priorities/lookup", body, text)
 
     floor = _floor(orjson.loads(ask()), N_LEAVES)
     assert orjson.loads(floor(body))["results"] == orjson.loads(ask())["results"], "both sides give the same answer"
     assert len(orjson.loads(ask())["results"]) == N_NAMES
     floor_s = warm_s = cold_s = float("inf")
     for _ in range(ROUNDS):
-        floor_s = min(floor_s, _seconds(lambda: floor(body)))
-        warm_s = min(warm_s, _seconds(ask))
+        floor_s = min(floor_s, processor_s(lambda: floor(body)))
+        warm_s = min(warm_s, processor_s(ask))
     for _ in range(5):
         _clear_caches()
-        cold_s = min(cold_s, _seconds(ask))
+        cold_s = min(cold_s, processor_s(ask))
     shown = f"beside {floor_s * 1e6:.0f} µs by hand"
     return [
         BenchLine(
@@ -63,8 +63,8 @@ def measure() -> list[BenchLine]:
     ]
 
 
-def prepare() -> str:
-    """A policy of 1,000 groups with 100 users each, computed and served; returns a token for it."""
+def prepare(n_leaves: int = N_LEAVES) -> str:
+    """A policy of groups with 100 users each, computed and served; returns a token for it."""
     from apps.accounts.actor import COMMAND
     from apps.accounts.models import User
     from apps.accounts.services import NewToken, make_token
@@ -87,7 +87,7 @@ def prepare() -> str:
                 {"name": f"user{group * 100 + user}", "kind": "user", "shares": 1 + user % 7} for user in range(100)
             ],
         }
-        for group in range(N_LEAVES // 100)
+        for group in range(n_leaves // 100)
     ]
     document = {"policy": SLUG, "root": {"name": SLUG, "children": groups}}
     publish_document(policy_slug=SLUG, document=document, reason="bench", at=at, actor=COMMAND)
@@ -134,7 +134,7 @@ def _floor(answer: dict[str, Any], n_leaves: int) -> Callable[[bytes], bytes]:
     return by_hand
 
 
-def _request(handler: Any, path: str, body: bytes, text: str) -> bytes:
+def request(handler: Any, path: str, body: bytes, text: str) -> bytes:
     """One WSGI call through everything that a real request goes through."""
     statuses: list[str] = []
     environ = {
@@ -165,9 +165,3 @@ def _clear_caches() -> None:
     snapshot = store.newest(SLUG)
     snapshot.clear_caches()
     snapshot.index.forget()
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started

@@ -7,9 +7,7 @@ prepares the tree.
 
 from __future__ import annotations
 
-import time
 import tracemalloc
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,6 +17,7 @@ from apps.engine.algorithms import compute
 from apps.engine.arrays import FloatArray
 from apps.engine.operators import get_operator
 from apps.engine.tree import FairshareTree
+from bench.clock import processor_s
 from bench.engine import N_LEAVES, standard_tree
 from bench.report import BenchLine
 
@@ -81,9 +80,11 @@ def _fastest(
     anchor_s, fastest_s = float("inf"), dict.fromkeys(SEVEN, float("inf"))
     compute(tree, usage)  # revision-time work: targets, seats, levels
     for _ in range(rounds):
-        anchor_s = min(anchor_s, _seconds(lambda: np.argsort(numbers, kind="stable")))
+        anchor_s = min(anchor_s, processor_s(lambda: np.argsort(numbers, kind="stable")))
         for name in SEVEN:
-            fastest_s[name] = min(fastest_s[name], _seconds(partial(compute, tree, usage, algorithm=_settings(name))))
+            fastest_s[name] = min(
+                fastest_s[name], processor_s(partial(compute, tree, usage, algorithm=_settings(name)))
+            )
     return anchor_s, fastest_s
 
 
@@ -99,9 +100,3 @@ def _peak_bytes(tree: FairshareTree, usage: FloatArray, name: str) -> int:
     finally:
         tracemalloc.stop()
     return peak - before
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started

@@ -8,10 +8,10 @@ The ratio is seconds over the seconds that the goal allows, without the network 
 from __future__ import annotations
 
 import statistics
-import time
 from datetime import datetime, timedelta
 from typing import Any
 
+from bench.clock import timed
 from bench.report import BenchLine
 
 SLUG = "prediction"
@@ -110,8 +110,6 @@ def _prepare(at: datetime) -> None:
 
 
 def _seconds(work: Any) -> float:
-    started = time.perf_counter()
-    answer = work()
-    took = time.perf_counter() - started
+    answer, took = timed(work)
     assert answer.status_code == 200, (answer.status_code, answer.content[:500])
     return took

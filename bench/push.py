@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import orjson
 
+from bench.clock import processor_s
 from bench.report import BenchLine
 
 N_RECORDS = 50_000  # as many as one call may hold
@@ -30,8 +30,8 @@ def measure() -> BenchLine:
     for number in range(ROUNDS):
         for kind in ("library", "http"):
             make_source(NewSource(slug=f"{kind}{number}", name=kind), at=now(), actor=COMMAND)
-        library_s = min(library_s, _seconds(_library(f"library{number}", body)))
-        http_s = min(http_s, _seconds(lambda slug=f"http{number}": post(slug, body)))  # type: ignore[misc]
+        library_s = min(library_s, processor_s(_library(f"library{number}", body)))
+        http_s = min(http_s, processor_s(lambda slug=f"http{number}": post(slug, body)))  # type: ignore[misc]
     detail = f"{http_s:.2f} s beside {library_s:.2f} s; {N_RECORDS:,} records, {len(body) / 1e6:.0f} MB of JSON"
     return BenchLine("ingest through REST / the same rows as a batch", http_s / library_s, GOAL, detail)
 
@@ -102,9 +102,3 @@ def _records() -> list[dict[str, object]]:
 
 def _at(second: int) -> str:
     return (_FIRST + timedelta(seconds=second)).isoformat()
-
-
-def _seconds(work: Callable[[], None]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started

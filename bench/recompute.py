@@ -12,14 +12,14 @@ import json
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apps.core.code_paths import REPOSITORY
+from bench.clock import timed
 from bench.report import BenchLine
 
 if TYPE_CHECKING:
@@ -182,17 +182,17 @@ def round_of(policy: Policy, at: datetime) -> dict[str, float]:
     from apps.priorities.serving import store as served
 
     change_usage(at)
-    inputs, load_s = _timed(lambda: assembly.load_inputs(policy, as_of=at, keeps_usage=True))
-    computed, compute_s = _timed(lambda: assembly.compute(inputs))
+    inputs, load_s = timed(lambda: assembly.load_inputs(policy, as_of=at, keeps_usage=True))
+    computed, compute_s = timed(lambda: assembly.compute(inputs))
 
     def store() -> None:
         with transaction.atomic():
             assembly.store_result(inputs, computed, is_live=True, started_at=at, computed_at=at, run=None)
 
-    store_s, visible_s = _timed(store)[1], _timed(served.poll)[1]
+    store_s, visible_s = timed(store)[1], timed(served.poll)[1]
     assert served.newest(SLUG).as_of == at
     engine_tree, own = inputs.tree.engine_tree(), _own(computed, len(inputs.tree))
-    engine_s = _timed(lambda: compute_priorities(engine_tree, own, algorithm=inputs.settings.algorithm))[1]
+    engine_s = timed(lambda: compute_priorities(engine_tree, own, algorithm=inputs.settings.algorithm))[1]
     copy_s = _copy(computed)
     return {
         "load": load_s,
@@ -231,7 +231,7 @@ def _copy(computed: Computed) -> float:
         with pgbinary.cursor() as db_cursor, db_cursor.copy("COPY bench_values FROM STDIN (FORMAT BINARY)") as into:
             into.write(payload)
 
-    return _timed(copy)[1]
+    return timed(copy)[1]
 
 
 def _load_ratio(policy: Policy, at: datetime) -> float:
@@ -241,13 +241,7 @@ def _load_ratio(policy: Policy, at: datetime) -> float:
     source = Source.objects.get(slug=SLUG).pk
     pairs = []
     for _ in range(ROUNDS):
-        plain = _timed(lambda: load_usage(sources=[source], from_at=None, to_at=at))[1]
-        coded = _timed(lambda: load_usage(sources=[source], from_at=None, to_at=at, sites=["s1", "s2", "s3"]))[1]
+        plain = timed(lambda: load_usage(sources=[source], from_at=None, to_at=at))[1]
+        coded = timed(lambda: load_usage(sources=[source], from_at=None, to_at=at, sites=["s1", "s2", "s3"]))[1]
         pairs.append(coded / plain)
     return statistics.median(pairs)
-
-
-def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    started = time.perf_counter()
-    result = work()
-    return result, time.perf_counter() - started

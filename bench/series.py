@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench.clock import stopped_clock
+from bench.clock import stopped_clock, timed
 from bench.report import BenchLine
 
 if TYPE_CHECKING:
@@ -357,9 +356,3 @@ def _stored() -> str:
         cursor.execute("SELECT count(*), pg_total_relation_size('analytics_seriestile') FROM analytics_seriestile")
         n_tiles, n_bytes = cursor.fetchone()
     return f"{n_tiles:,} tiles of {n_bytes / 1e6:.0f} MB"
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    started = time.perf_counter()
-    result = work()
-    return result, time.perf_counter() - started
