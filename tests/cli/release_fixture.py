@@ -1,11 +1,13 @@
 """`python -m tests.cli.release_fixture`: makes a small instance of this release, for the upgrade tests of later ones.
 
 `releases/<version>.backup` is its backup, with keys that are used nowhere else; `<version>.json` is what it answered at
-a fixed instant. Both are made once a release, before it is published, and never again.
+a fixed instant; `<version>.agent.pyz.gz` is its agent, which later servers have to work with. They are made once a
+release, before it is published, and never again.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -15,6 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "releases"
+AGENT = ".agent.pyz.gz"
 ALL = "/api/v1/policies/grid/priorities/all"
 
 
@@ -49,6 +52,7 @@ def _make(target: Path) -> None:
     from django.core.management import call_command
     from django.test import Client
 
+    from agent.build import build
     from apps.accounts.actor import COMMAND
     from apps.accounts.models import User
     from apps.cli.backup.making import make_backup
@@ -69,6 +73,7 @@ def _make(target: Path) -> None:
     content = b"".join(response) if response.streaming else response.content
     target.parent.mkdir(exist_ok=True)
     make_backup(target, at=now)
+    target.with_suffix(AGENT).write_bytes(gzip.compress(build(), mtime=0))
     recorded = {"at": now.isoformat(), "path": ALL, "lines": [json.loads(line) for line in content.splitlines()]}
     target.with_suffix(".json").write_text(f"{json.dumps(recorded, indent=1)}\n", encoding="ascii")
 
