@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -414,12 +415,12 @@ def test_an_entry_without_shares_of_its_own_has_no_level_of_its_own() -> None:
 
 def test_what_others_cannot_overtake_is_now_without_a_lead() -> None:
     """A date of being overtaken is given only where this level decides, and its use is below the target."""
-    ahead = {"rank": 6, "group": "under"}
-    assert when(mine(**ahead), outlook(at=days(31))) == ["when.lead"]
-    assert when(mine(**ahead, decided_by="rule"), outlook(at=days(31))) == ["when.now"]
-    assert when(mine(**ahead, deciding=None), outlook(at=days(31))) == ["when.now"]
+    ahead = partial(mine, group="under", rank=6)
+    assert when(ahead(), outlook(at=days(31))) == ["when.lead"]
+    assert when(ahead(decided_by="rule"), outlook(at=days(31))) == ["when.now"]
+    assert when(ahead(deciding=None), outlook(at=days(31))) == ["when.now"]
     assert when(mine(rank=6, group="on"), outlook(at=days(31))) == ["when.now"]
-    assert when(mine(**ahead)) == ["when.now"]
+    assert when(ahead()) == ["when.now"]
     assert when(mine(decided_by="inherited"), outlook(at=days(31))) == ["when.inherited"]
     assert when(mine(decided_by="rule"), outlook(at=days(31))) == ["when.equal"]
     assert when(of_number(0, LOST, SAME)) == ["when.no_shares"]
