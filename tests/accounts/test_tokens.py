@@ -21,6 +21,7 @@ from apps.accounts.selectors import list_tokens
 from apps.accounts.services import (
     NewToken,
     VerifiedToken,
+    allowed_scopes,
     look_up_token,
     make_token,
     make_user,
@@ -172,6 +173,17 @@ def test_users_cannot_grant_themselves_administrator_scopes(
     with pytest.raises(NotAllowed):
         make_token(NewToken(name="t", scopes=["self:read", scope], user=alice), at=at, actor=as_alice)
     assert not Token.objects.exists()
+
+
+def test_users_give_their_tokens_what_reads_and_proposes(alice: User, as_alice: Actor, eva: User, at: datetime) -> None:
+    own = ["self:read", "policies:read", "policies:write"]
+    assert sorted(allowed_scopes(as_alice)) == sorted(own)
+    token, text = make_token(NewToken(name="t", scopes=own, user=alice), at=at, actor=as_alice)
+    assert verify_token(text, at=at)[1].scopes == set(own)
+    assert token.user == alice
+    assert sorted(allowed_scopes(COMMAND)) == sorted(Token.Scope.values)
+    bound = Actor(user=eva, via="api", token=TokenBounds("fsh_x", frozenset({"admin"}), policy_slug="grid"))
+    assert sorted(allowed_scopes(bound)) == sorted(own), "not what its owner may give outside of its bounds"
 
 
 def test_users_manage_only_their_own_tokens(alice: User, eva: User, as_alice: Actor, at: datetime) -> None:

@@ -113,7 +113,7 @@ class Sight:
         self._grants = [grant for grant in grants if reader.holds(grant, policy, at)]
 
     def sees(self, entry: Entry) -> bool:
-        """The own path; the path to what a grant is at; below that groups, and people by any right but that to sums."""
+        """The own path; what is above a grant; from there on groups, and people by any right but that to sums."""
         by_grant = any(
             self._is_above(entry, grant) or (self._is_below(entry, grant) and (_names(grant) or not entry.is_member))
             for grant in self._grants
@@ -187,7 +187,7 @@ class Sight:
         return any(each.uid in self._own for each in entry.entries())
 
     def _is_above(self, entry: Entry, grant: Grant) -> bool:
-        return any(each.uid == grant.uid for each in entry.entries())
+        return any(each.uid == grant.uid for each in entry.entries()[1:])
 
     def _is_below(self, entry: Entry, grant: Grant) -> bool:
         return grant.uid in {each.uid for each in entry.lineage}

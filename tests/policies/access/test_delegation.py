@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -9,14 +10,14 @@ from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import transaction
+from django.db import OperationalError, connection, transaction
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from apps.accounts.actor import COMMAND, SYSTEM, Actor, TokenBounds
 from apps.accounts.models import AuditEvent
-from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
+from apps.core.errors import Archived, Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
 from apps.policies import services
 from apps.policies.access.authority import VERBS_OF_ROLE, GrantChange, GrantTerms, Lineages, until_of
 from apps.policies.access.delegation import DAYS, change_grant, create_grant, end_grant, list_dependent_grants, tag_of
@@ -597,3 +598,59 @@ class Delegates(RuleBasedStateMachine):
 
 def test_no_sequence_of_delegations_exceeds_the_rights_granted_from_above() -> None:
     run_state_machine_as_test(Delegates, settings=examples(25, steps=15, suppress=HealthCheck))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_grants_wait_for_one_another_and_for_publishing_in_their_policy(
+    policy: Policy, alice: Actor, bob: Actor, charlie: Actor
+) -> None:
+    """Else a right could be withdrawn while its holder delegates it."""
+    grant = Grant.objects.get()
+    person("dora")
+    begun, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        try:
+            with transaction.atomic():
+                Policy.objects.select_for_update(no_key=True).get(pk=policy.pk)
+                begun.set()
+                done.wait(60)
+        finally:
+            connection.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        assert begun.wait(60)
+        for act in (
+            lambda: give(bob, "charlie", "/physics", "viewer"),
+            lambda: change(bob, grant, verbs=["view_members"]),
+            lambda: end(bob, grant),
+        ):
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("SET LOCAL lock_timeout = '50ms'")
+                with pytest.raises(OperationalError, match="lock timeout"), transaction.atomic():
+                    act()
+    finally:
+        done.set()
+        holder.join()
+    assert Grant.objects.get() == grant
+    give(bob, "charlie", "/physics", "viewer")
+
+
+def test_no_grant_of_an_archived_policy_changes(policy: Policy, alice: Actor, bob: Actor) -> None:
+    grant = Grant.objects.get()
+    Policy.objects.update(archived_at=AT)
+    for act in (
+        lambda: change(alice, grant, verbs=["view_members"]),
+        lambda: end(alice, grant),
+    ):
+        with pytest.raises((Archived, NotFound)):
+            act()
+    assert Grant.objects.get().verbs == grant.verbs
+
+
+def test_a_grant_at_an_entry_that_nobody_knows_is_listed_below_the_root(policy: Policy, bob: Actor) -> None:
+    Grant.objects.update(entry_uid=UUID(int=7))
+    (line,) = list_grants(policy_slug="grid", at=AT, actor=SYSTEM)
+    assert (line.path, line.entry_name, line.state) == ("/…/", "", GrantState.DORMANT)
