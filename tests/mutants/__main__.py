@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--patience", type=float, help="seconds of tests for one mutant, at most; without: all of them")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", metavar="A|B", help="those whose file, function or line contains one")
+    parser.add_argument("--again", action="store_true", help="also those that are known to survive")
     parser.add_argument("--table", action="store_true", help="print what is known")
     options = parser.parse_args(arguments)
     if unknown := sorted(set(options.rooms) - set(ROOMS)):
@@ -62,6 +63,8 @@ def _try_out(room: str, options: argparse.Namespace) -> int:
     command += [f"--mutants={room}", f"--mutant-seed={options.seed}", f"--mutant-only={options.only}"]
     if options.sample is not None:
         command.append(f"--mutant-sample={options.sample}")
+    if options.again:
+        command.append("--mutants-again")
     if options.patience is not None:
         command.append(f"--mutant-patience={options.patience}")
     if options.minutes is not None:

@@ -58,9 +58,10 @@ class Outcomes:
         draft.write_text(text, encoding="utf-8")
         draft.replace(self.path)
 
-    def knows(self, mutant: Mutant) -> bool:
+    def knows(self, mutant: Mutant, *, survivors: bool = True) -> bool:
+        """Whether nothing is left to try; survivors: whether that holds for those, too."""
         outcome = self.by_name.get(mutant.name)
-        return outcome is not None and outcome.verdict != ERROR
+        return outcome is not None and outcome.verdict != ERROR and (survivors or outcome.verdict != SURVIVED)
 
     def noticing(self) -> set[str]:
         """The tests that noticed a mutant."""

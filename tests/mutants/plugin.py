@@ -40,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--mutant-sample", type=int, default=None, help="so many of the room at most")
     parser.addoption("--mutant-seconds", type=float, default=None, help="begin none later than so long after the first")
     parser.addoption("--mutant-patience", type=float, default=None, help="seconds of tests for one mutant, at most")
+    parser.addoption("--mutants-again", action="store_true", help="also those that are known to survive")
     parser.addoption("--mutant-only", default="", help="those whose file, function or line contains one of A|B|C")
 
 
@@ -169,7 +170,9 @@ class Runner:
         chosen = sorted(mutants, key=lambda each: each.name)
         random.Random(self._config.getoption("mutant_seed")).shuffle(chosen)
         chosen = [each for each in chosen if any(text in each.name for text in only)]
-        return [each for each in chosen[: self._config.getoption("mutant_sample")] if not self._outcomes.knows(each)]
+        again = self._config.getoption("mutants_again")
+        sample = chosen[: self._config.getoption("mutant_sample")]
+        return [each for each in sample if not self._outcomes.knows(each, survivors=not again)]
 
     def _try_out(self, mutants: Sequence[Mutant]) -> None:
         longest_s = self._config.getoption("mutant_seconds")

@@ -70,8 +70,7 @@ def _exchange(old: CodeType, new: CodeType, functions: Functions) -> Iterator[st
             except ValueError as refusal:
                 raise NotApplied(str(refusal)) from refusal  # it has other free variables
             yield function.__qualname__
-        if not existing:
-            yield from _exchange(old_part, new_part, functions)
+        yield from _exchange(old_part, new_part, functions)  # functions that it has made already
 
 
 def _codes(code: CodeType) -> list[CodeType]:

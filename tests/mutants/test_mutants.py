@@ -12,6 +12,7 @@ import pytest
 
 from apps.core.code_paths import REPOSITORY
 from apps.engine.decay_functions import get_decay_function
+from apps.engine.parameters import choice
 from tests.mutants.__main__ import main
 from tests.mutants.accepted import accepted
 from tests.mutants.changes import Mutant, constants_of, mutants_of, uses_of
@@ -147,6 +148,20 @@ def test_a_mutant_is_in_effect_in_its_fork_and_nowhere_else(mutants: list[Mutant
     result = in_fork(work, processor_s=60, longest_s=60)
     assert result == {"names": ["get_decay_function"], "function": None}
     assert get_decay_function("none") is not None
+
+
+def test_a_function_that_another_has_made_is_exchanged_too() -> None:
+    path = "apps/engine/parameters.py"
+    text = (REPOSITORY / path).read_text(encoding="utf-8")
+    made = choice("word", "Word", "a", ("a",))
+    functions = functions_of([path])
+    refusal = next(each for each in mutants_of(path, text) if each.function == "choice.read" and "raise" in each.change)
+
+    def work() -> Result:
+        apply(refusal, text, functions)
+        return {"read": made.read("c")}
+
+    assert in_fork(work, processor_s=60, longest_s=60) == {"read": "c"}
 
 
 def test_a_mutant_of_code_that_no_function_runs_is_refused(mutants: list[Mutant]) -> None:
