@@ -340,7 +340,7 @@ def _has_same_mapping(before: RevisionContext, tree: TreeColumns, rule_set: Rule
     )
 
 
-LAYOUT = 3  # of the tiles and their contents: another one rebuilds every series, as where days may hold wrong values
+LAYOUT = 4  # of the tiles and their contents: another one rebuilds every series, as where days may hold wrong values
 
 
 def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
@@ -388,16 +388,19 @@ def first_at(policy: Policy) -> datetime:
 
 
 def stale_from(policy: Policy, series: Series | None, current: Mapping[str, Any], zone: ZoneInfo) -> date | None:
-    """Return the first day that must be built or rebuilt; None if all built days are current."""
+    """Return the first day that must be built or rebuilt; None if all built days are current.
+
+    It may be before the first usage: built days before that hold usage which was removed since.
+    """
     if series is None or series.through_on is None or series.first_on is None:
         return first_day(policy, zone)
-    built = series.inputs
+    built, first_on = series.inputs, min(first_day(policy, zone), series.first_on)
     if invalidates_all(policy, built, current):
-        return min(first_day(policy, zone), series.first_on)
+        return first_on
     dates = [] if series.redo_from_on is None else [series.redo_from_on]
     changed_at = earliest_change(built["watermarks"])
     if changed_at is not None:
-        dates.append(max(day_at(max(changed_at, EARLIEST), zone).on, first_day(policy, zone)))
+        dates.append(max(day_at(max(changed_at, EARLIEST), zone).on, first_on))
     dates += [day_at(since, zone).on for since in policy_changes(policy, built, current)]
     earliest = min(dates, default=None)
     return earliest if earliest is not None and earliest <= series.through_on else None

@@ -74,13 +74,20 @@ MOST_ENTRIES = 200_000  # of a tree with an hourly series; larger trees have dai
 _HOURS_A_DAY = 24
 
 
-def plan_hours(policy: Policy, series: Series | None, inputs: Mapping[str, Any], *, at: datetime) -> list[int] | None:
-    """Return [from, to) of the hours to build, epoch seconds; None if there is nothing to build."""
-    to_s = _hour_s(at)
-    from_s = max(_hour_s(first_at(policy)), to_s - MOST_HOURS * HOUR_S)
+def plan_hours(
+    policy: Policy, series: Series | None, inputs: Mapping[str, Any], *, at: datetime, again: bool = False
+) -> list[int] | None:
+    """Return [from, to) of the hours to build, epoch seconds; None if there is nothing to build.
+
+    Stored hours before the first usage hold usage that was removed since.
+    """
+    to_s, first_s = _hour_s(at), _hour_s(first_at(policy))
+    if series is not None and series.hours_from_at is not None:
+        first_s = min(first_s, _hour_s(series.hours_from_at))
+    from_s = max(first_s, to_s - MOST_HOURS * HOUR_S)
     if len(load_tree(policy)) > MOST_ENTRIES:
         return None
-    is_built = series is not None and series.hours_through_at is not None
+    is_built = series is not None and series.hours_through_at is not None and not again
     if series is not None and is_built and not invalidates_all(policy, series.hours_inputs, inputs):
         from_s = max(from_s, min(_stale_s(policy, series, inputs), _hour_s(series.hours_through_at)))
     return [from_s, to_s] if from_s < to_s else None
@@ -343,10 +350,10 @@ def plan_build(policy: Policy, *, at: datetime, again: bool = False) -> dict[str
     again: all of them, as if none was stored.
     """
     zone = site_zone()
-    series = None if again else Series.objects.filter(policy=policy).defer("carry").first()
+    series = Series.objects.filter(policy=policy).defer("carry").first()
     inputs = read_inputs(policy, zone)
-    days = _days_to_build(policy, series, inputs, at=at)
-    hours = plan_hours(policy, series, inputs, at=at)
+    days = _days_to_build(policy, series, inputs, at=at, again=again)
+    hours = plan_hours(policy, series, inputs, at=at, again=again)
     if days is None and hours is None:
         return None
     todo: dict[str, Any] = {"inputs": built_from(policy, zone)}
@@ -358,11 +365,13 @@ def plan_build(policy: Policy, *, at: datetime, again: bool = False) -> dict[str
 
 
 def _days_to_build(
-    policy: Policy, series: Series | None, inputs: dict[str, Any], *, at: datetime
+    policy: Policy, series: Series | None, inputs: dict[str, Any], *, at: datetime, again: bool = False
 ) -> tuple[date, date] | None:
     """Return the first and the last day to build; None if there are none."""
     zone = site_zone()
-    from_on, through_on = stale_from(policy, series, inputs, zone), last_complete_day(at, zone)
+    from_on, through_on = stale_from(policy, None if again else series, inputs, zone), last_complete_day(at, zone)
+    if again and from_on is not None and series is not None and series.first_on is not None:
+        from_on = min(from_on, series.first_on)
     if from_on is None and series is not None and series.through_on is not None:
         from_on = series.through_on + timedelta(days=1)
     return None if from_on is None or from_on > through_on else (from_on, through_on)

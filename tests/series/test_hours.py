@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from django.db import transaction
 from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
@@ -24,6 +25,9 @@ from apps.series.convergence.query import ShareMethod
 from apps.series.daily_series import DailySeries
 from apps.series.models import Series, SeriesHour, SeriesHourTile
 from apps.series.stored_series import load_hours, load_series, series_state
+from apps.usage.models import Record
+from apps.usage.records.record_rows import undo_records
+from apps.usage.records.versions import lock_source
 from tests.grants import make_grant
 from tests.priority_site import AS_OF, NO_AGING, PROJECTS, WINDOW, Site
 from tests.series.test_series import publish
@@ -256,3 +260,20 @@ def test_windows_are_counted_in_days(young: Site, client: Client) -> None:
     answer = client.get("/policy/grid/convergence/?step=hour&view=windowed")
     assert answer.status_code == 422
     assert 'data-testid="cannot-be-shown" data-value="view"' in answer.content.decode()
+
+
+def test_hours_before_all_usage_that_is_left_have_none(make_site: Callable[..., Site]) -> None:
+    site = make_site(at=AS_OF - 2 * DAY)
+    publish(site, PROJECTS, NO_AGING, AS_OF - 2 * DAY)
+    site.map(at=AS_OF - 2 * DAY)
+    site.job("alice", "physics", 1, ago_h=3)
+    site.job("carol", "biology", 5, ago_h=100)
+    build(site)
+    assert whole(site).used.any(axis=0)[0]
+    with transaction.atomic():
+        lock_source(site.source.pk)
+        carols = Record.objects.filter(account__user_name="carol").values_list("pk", flat=True)
+        undo_records(site.source.pk, np.array(carols, np.int64))
+    build(site)
+    found = whole(site)
+    assert found.used.any(axis=0).sum() == 1, "only the hour of alice"

@@ -185,16 +185,37 @@ def test_an_undone_import_rebuilds_its_days(built: Site) -> None:
     before = read(built, "/physics", "/physics/bob")
     built.job("bob", "physics", 3, ago_h=24 * 6)
     build(built)
-    added = Record.objects.filter(account__user_name="bob").values_list("pk", flat=True)
-    with transaction.atomic():
-        lock_source(built.source.pk)
-        undo_records(built.source.pk, np.array(added, np.int64))
+    undo_usage_of("bob", built)
     assert stale(built) == TODAY - 6 * DAY
     build(built)
     after = read(built, "/physics", "/physics/bob")
     assert after.used.tolist() == before.used.tolist()
     assert not after.decayed[1].any()  # exactly nothing
     assert after.decayed == pytest.approx(before.decayed, rel=1e-12)
+
+
+@pytest.mark.parametrize("all_again", [False, True])
+def test_days_before_all_usage_that_is_left_have_none(built: Site, all_again: bool) -> None:
+    built.job("bob", "physics", 3, ago_h=24 * 35)
+    assert again(built)[0] == TODAY - 35 * DAY
+    assert read(built, "/physics").used.any(axis=0)[0]
+    undo_usage_of("bob", built)
+    assert stale(built) == TODAY - 35 * DAY, "not the first day of what is left"
+    if all_again:
+        work_run_now_at(runs.request_rebuild(policy_slug=built.slug, at=AS_OF, actor=COMMAND).pk, AS_OF)
+    else:
+        build(built)
+    after = read(built, "/physics", "/physics/bob")
+    assert (after.days.on[0], stale(built)) == (TODAY - 35 * DAY, None)
+    assert not after.used[:, :4].any()
+    assert not after.decayed[1].any()
+
+
+def undo_usage_of(user: str, site: Site) -> None:
+    added = Record.objects.filter(account__user_name=user).values_list("pk", flat=True)
+    with transaction.atomic():
+        lock_source(site.source.pk)
+        undo_records(site.source.pk, np.array(added, np.int64))
 
 
 def test_change_notes_are_merged_to_the_earliest(built: Site) -> None:
