@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -133,6 +134,7 @@ def series_differences(site: Site, at: datetime) -> list[str]:
 
 
 def _series_differences(stored: DailySeries, made: DailySeries, *, sealed_s: float = 0.0) -> Iterator[str]:
+    stored = _without_emptied(stored, made)
     if stored.days.on != made.days.on:
         yield f"stored {stored.days.on[:1]} to {stored.days.on[-1:]}, made {made.days.on[:1]} to {made.days.on[-1:]}"
         return
@@ -150,6 +152,16 @@ def _series_differences(stored: DailySeries, made: DailySeries, *, sealed_s: flo
             first = tuple(unlike[0])
             on = stored.days.on[first[1]]
             yield f"{name} of {len(unlike)} from {on} on: {one[first]} stored, {other[first]} made"
+
+
+def _without_emptied(stored: DailySeries, made: DailySeries) -> DailySeries:
+    """Without days before all usage that is left: they are kept, and have none."""
+    n_before = stored.days.on.index(made.days.on[0]) if made.days.on and made.days.on[0] in stored.days.on else 0
+    if not n_before or stored.days.root_used[:n_before].any():
+        return stored
+    columns = {each.name: getattr(stored, each.name) for each in fields(stored) if each.name not in ("uids", "days")}
+    left = stored.days.select(np.arange(n_before, len(stored.days.on)))
+    return replace(stored, days=left, **{name: values[:, n_before:] for name, values in columns.items()})
 
 
 def feed_differences(feed: UsageFeed, at: datetime) -> list[str]:

@@ -117,6 +117,7 @@ class History:
         self.theme_name, self.theme = theme_of(seed)
         self.faults, self.broker = Faults(self.draw), Broker(self.draw, self.theme.lost)
         self.counts: Counter[str] = Counter()
+        self.revisions = invariants.Revisions()
         self.n_steps = 0
         self.kept: list[tuple[str, tuple[object, ...]]] = []
         self.archives: list[tuple[Archive, tuple[object, ...]]] = []
@@ -165,7 +166,7 @@ class History:
         if number % SERVED_EVERY == 0:
             self._compare(invariants.served_differences())
         if number % AUDITED_EVERY == 0:
-            self._compare(invariants.audit_differences(self.site.at))
+            self._compare_what_is_kept()
 
     def end(self) -> None:
         """All that is stored is compared once more, after all work that is due."""
@@ -179,7 +180,12 @@ class History:
             self._build(site)
             self._compare(from_nothing.series_differences(site, self.site.at))
         self._build_feeds()
+        self._compare_what_is_kept()
+
+    def _compare_what_is_kept(self) -> None:
         self._compare(invariants.audit_differences(self.site.at))
+        self._compare(invariants.import_differences())
+        self._compare(self.revisions.differences())
 
     def _act_as_peer(self) -> None:
         self.site.say(self.peer.act(self.site.at))
@@ -335,15 +341,17 @@ class History:
         """
         if not self.kept or self.draw.random() < 0.5:
             self.kept.append((self.backups.back_up(), self.site.memory()))
-            self.site.say("backup", self.kept[-1][0])
+            self.site.say("copy", len(self.kept))
             return
-        (name, memory), is_failover = self.draw.choice(self.kept), self.draw.random() < 0.4
+        number, is_failover = self.draw.randrange(len(self.kept)), self.draw.random() < 0.4
+        name, memory = self.kept[number]
         self.backups.restore(name, is_failover=is_failover)
         self.site.remember(memory)
+        self.revisions.forget()
         self._note_clock()
         if is_failover:
             store.poll()  # within a second
-        self.site.say("failed over to" if is_failover else "restored", name)
+        self.site.say("failed over to" if is_failover else "restored", "copy", number + 1)
 
     def _restore_archive(self) -> None:
         """Make a backup as operators do, or restore one on an empty machine; some are interrupted, and then the same or
@@ -377,6 +385,7 @@ class History:
         else:
             self.backups.restore_archive(archive, is_start_over=True)
         self.site.remember(memory)
+        self.revisions.forget()
         self._note_clock()
         has = contents()
         if has != archive.contents:

@@ -8,18 +8,21 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 from django.db.models import Count, Sum
 
 from apps.accounts.audit_log import check_chain
-from apps.policies.models import Policy
+from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.priorities.snapshot_values import unpack_snapshot
 from apps.priorities.snapshots import read_data
+from apps.runs.models import Run
 from apps.series.models import SeriesDay, SeriesHour
 from apps.usage.models import Bucket, Record, SealedHour, Source
+from apps.usage.records.imports import KIND as IMPORT
 from tests.oracles.hourly_usage import Job
 
 _ROUNDED_S = 1e-6
@@ -67,6 +70,39 @@ def count_differences() -> list[str]:
     return [
         f"{slug}: {n} records by its row, {counts.get(pk, 0)} stored" for pk, slug, n in rows if n != counts.get(pk, 0)
     ]
+
+
+def import_differences() -> list[str]:
+    """Each line of a log that was imported is counted once, however often its worker ended."""
+    differences = []
+    done = Run.objects.filter(kind=IMPORT, state=Run.State.SUCCEEDED).values_list("pk", "counts")
+    for run_id, counts in done:
+        n_counted = sum(counts[name] for name in ("new", "duplicate", "corrected", "too_late", "rejected"))
+        if n_counted != counts["lines"] - 1:  # without the header
+            differences.append(f"run {run_id} counted {n_counted} lines: {counts}")
+    return differences
+
+
+class Revisions:
+    """What was published, as it was first seen."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int], tuple[Any, ...]] = {}
+
+    def forget(self) -> None:
+        """An older database came back."""
+        self._seen.clear()
+
+    def differences(self) -> list[str]:
+        """None is changed or missing."""
+        rows = Revision.objects.values_list("policy__slug", "number", "tree_digest", "reason", "published_at")
+        now = {(slug, number): (*rest,) for slug, number, *rest in rows}
+        unlike = [f"revision {number} of {slug}" for slug, number in self._seen if self._is_unlike(slug, number, now)]
+        self._seen |= now
+        return [f"{each} was changed since it was published" for each in unlike]
+
+    def _is_unlike(self, slug: str, number: int, now: dict[tuple[str, int], tuple[Any, ...]]) -> bool:
+        return self._seen[slug, number] != now.get((slug, number))
 
 
 def audit_differences(at: datetime) -> list[str]:

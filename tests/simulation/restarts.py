@@ -22,6 +22,7 @@ from apps.cli.backup.making import MadeBackup, make_backup
 from apps.cli.backup.origin import Origin
 from apps.cli.backup.restoring import restore_backup
 from apps.policies.models import Policy
+from apps.priorities.models import Snapshot
 from apps.usage.models import Bucket, Record, Source
 from tests.worlds import forget_process
 
@@ -43,6 +44,7 @@ def contents() -> Sequence[Any]:
         list(Source.all_objects.order_by("pk").values_list("slug", "n_records", "watermark", "archived_at")),
         Record.objects.count(),
         Bucket.objects.aggregate(Sum("cpu_s")),
+        list(Snapshot.objects.filter(is_live=True).order_by("pk").values_list("policy__slug", "digest")),
     ]
 
 

@@ -96,6 +96,18 @@ def test_long_histories_leave_what_would_be_made_from_nothing(lane: int, backups
     assert counts["comparisons"] > STEPS
 
 
+@pytest.mark.deep
+def test_a_seed_gives_the_same_history_each_time(backups: Backups) -> None:
+    nothing = backups.back_up()
+
+    def told() -> tuple[list[str], object, object]:
+        history = live(5, range(60), backups)
+        backups.begin_anew(nothing)
+        return history.site.log, history.faults.happened, history.counts
+
+    assert told() == told()
+
+
 def test_a_failure_is_shortened_to_the_steps_that_it_needs() -> None:
     left = shortest(1, range(40), lambda steps: {3, 17, 31} <= set(steps), most_tries=200)
     assert left == [3, 17, 31]
