@@ -79,7 +79,7 @@ class Theme:
 
 # A history of a theme comes upon states that one of everything reaches in hours; seed 1 has the first.
 THEMES: Mapping[str, Theme] = {
-    "builds that are resumed": Theme({"build_series": 3}, ends=0.8, reach=2.5, is_late=True),
+    "builds that are resumed": Theme({"build_series": 2.5}, ends=0.8, reach=2.5, is_late=True),
     "clocks ahead": Theme({"jump": 12, "build_feeds": 6}),
     "drafts and late usage": Theme({"test_drafts": 4, "build_series": 2}, is_late=True),
     "restores": Theme({"restore": 15, "restore_archive": 20, "recompute": 3, "build_feeds": 2}),

@@ -428,7 +428,7 @@ class RandomSite:
 
 
 def next_days(site: RandomSite) -> None:
-    site.advance(*(timedelta(hours=hours) for hours in (1, 7, 24, 24 * 4)))
+    site.advance(*(timedelta(hours=hours) for hours in (1, 7, 24, 24 * 2)))
 
 
 def next_minutes(site: RandomSite) -> None:
