@@ -192,7 +192,7 @@ class Runner:
         lines = self._lines_of(mutant)
         again = {world for world, hits in self._hits.worlds.items() if _execute(hits, lines)}
         items = [item for item in self._items if self._may_notice(item, lines, again)]
-        if not items and mutant.function and _execute(self._at_import, lines):
+        if not items and (_execute(self._at_import, lines) if mutant.function else not any(lines.values())):
             return NOT_APPLIED, "it runs while modules are imported", ""
         items.sort(key=lambda item: (_world_of(item) in again, _has_database(item), self._hits.seconds[item.nodeid]))
         n_items, expected_s = self._within_patience(items)

@@ -101,3 +101,20 @@ def test_machine_code_changes_no_bit_of_a_large_tree(settings: dict[str, str]) -
     for name in ("rank", "factor", "priority"):
         assert (getattr(compiled, name) == getattr(plain, name)).all()
     assert (compiled.columns["level_fs"].values == plain.columns["level_fs"].values).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_positions_in_depth_are_those_of_a_walk_by_hand(seed: int) -> None:
+    draw = random.Random(seed)
+    n = draw.randint(1, 40)
+    parent = [-1] + [draw.randrange(max(0, row - 6), row) for row in range(1, n)]
+    tree, _order = FairshareTree.from_columns(parent, [1.0] * n)
+    children: dict[int, list[int]] = {}
+    for entry in range(1, n):
+        children.setdefault(int(tree.parent[entry]), []).append(entry)
+
+    def walk(entry: int) -> list[int]:
+        return [entry, *(below for child in children.get(entry, ()) for below in walk(child))]
+
+    by_hand = {entry: number for number, entry in enumerate(walk(0))}
+    assert walk_order.depth_first_position(tree).tolist() == [by_hand[entry] for entry in range(n)]
