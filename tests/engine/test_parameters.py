@@ -116,6 +116,7 @@ def test_an_operator_has_boundaries_if_it_has_both(lowest: bool, highest: bool) 
 
 def test_the_name_of_a_case_is_text_a_finite_number_or_nothing() -> None:
     assert [read_id(value) for value in (None, "", "a", 0, 1.5)] == [None, "", "a", 0, 1.5]
-    for value in (True, [], math.inf, math.nan):
+    refused: list[object] = [True, [], math.inf, math.nan]
+    for value in refused:
         with pytest.raises(BadCase, match="must be text or a number"):
             read_id(value)
