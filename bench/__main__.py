@@ -12,6 +12,7 @@ import importlib
 import pkgutil
 import sys
 import time
+import traceback
 from collections.abc import Iterable
 
 import bench
@@ -41,6 +42,7 @@ def main(arguments: list[str]) -> int:
     entrance = "measure_large" if options.large else "measure"
     chosen = sorted(options.names or (module.name for module in pkgutil.iter_modules(bench.__path__)), key=_place)
     lines: list[BenchLine] = []
+    failed: list[str] = []
     with own_database():
         for name in chosen:
             if name in _NOT_MEASURED:
@@ -51,11 +53,17 @@ def main(arguments: list[str]) -> int:
                 continue
             print(f"measuring {name} …", file=sys.stderr, flush=True)
             began = time.monotonic()
-            result: BenchLine | Iterable[BenchLine] = measure()
-            lines += [result] if isinstance(result, BenchLine) else list(result)
+            try:
+                result: BenchLine | Iterable[BenchLine] = measure()
+                lines += [result] if isinstance(result, BenchLine) else list(result)
+            except Exception:  # what the others measured is printed all the same
+                traceback.print_exc()
+                failed.append(name)
             print(f"  {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(table(lines))
-    return exit_status(lines)
+    if failed:
+        print(f"FAILED, see above: {', '.join(failed)}")
+    return 1 if failed else exit_status(lines)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:

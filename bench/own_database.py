@@ -43,6 +43,8 @@ def choose(var: Path) -> None:
 
 def set_up() -> None:
     import django
+    from django.conf import settings
 
     django.setup()
+    settings.FAIRSHARE_TOKEN_PATIENCE_S = 60.0  # a database that waits for the processor isn't down
     logging.disable(logging.WARNING)  # progress of imports is no figure

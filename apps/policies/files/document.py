@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ FindLines = Callable[[Sequence[Address]], Sequence[int]]
 HEAD = ("policy", "settings", "root", "revision")
 KEYS = ("uid", "name", "kind", "shares", "scope", "sources", "locked", "dates", "members", "mount", "children")
 _KEYS = frozenset(KEYS)
+_CHILD = re.compile(r"children\[([0-9]{1,9})\]")
 
 
 def read_document(data: object, find_lines: FindLines | None = None) -> ParsedDocument:
@@ -175,6 +177,6 @@ class _Reader(DocumentBuilder):
         while row > 0:
             steps += [self._at[row], "children"]
             row = self.parent[row]
-        at = key.removeprefix("children[").removesuffix("]")
-        end: Address = ("children", int(at)) if at != key else (key,) if key else ()
+        child = _CHILD.fullmatch(key)  # other keys are those of a file, which may have any
+        end: Address = ("children", int(child[1])) if child else (key,) if key else ()
         return ("root", *reversed(steps), *end)

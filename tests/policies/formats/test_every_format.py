@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -190,3 +191,16 @@ def test_a_file_of_another_format_is_recognised_by_its_first_lines(monkeypatch: 
         read_file(get_format("ge"), b"path,shares\n" + b"/physics,1\n" * 20_000)
     assert seen
     assert max(seen) <= 64 * 1024
+
+
+@pytest.mark.parametrize(
+    "key", ["[1]", "children[x]", "children[7]", "children[²]", "x]", "children[" + "9" * 40 + "]"]
+)
+@pytest.mark.parametrize("name", ["json", "yaml"])
+def test_an_unknown_field_with_any_name_is_refused_with_its_line(name: str, key: str) -> None:
+    text = json.dumps({"policy": "grid", "root": {"name": "grid", "children": [{"name": "a", key: 1}]}}, indent=1)
+    with pytest.raises(Invalid) as refused:
+        read_file(get_format(name), text.encode())
+    (problem,) = refused.value.fields
+    assert problem.where.startswith("line ")
+    assert "is unknown" in problem.message
