@@ -142,16 +142,18 @@ class Lease:
 
         The run's row is locked at the end, so that heartbeats and takeovers never wait for what the step does. Change
         it by `save(update_fields=…)`, late. A worker frozen inside would keep other rows locked, so the server ends the
-        transaction after being idle for a lease's length.
+        transaction after being idle for a lease's length; one of the caller, which goes on after this, keeps its limit.
 
         Raises:
             LeaseLost: another worker took over; nothing is written.
             RunCancelled: the run was cancelled before this step; nothing is written.
         """
+        is_within_another = connection.in_atomic_block
         with transaction.atomic():
-            with connection.cursor() as cursor:
-                idle_ms = int(settings.FAIRSHARE_LEASE_S * 1000)
-                cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [str(idle_ms)])
+            if not is_within_another:
+                with connection.cursor() as cursor:
+                    idle_ms = int(settings.FAIRSHARE_LEASE_S * 1000)
+                    cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [str(idle_ms)])
             yield self._checked(Run.objects.filter(pk=self.run_id).first())
             if not self.finished:
                 self._locked(even_cancelled=True)

@@ -108,9 +108,7 @@ class Source(models.Model):
     keep_records_days = models.PositiveIntegerField(null=True, blank=True)  # null: the site's setting
     names_people = models.BooleanField(default=False, db_default=False)  # its user names are sign-in names
     is_sample = models.BooleanField(default=False)
-    watermark = models.BigIntegerField(
-        default=0
-    )  # grows with each commit that changes hours, open jobs or accounts
+    watermark = models.BigIntegerField(default=0)  # grows with each commit that changes hours, open jobs or accounts
     last_record_end_at = models.DateTimeField(null=True, blank=True)
     last_submit_at = models.DateTimeField(null=True, blank=True)  # of all records ever stored; never lowered
     # Of all records that it ever reported, but for undone imports: the first submission, and the first of a job that

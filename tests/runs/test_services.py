@@ -318,6 +318,26 @@ def test_a_worker_frozen_inside_a_step_loses_its_transaction_and_run(settings: A
     assert Run.objects.get().message == ""
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_step_may_be_idle_for_a_lease_and_what_goes_on_after_it_as_long_as_before() -> None:
+    """A test that is rolled back is such a caller: a page that takes a minute between two statements would lose it."""
+    ask()
+    lease = claim()
+    with lease.fenced():
+        assert _idle_limit() == "1min"
+    assert _idle_limit() == "10min"
+    with transaction.atomic():
+        with lease.fenced():
+            assert _idle_limit() == "10min"
+        assert _idle_limit() == "10min"
+
+
+def _idle_limit() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW idle_in_transaction_session_timeout")
+        return str(cursor.fetchone()[0])
+
+
 def _write_after_a_freeze(lease: Lease) -> None:
     with lease.fenced():
         with connection.cursor() as cursor:
