@@ -81,7 +81,7 @@ BASE ?= HEAD
 test-changed: setup
 	@$(PY) -m tests.changed --base $(BASE) --workers $(WORKERS) $(TESTS)
 
-# make test, which also records what each test reads: the map of test-changed. A fifth longer.
+# make test, which also records what each test reads: the map of test-changed. A third longer.
 test-map: setup debian schedulers
 	@$(PYTEST) --record-files $(TESTS)
 

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -29,6 +30,11 @@ WHERE lease.holder IN (excluded.holder, %(ended)s) OR lease.until < clock_timest
 RETURNING id
 """
 _LEAST_LIFE_S = 600  # of a message: more than the clocks of two hosts may differ by
+
+
+def _options(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of its messages: what nobody has taken for so long has been rung for again."""
+    return {**entry.get("options", {}), "expire_seconds": int(max(_LEAST_LIFE_S, entry["schedule"]))}
 
 
 class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no types
@@ -79,10 +85,9 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no t
     def setup_schedule(self) -> None:
         """Entries of the core and of installed plug-ins; those of a plug-in that was left out go."""
         added = keyed("schedule").items()
-        self.app.conf.beat_schedule |= {name: {"task": task, "schedule": every_s} for name, (task, every_s) in added}
-        for entry in self.app.conf.beat_schedule.values():  # what nobody has taken for so long has been rung for again
-            lives_s = int(max(_LEAST_LIFE_S, entry["schedule"]))
-            entry["options"] = {**entry.get("options", {}), "expire_seconds": lives_s}
+        entries = {**self.app.conf.beat_schedule}  # the settings' own: they stay as they are
+        entries |= {name: {"task": task, "schedule": every_s} for name, (task, every_s) in added}
+        self.app.conf.beat_schedule = {name: {**entry, "options": _options(entry)} for name, entry in entries.items()}
         self.app.loader.import_default_modules()
         unknown = self.Model.objects.exclude(task__startswith="celery.").exclude(task__in=self.app.tasks)
         unknown.delete()  # a worker would refuse the task each time

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
@@ -162,7 +164,9 @@ def test_beat_has_the_entries_of_plug_ins_and_none_of_a_task_that_is_gone(monkey
     every_minute = IntervalSchedule.objects.create(every=60, period="seconds")
     PeriodicTask.objects.create(name="gone", task="apps.contrib.gone.tasks.work", interval=every_minute)
     PeriodicTask.objects.create(name="of the site", task="apps.accounts.tasks.verify_audit", interval=every_minute)
+    before = deepcopy(settings.CELERY_BEAT_SCHEDULE)
     Scheduler(app=app, lazy=True).setup_schedule()
+    assert before == settings.CELERY_BEAT_SCHEDULE, "the settings stay as they are"
     names = set(PeriodicTask.objects.values_list("name", flat=True))
     assert {"prune-passes", "send-notices", "recompute-stale", "of the site"} <= names
     assert "gone" not in names
