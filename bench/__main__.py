@@ -37,7 +37,9 @@ def main(arguments: list[str]) -> int:
     keep_freed_memory()  # as workers do
     options = _options(arguments)
     if options.against:
-        return against.compare(options.against, options.names or list(hot_roads.ROADS), n_blocks=options.blocks)
+        roads = options.names or list(hot_roads.ROADS)
+        counts_instructions = not options.without_instructions
+        return against.compare(options.against, roads, n_blocks=options.blocks, counts_instructions=counts_instructions)
     site_load.N_ENTRIES, site_load.N_RECORDS, site_load.ROUNDS = options.entries, options.records, options.rounds
     entrance = "measure_large" if options.large else "measure"
     chosen = sorted(options.names or (module.name for module in pkgutil.iter_modules(bench.__path__)), key=_place)
@@ -73,6 +75,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--against", metavar="COMMIT", help="measure the hot roads of this commit, too; names choose roads"
     )
+    parser.add_argument("--without-instructions", action="store_true", help="with --against: they take the longest")
     parser.add_argument("--blocks", type=int, default=against.BLOCKS, help="of four processes each, with --against")
     parser.add_argument("--entries", type=int, default=site_load.N_ENTRIES, help="of the whole site of site_load")
     parser.add_argument("--records", type=int, default=site_load.N_RECORDS, help="of the whole site of site_load")

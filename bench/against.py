@@ -174,16 +174,16 @@ def _control(pid: int, what: str) -> None:
     subprocess.run(["callgrind_control", what, str(pid)], capture_output=True, check=True)
 
 
-def compare(commit: str, roads: Sequence[str], *, n_blocks: int = BLOCKS) -> int:
+def compare(commit: str, roads: Sequence[str], *, n_blocks: int = BLOCKS, counts_instructions: bool = True) -> int:
     """Measure and print; the exit status is 1 where a road is worse by more than the spread."""
     try:
-        found = list(_measure_both(commit, roads, n_blocks))
+        found = list(_measure_both(commit, roads, n_blocks, counts_instructions))
     except CannotCompare as reason:
         print(f"{commit} can't be compared: {reason}", file=sys.stderr)
         return 2
     print(table(found))
     worse = [each for each in found if each.is_worse]
-    if not any(each.measure == "instructions" for each in found):
+    if counts_instructions and not any(each.measure == "instructions" for each in found):
         print("NOT MEASURED: instructions. They need valgrind: apt-get install valgrind")
     print(f"{len(worse)} of {len(found)} measures are worse than at {commit} by more than their spread.")
     return int(bool(worse))
@@ -205,7 +205,7 @@ def _shown(value: float, measure: str) -> str:
     return f"{value * 1e3:.3f} ms" if measure in _UNITS else f"{value:,.0f}"
 
 
-def _measure_both(commit: str, roads: Sequence[str], n_blocks: int) -> Iterator[Compared]:
+def _measure_both(commit: str, roads: Sequence[str], n_blocks: int, counts_instructions: bool) -> Iterator[Compared]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairshare-against-")))
         other = stack.enter_context(_worktree(commit, folder / "other"))
@@ -218,7 +218,7 @@ def _measure_both(commit: str, roads: Sequence[str], n_blocks: int) -> Iterator[
             print(f"block {number + 1} of {n_blocks} …", file=sys.stderr, flush=True)
             blocks.append([side.measure(roads) for side in (a, b, b, a)])
         counted = []
-        if shutil.which("valgrind") and shutil.which("callgrind_control"):
+        if counts_instructions and shutil.which("valgrind") and shutil.which("callgrind_control"):
             print("instructions …", file=sys.stderr, flush=True)
             counted = [side.count_instructions(roads) for side in (a, b, b, a)]
         for road in roads:

@@ -117,7 +117,7 @@ def test_statements_rows_and_bytes_are_those_of_the_protocol() -> None:
 @pytest.mark.deep
 @pytest.mark.timeout(1800)
 def test_a_planted_statement_and_loop_are_found(tmp_path: Path) -> None:
-    """In a clone whose ingest asks the database once more and works for nothing; the road without them is as before."""
+    """In a clone whose ingest asks the database once more and works for nothing."""
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", "--shared", str(REPOSITORY), str(clone)], check=True)
     subprocess.run(["cp", "-r", *(str(REPOSITORY / name) for name in ("apps", "bench")), str(clone)], check=True)
@@ -127,13 +127,12 @@ def test_a_planted_statement_and_loop_are_found(tmp_path: Path) -> None:
     head, name, rest = text.partition("def ingest_batch(")
     assert name
     module.write_text(f"{head}{_PLANTED}{name}{rest}\n\n{_WRAPPED}")
-    command = [sys.executable, "-m", "bench", "--against", "HEAD", "ingest-10k", "engine-100k"]
+    command = [sys.executable, "-m", "bench", "--against", "HEAD", "--without-instructions", "ingest-10k"]
     done = subprocess.run(command, cwd=clone, capture_output=True, text=True)
     worse = [line.split()[:2] for line in done.stdout.splitlines() if line.endswith("WORSE")]
     assert done.returncode == 1, done.stderr
     assert ["ingest-10k", "statements"] in worse, done.stdout
     assert ["ingest-10k", "own_s"] in worse, done.stdout
-    assert all(road == "ingest-10k" for road, _ in worse), done.stdout
 
 
 def _git(folder: Path) -> list[str]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from tests.fuzz.mutations import dictionary
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-MOST_KEPT = 24  # inputs of a target, the shortest first
+MOST_KEPT = 12  # inputs of a target, the shortest first
 MOST_KEPT_BYTES = 1_024  # of each
 _PATIENCE_S = 60
 

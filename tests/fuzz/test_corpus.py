@@ -37,9 +37,9 @@ def test_each_kept_input_belongs_to_a_target() -> None:
 
 
 def test_a_reader_that_is_slow_or_needs_much_memory_is_a_finding() -> None:
-    slow = Target("slow", lambda data: sum(range(10_000_000)) > 0, list)
-    with pytest.raises(OutOfBounds, match="1 bytes took 0"):
-        slow.run(b"x", patience=1e-3)
+    slow = Target("slow", lambda data: sum(range(3_000_000)) > 0, list)
+    with pytest.raises(OutOfBounds, match="1 bytes took"):
+        slow.run(b"x", patience=1e-4)
     large = Target("large", lambda data: len(bytearray(200 << 20)) > 0, list)
     with pytest.raises(OutOfBounds, match="MiB"):
         large.run(b"x", patience=1e3)
