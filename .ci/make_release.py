@@ -1,7 +1,7 @@
 """`make release`: all files of a release in dist/, with their checksums. The version is in apps/core/release.py.
 
 Wheel and source release, the list of all packages with their licenses (CycloneDX), and the changes and upgrade notes of
-this version. `make image` makes the image.
+this version. With RELEASE_KEY=FILE the checksums are signed. `make image` makes the image.
 """
 
 from __future__ import annotations
@@ -50,8 +50,13 @@ def main() -> int:
     files = sorted(target.iterdir())
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (target / "SHA256SUMS").write_text("".join(sums), encoding="ascii")
+    key = os.environ.get("RELEASE_KEY")
+    if key:
+        _run(str(CLONE / ".ci/sign_release.py"), "sign", key, str(target.absolute()))
     print(f"fairshare-web {__version__}, revision {revision or 'of a source release'}:")
     print("".join(sums), end="")
+    if not key:
+        print("SHA256SUMS isn't signed: RELEASE_KEY names no key.", file=sys.stderr)
     return 0
 
 

@@ -71,7 +71,7 @@ def test_a_revision_names_changed_files(tmp_path: Path) -> None:
 def test_checksums_and_packages_of_a_release(release: Path) -> None:
     sums = dict(line.split("  ")[::-1] for line in (release / "SHA256SUMS").read_text().splitlines())
     names = {f"fairshare_web-{__version__}-py3-none-any.whl", f"fairshare_web-{__version__}.tar.gz"}
-    assert names < set(sums) == {path.name for path in release.iterdir()} - {"SHA256SUMS"}
+    assert names < set(sums) == {path.name for path in release.iterdir()} - {"SHA256SUMS"}, "no key was named"
     for name, digest in sums.items():
         assert hashlib.sha256((release / name).read_bytes()).hexdigest() == digest, name
     bill = json.loads((release / f"fairshare-web-{__version__}.cdx.json").read_text(encoding="utf-8"))
