@@ -380,6 +380,8 @@ CONTENT_SECURITY_POLICY = {
 }
 
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English")]  # docs/developer.md (Languages) says how to add one
+LOCALE_PATHS = [BASE_DIR / "locale"]
 USE_I18N = True
 USE_TZ = True
 TIME_ZONE = env_time_zone("FAIRSHARE_TIME_ZONE", default="UTC")

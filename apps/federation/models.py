@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
 from apps.core.derived_state import in_tables
 from apps.policies.models import OfCurrentPolicies
@@ -119,9 +120,9 @@ class Remote(models.Model):
         BLOCKED = "blocked", "History forked or key changed: an administrator must decide"
 
     class StaleAction(models.TextChoices):
-        KEEP = "keep", "Keep the current version"
-        FREEZE = "freeze", "Freeze until a decision"
-        LOCAL = "local", "Use local usage only until contact returns"
+        KEEP = "keep", _("Keep the current version")
+        FREEZE = "freeze", _("Freeze until a decision")
+        LOCAL = "local", _("Use local usage only until contact returns")
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="%(class)ss")
     entry_uid = models.UUIDField()

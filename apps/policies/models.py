@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
 
 from apps.core.derived_state import in_tables
 
@@ -354,22 +355,22 @@ class Grant(models.Model):
     """
 
     class Role(models.TextChoices):
-        VIEWER = "viewer", "Viewer"
-        LEAD = "lead", "Group lead"
-        MANAGER = "manager", "Allocation manager"
-        ADMIN = "admin", "Site admin"
+        VIEWER = "viewer", _("Viewer")
+        LEAD = "lead", _("Group lead")
+        MANAGER = "manager", _("Allocation manager")
+        ADMIN = "admin", _("Site admin")
 
     class Verb(models.TextChoices):
-        VIEW_AGGREGATE = "view_aggregate", "See shares and totals"
-        VIEW_MEMBERS = "view_members", "See members by name"
-        EDIT_SHARES = "edit_shares", "Change shares below"
-        EDIT_STRUCTURE = "edit_structure", "Add, move, rename and archive below"
-        MAP_ACCOUNTS = "map_accounts", "Map accounts"
-        PUBLISH = "publish", "Publish changes"
-        APPROVE = "approve", "Approve other people’s changes"
-        DELEGATE = "delegate", "Assign roles (up to their own)"
-        MOUNT = "mount", "Mount remote policies"
-        MANAGE_USAGE = "manage_usage", "Correct usage and manage its sources"
+        VIEW_AGGREGATE = "view_aggregate", _("See shares and totals")
+        VIEW_MEMBERS = "view_members", _("See members by name")
+        EDIT_SHARES = "edit_shares", _("Change shares below")
+        EDIT_STRUCTURE = "edit_structure", _("Add, move, rename and archive below")
+        MAP_ACCOUNTS = "map_accounts", _("Map accounts")
+        PUBLISH = "publish", _("Publish changes")
+        APPROVE = "approve", _("Approve other people’s changes")
+        DELEGATE = "delegate", _("Assign roles (up to their own)")
+        MOUNT = "mount", _("Mount remote policies")
+        MANAGE_USAGE = "manage_usage", _("Correct usage and manage its sources")
 
     policy = models.ForeignKey(Policy, on_delete=models.CASCADE, related_name="grants")
     entry_uid = models.UUIDField()

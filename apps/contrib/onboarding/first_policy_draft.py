@@ -130,7 +130,7 @@ def read_tree(
     left = None if tree_format.remembers is None else tree_format.remembers(text_of(content), declared)
     facts: dict[str, Any] = {
         "format": tree_format.name,
-        "label": tree_format.label,
+        "label": _(tree_format.label),
         "policy": declared.policy,
         "ignored": list(declared.ignored),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
 
 from apps.core.counts import counted
 from apps.core.derived_state import in_tables
@@ -33,14 +34,14 @@ class Scheduler(models.Model):
         GRIDENGINE = "gridengine", "Grid Engine"
 
     class Reach(models.TextChoices):
-        AGENT = "agent", "Agent on the scheduler's host"
-        COMMANDS = "commands", "Commands on this host"
+        AGENT = "agent", _("Agent on the scheduler's host")
+        COMMANDS = "commands", _("Commands on this host")
 
     class Mode(models.TextChoices):
-        OFF = "off", "Off"
-        SHADOW = "shadow", "Shadow"
-        CANARY = "canary", "Canary"
-        ON = "on", "On"
+        OFF = "off", _("Off")
+        SHADOW = "shadow", _("Shadow")
+        CANARY = "canary", _("Canary")
+        ON = "on", _("On")
 
     class Carries(models.TextChoices):
         PRIORITIES = "priorities", "Job priorities"

@@ -9,6 +9,7 @@ from typing import Any
 
 from django import forms
 from django.utils.text import slugify
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.usage.models import Source
@@ -221,7 +222,7 @@ def _slurm_rest() -> dict[str, forms.Field]:
 def _format() -> forms.ChoiceField:
     choices: list[tuple[str, Any]] = [(AUTO, _("Detect automatically"))]
     return choice_field(
-        _("Format"), [*choices, *((file_format.name, file_format.label) for file_format in FORMATS.values())]
+        _("Format"), [*choices, *((file_format.name, gettext(file_format.label)) for file_format in FORMATS.values())]
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
+from django.utils.translation import gettext_noop
 
 from apps.core.errors import FieldProblem, Invalid, TooLarge
 from apps.policies.files.document import Address
@@ -110,17 +111,17 @@ class Difference:
 
 
 WHOLE_TREE = (
-    "settings",
-    "uid",
-    "name",
-    "kind",
-    "shares",
-    "inherit",
-    "scope",
-    "locks",
-    "dates",
-    "membership rules",
-    "mounts",
+    gettext_noop("settings"),
+    gettext_noop("uid"),
+    gettext_noop("name"),
+    gettext_noop("kind"),
+    gettext_noop("shares"),
+    gettext_noop("inherit"),
+    gettext_noop("scope"),
+    gettext_noop("locks"),
+    gettext_noop("dates"),
+    gettext_noop("membership rules"),
+    gettext_noop("mounts"),
 )
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from django.utils.translation import gettext_noop
+
 from apps.core.invisible import visible
 from apps.policies.files.document import plain_number
 from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
@@ -343,7 +345,7 @@ def _looks_like(text: str) -> bool:
 
 FORMAT = Format(
     name="csv",
-    label="CSV table",
+    label=gettext_noop("CSV table"),
     reference="https://www.rfc-editor.org/rfc/rfc4180",
     sample="""\
 path,kind,shares
@@ -354,7 +356,15 @@ path,kind,shares
 """,
     media_type="text/csv",
     suffix=".csv",
-    carries=("uid", "name", "kind", "shares", "inherit", "scope", "locks"),
+    carries=(
+        gettext_noop("uid"),
+        gettext_noop("name"),
+        gettext_noop("kind"),
+        gettext_noop("shares"),
+        gettext_noop("inherit"),
+        gettext_noop("scope"),
+        gettext_noop("locks"),
+    ),
     read=read,
     write=write,
     looks_like=_looks_like,

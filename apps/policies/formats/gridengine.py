@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from django.utils.translation import gettext_noop
 
 from apps.policies.files.document import plain_number
 from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
@@ -203,7 +204,7 @@ def _looks_like(text: str) -> bool:
 
 FORMAT = Format(
     name="ge",
-    label="Grid Engine share tree",
+    label=gettext_noop("Grid Engine share tree"),
     reference="https://man.archlinux.org/man/extra/gridengine/share_tree.5.en",
     sample="""\
 id=0
@@ -224,7 +225,7 @@ childnodes=NONE
 """,
     media_type="text/x-sge-sharetree",
     suffix=".sstree",
-    carries=("name", "project or not", "shares"),
+    carries=(gettext_noop("name"), gettext_noop("project or not"), gettext_noop("shares")),
     read=read,
     write=write,
     looks_like=_looks_like,

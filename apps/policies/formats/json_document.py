@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from django.utils.translation import gettext_noop
+
 from apps.core.errors import Invalid, TooLarge
 from apps.core.json_values import has_more_values
 from apps.policies.files.document import Address, entry_values, head_values, read_document, walk_document
@@ -97,7 +99,7 @@ def _looks_like(text: str) -> bool:
 
 FORMAT = Format(
     name="json",
-    label="JSON document",
+    label=gettext_noop("JSON document"),
     reference="https://www.rfc-editor.org/rfc/rfc8259",
     sample="""\
 {"policy": "grid", "root": {"name": "grid", "children": [

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from django.utils.translation import gettext_noop
 
 from apps.policies.files.document import plain_number
 from apps.policies.files.parsed_document import ParsedDocument
@@ -277,7 +278,7 @@ def _looks_like(text: str) -> bool:
 
 FORMAT = Format(
     name="sacctmgr",
-    label="Slurm sacctmgr",
+    label=gettext_noop("Slurm sacctmgr"),
     reference="https://slurm.schedmd.com/sacctmgr.html#SECTION_FLAT-FILE-DUMP-AND-LOAD",
     sample="""\
 Cluster - 'demo':Fairshare=1:QOS='normal'
@@ -289,7 +290,7 @@ User - 'bob':DefaultAccount='physics':Fairshare=2147483647
 """,
     media_type="text/x-sacctmgr",
     suffix=".cfg",
-    carries=("name", "user or group", "shares", "inherit"),
+    carries=(gettext_noop("name"), gettext_noop("user or group"), gettext_noop("shares"), gettext_noop("inherit")),
     read=read,
     write=write,
     looks_like=_looks_like,

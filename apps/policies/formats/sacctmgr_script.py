@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from django.utils.translation import gettext_noop
+
 from apps.policies.formats import sacctmgr, sacctmgr_commands, slurm_tree
 from apps.policies.formats.base import Format, LastImport
 from apps.policies.formats.sacctmgr_against import script_against
@@ -18,7 +20,7 @@ def _write_remembered(tree: TreeColumns, last: LastImport) -> Iterator[str]:
 
 FORMAT = Format(
     name="sacctmgr-script",
-    label="Slurm sacctmgr commands",
+    label=gettext_noop("Slurm sacctmgr commands"),
     reference="https://slurm.schedmd.com/sacctmgr.html",
     sample="""\
 add account Name=physics Fairshare=60

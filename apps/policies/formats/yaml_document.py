@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
+from django.utils.translation import gettext_noop
 
 from apps.core.errors import Invalid, TooLarge
 from apps.policies.files.document import entry_values, head_values, read_document, walk_document
@@ -231,7 +232,7 @@ def _looks_like(text: str) -> bool:
 
 FORMAT = Format(
     name="yaml",
-    label="YAML document",
+    label=gettext_noop("YAML document"),
     reference="https://yaml.org/spec/1.1/",
     sample="""\
 policy: grid

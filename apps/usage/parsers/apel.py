@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, BinaryIO
 
+from django.utils.translation import gettext_noop
+
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow, excerpt
 from apps.usage.parsers.field_values import BadRecord, amount, checked, if_readable, shown
@@ -38,7 +40,7 @@ class Apel:
     """APEL individual job messages."""
 
     name = "apel"
-    label = "APEL individual job messages"
+    label = gettext_noop("APEL individual job messages")
     extensions: tuple[str, ...] = ()
     reference = "https://github.com/apel/apel"
     sample = (
@@ -51,15 +53,15 @@ class Apel:
         "ServiceLevelType: hepscore23\nServiceLevel: 12.5\n%%\n"
     )
     fields: tuple[FieldNote, ...] = (
-        FieldNote("LocalJobId, StartTime", "job, start: a job is known by these"),
-        FieldNote("StartTime, EndTime, WallDuration", "start, end; one of the three may be missing"),
-        FieldNote("Processors, else 1", "cpus"),
-        FieldNote("NodeCount", "nodes"),
-        FieldNote("MemoryReal (KB)", "mem_mb"),
-        FieldNote("LocalUserId, GlobalUserName, FQAN", "user, dn, fqan"),
-        FieldNote("VO, else the first part of the FQAN", "group"),
-        FieldNote("Site; MachineName, else SubmitHost; Queue", "site; cluster; queue"),
-        FieldNote("ServiceLevelType, ServiceLevel", "noted: the site's speed"),
+        FieldNote("LocalJobId, StartTime", gettext_noop("job, start: a job is known by these")),
+        FieldNote("StartTime, EndTime, WallDuration", gettext_noop("start, end; one of the three may be missing")),
+        FieldNote("Processors, else 1", gettext_noop("cpus")),
+        FieldNote("NodeCount", gettext_noop("nodes")),
+        FieldNote("MemoryReal (KB)", gettext_noop("mem_mb")),
+        FieldNote("LocalUserId, GlobalUserName, FQAN", gettext_noop("user, dn, fqan")),
+        FieldNote("VO, else the first part of the FQAN", gettext_noop("group")),
+        FieldNote("Site; MachineName, else SubmitHost; Queue", gettext_noop("site; cluster; queue")),
+        FieldNote("ServiceLevelType, ServiceLevel", gettext_noop("noted: the site's speed")),
     )
     needs_zone = False
     is_listing = False

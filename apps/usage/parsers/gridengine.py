@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
+from django.utils.translation import gettext_noop
+
 from apps.usage.parsers.base import MOST_MEM_MB, FieldNote, Parsed, Reading, RecordRow
 from apps.usage.parsers.field_values import NUMBER, BadRecord, amount, checked, note_ignored, shown, whole
 from apps.usage.parsers.instants import epoch
@@ -32,7 +34,7 @@ class GridEngine:
     """Grid Engine's accounting file."""
 
     name = "gridengine"
-    label = "Grid Engine accounting file"
+    label = gettext_noop("Grid Engine accounting file")
     extensions: tuple[str, ...] = ("accounting",)
     reference = "https://gridengine.eu/mangridengine/htmlman5/accounting.html"
     sample = (
@@ -41,14 +43,16 @@ class GridEngine:
         ":0:0:0.0:8:0:0:0:6:24:cms:defaultdepartment:smp:4:0:3592.3:0.5:0.0:-pe smp 4:0.0:NONE:30171136.0:0:0\n"
     )
     fields: tuple[FieldNote, ...] = (
-        FieldNote("job_number, task_number, start_time", "job, array_task: a run is known by these"),
-        FieldNote("start_time, end_time", "start, end; seconds or (Univa) milliseconds; start 0: it never ran"),
-        FieldNote("slots", "cpus"),
-        FieldNote("maxvmem", "mem_mb, the most it used"),
-        FieldNote("owner, group, project", "user, group, project; NONE is no project"),
-        FieldNote("qname", "queue"),
-        FieldNote("pe_taskid, or submission_time 0", "a slave task: not counted beside its job"),
-        FieldNote("failed", "counted nevertheless; 24 and 25 were rescheduled and run again"),
+        FieldNote("job_number, task_number, start_time", gettext_noop("job, array_task: a run is known by these")),
+        FieldNote(
+            "start_time, end_time", gettext_noop("start, end; seconds or (Univa) milliseconds; start 0: it never ran")
+        ),
+        FieldNote("slots", gettext_noop("cpus")),
+        FieldNote("maxvmem", gettext_noop("mem_mb, the most it used")),
+        FieldNote("owner, group, project", gettext_noop("user, group, project; NONE is no project")),
+        FieldNote("qname", gettext_noop("queue")),
+        FieldNote("pe_taskid, or submission_time 0", gettext_noop("a slave task: not counted beside its job")),
+        FieldNote("failed", gettext_noop("counted nevertheless; 24 and 25 were rescheduled and run again")),
     )
     needs_zone = False
     is_listing = False

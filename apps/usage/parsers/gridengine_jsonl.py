@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, BinaryIO
 
 import orjson
+from django.utils.translation import gettext_noop
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading
 from apps.usage.parsers.field_values import BadRecord, shown
@@ -25,7 +26,7 @@ class GridEngineJsonl:
     """accounting.jsonl."""
 
     name = "gridengine-jsonl"
-    label = "Gridware and Open Cluster Scheduler accounting (accounting.jsonl)"
+    label = gettext_noop("Gridware and Open Cluster Scheduler accounting (accounting.jsonl)")
     extensions: tuple[str, ...] = (".jsonl",)
     reference = "https://github.com/hpc-gridware/clusterscheduler/blob/master/doc/markdown/man/man5/sge_accounting.md"
     sample = (
@@ -36,14 +37,14 @@ class GridEngineJsonl:
         '"usage":{"wallclock":3600.9,"cpu":3592.3,"maxvmem":30171136.0}}}\n'
     )
     fields: tuple[FieldNote, ...] = (
-        FieldNote("job_number, task_number, start_time", "job, array_task: a run is known by these"),
-        FieldNote("start_time, end_time", "start, end; microseconds or seconds; start 0: it never ran"),
-        FieldNote("slots", "cpus"),
-        FieldNote("usage.usage.maxvmem", "mem_mb, the most it used"),
-        FieldNote("owner, group, project", "user, group, project"),
-        FieldNote("qname", "queue"),
-        FieldNote("pe_taskid, or submission_time 0", "a slave task: not counted beside its job"),
-        FieldNote("failed", "counted nevertheless; 24 and 25 were rescheduled and run again"),
+        FieldNote("job_number, task_number, start_time", gettext_noop("job, array_task: a run is known by these")),
+        FieldNote("start_time, end_time", gettext_noop("start, end; microseconds or seconds; start 0: it never ran")),
+        FieldNote("slots", gettext_noop("cpus")),
+        FieldNote("usage.usage.maxvmem", gettext_noop("mem_mb, the most it used")),
+        FieldNote("owner, group, project", gettext_noop("user, group, project")),
+        FieldNote("qname", gettext_noop("queue")),
+        FieldNote("pe_taskid, or submission_time 0", gettext_noop("a slave task: not counted beside its job")),
+        FieldNote("failed", gettext_noop("counted nevertheless; 24 and 25 were rescheduled and run again")),
     )
     needs_zone = False
     is_listing = False

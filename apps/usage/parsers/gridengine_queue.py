@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
+from django.utils.translation import gettext_noop
+
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
 from apps.usage.parsers.field_values import BadRecord, amount, checked, if_readable, shown
 from apps.usage.parsers.instants import clock_s, iso
@@ -26,7 +28,7 @@ class GridEngineQueue:
     """`qstat -xml`."""
 
     name = "gridengine-queue"
-    label = "Grid Engine's running and waiting jobs (qstat -xml)"
+    label = gettext_noop("Grid Engine's running and waiting jobs (qstat -xml)")
     extensions: tuple[str, ...] = (".xml",)
     reference = "https://gridengine.eu/mangridengine/htmlman1/qstat.html"
     sample = """<?xml version='1.0'?>
@@ -42,14 +44,14 @@ class GridEngineQueue:
 </job_info>
 """
     fields: tuple[FieldNote, ...] = (
-        FieldNote("job_list state", "running or pending"),
-        FieldNote("JB_job_number, tasks", "job, array_task"),
-        FieldNote("JAT_start_time", "start; a running job is known by it"),
-        FieldNote("JB_submission_time", "submit, of a waiting job"),
-        FieldNote("slots", "cpus; of a waiting array, for all its waiting tasks"),
-        FieldNote("JB_owner, JB_project", "user, project"),
-        FieldNote("queue_name", "queue, without the host"),
-        FieldNote("hard_request h_rt", "requested_s (with -r)"),
+        FieldNote("job_list state", gettext_noop("running or pending")),
+        FieldNote("JB_job_number, tasks", gettext_noop("job, array_task")),
+        FieldNote("JAT_start_time", gettext_noop("start; a running job is known by it")),
+        FieldNote("JB_submission_time", gettext_noop("submit, of a waiting job")),
+        FieldNote("slots", gettext_noop("cpus; of a waiting array, for all its waiting tasks")),
+        FieldNote("JB_owner, JB_project", gettext_noop("user, project")),
+        FieldNote("queue_name", gettext_noop("queue, without the host")),
+        FieldNote("hard_request h_rt", gettext_noop("requested_s (with -r)")),
     )
     needs_zone = True
     is_listing = True

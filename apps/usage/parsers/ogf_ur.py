@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo
 
+from django.utils.translation import gettext_noop
+
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import MOST_RATE, FieldNote, Parsed, Reading, RecordRow, microseconds
 from apps.usage.parsers.field_values import (
@@ -42,7 +44,7 @@ class OgfUsageRecord:
     """OGF Usage Record 1.0."""
 
     name = "ogf-ur"
-    label = "OGF Usage Record 1.0 (XML)"
+    label = gettext_noop("OGF Usage Record 1.0 (XML)")
     extensions: tuple[str, ...] = (".xml",)
     reference = "https://www.ogf.org/documents/GFD.98.pdf"
     sample = """<?xml version="1.0" encoding="UTF-8"?>
@@ -62,18 +64,18 @@ class OgfUsageRecord:
 </UsageRecords>
 """
     fields: tuple[FieldNote, ...] = (
-        FieldNote("RecordIdentity recordId, createTime", "job: the key; revision"),
-        FieldNote("JobIdentity LocalJobId, GlobalJobId", "job, where no recordId is given"),
-        FieldNote("StartTime, EndTime, WallDuration", "start, end; one of the three may be missing"),
-        FieldNote("TimeInstant type=submit", "submit"),
-        FieldNote("Processors, else NodeCount, else 1", "cpus"),
-        FieldNote("NodeCount", "nodes"),
-        FieldNote("Memory", "mem_mb, in the storageUnit it names"),
-        FieldNote("Charge", "billing: spread evenly over the run"),
-        FieldNote("LocalUserId, GlobalUserName", "user, dn"),
-        FieldNote("ProjectName; Group, VO, ReportableVOName or VOName", "project; group"),
-        FieldNote("MachineName, Queue, Site", "cluster, queue, site"),
-        FieldNote("Status", "queued, held: pending; started, suspended: running; else finished"),
+        FieldNote("RecordIdentity recordId, createTime", gettext_noop("job: the key; revision")),
+        FieldNote("JobIdentity LocalJobId, GlobalJobId", gettext_noop("job, where no recordId is given")),
+        FieldNote("StartTime, EndTime, WallDuration", gettext_noop("start, end; one of the three may be missing")),
+        FieldNote("TimeInstant type=submit", gettext_noop("submit")),
+        FieldNote("Processors, else NodeCount, else 1", gettext_noop("cpus")),
+        FieldNote("NodeCount", gettext_noop("nodes")),
+        FieldNote("Memory", gettext_noop("mem_mb, in the storageUnit it names")),
+        FieldNote("Charge", gettext_noop("billing: spread evenly over the run")),
+        FieldNote("LocalUserId, GlobalUserName", gettext_noop("user, dn")),
+        FieldNote("ProjectName; Group, VO, ReportableVOName or VOName", gettext_noop("project; group")),
+        FieldNote("MachineName, Queue, Site", gettext_noop("cluster, queue, site")),
+        FieldNote("Status", gettext_noop("queued, held: pending; started, suspended: running; else finished")),
     )
     needs_zone = False
     is_listing = False

@@ -23,6 +23,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo
 
+from django.utils.translation import gettext_noop
+
 from apps.core.local_time import is_repeated
 from apps.usage.parsers.base import (
     MOST_RESTART,
@@ -63,7 +65,7 @@ class Pbs:
     """Accounting log of OpenPBS and Torque."""
 
     name = "pbs"
-    label = "OpenPBS, PBS Pro and Torque accounting log"
+    label = gettext_noop("OpenPBS, PBS Pro and Torque accounting log")
     extensions: tuple[str, ...] = ()
     reference = "https://docs.adaptivecomputing.com/torque/4-2-7/Content/topics/9-accounting/accountingRecords.htm"
     sample = (
@@ -74,17 +76,21 @@ class Pbs:
         "Resource_List.walltime=02:00:00 resources_used.walltime=01:00:00 run_count=1\n"
     )
     fields: tuple[FieldNote, ...] = (
-        FieldNote("E; R", "a job that ended; a run that is repeated, counted too"),
-        FieldNote("S; Q", "running; pending"),
-        FieldNote("D, A", "withdrawn, or ended if it ran and no E line follows"),
-        FieldNote("z, r; u, c, e, s", "suspended, resumed; another allocation: a record for each part"),
-        FieldNote("a", "what the job asks for from then on"),
-        FieldNote("id, ctime, start", "job and array_task, submit: a run is known by these; restart: its place"),
-        FieldNote("start, end", "start, end; else the time in front of the line, in the source's zone"),
-        FieldNote("exec_vnode, exec_host, Resource_List", "cpus, gpus, nodes, mem_mb: the first that is set"),
-        FieldNote("Resource_List.walltime", "requested_s, HH:MM:SS or seconds"),
-        FieldNote("user, group, account, else project", "user, group, project"),
-        FieldNote("queue", "queue"),
+        FieldNote("E; R", gettext_noop("a job that ended; a run that is repeated, counted too")),
+        FieldNote("S; Q", gettext_noop("running; pending")),
+        FieldNote("D, A", gettext_noop("withdrawn, or ended if it ran and no E line follows")),
+        FieldNote("z, r; u, c, e, s", gettext_noop("suspended, resumed; another allocation: a record for each part")),
+        FieldNote("a", gettext_noop("what the job asks for from then on")),
+        FieldNote(
+            "id, ctime, start", gettext_noop("job and array_task, submit: a run is known by these; restart: its place")
+        ),
+        FieldNote("start, end", gettext_noop("start, end; else the time in front of the line, in the source's zone")),
+        FieldNote(
+            "exec_vnode, exec_host, Resource_List", gettext_noop("cpus, gpus, nodes, mem_mb: the first that is set")
+        ),
+        FieldNote("Resource_List.walltime", gettext_noop("requested_s, HH:MM:SS or seconds")),
+        FieldNote("user, group, account, else project", gettext_noop("user, group, project")),
+        FieldNote("queue", gettext_noop("queue")),
     )
     needs_zone = False
     is_listing = False

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 from zoneinfo import ZoneInfo
 
 import orjson
+from django.utils.translation import gettext_noop
 
 from apps.core.errors import FieldProblem, Invalid, Malformed, TooLarge
 from apps.core.json_values import has_more_values
@@ -347,7 +348,7 @@ class Ndjson:
     """One JSON object a line."""
 
     name = "ndjson"
-    label = "Records as JSON, one a line (NDJSON)"
+    label = gettext_noop("Records as JSON, one a line (NDJSON)")
     extensions: tuple[str, ...] = (".ndjson", ".jsonl")
     reference = "https://github.com/ndjson/ndjson-spec"
     sample = (
@@ -356,14 +357,18 @@ class Ndjson:
         '{"job": "18", "user": "ben", "state": "running", "start": "2026-01-01T01:30:00Z", "cpus": 1}\n'
     )
     fields: tuple[FieldNote, ...] = (
-        FieldNote("job, array_task, submit, restart", "a record is known by these, with its source and cluster"),
-        FieldNote("user, group, dn, fqan, project", "whose it is; user must be there"),
-        FieldNote("state", "finished (if not given), running, pending or withdrawn"),
-        FieldNote("submit, start, end", "RFC 3339; without an offset in the source's zone"),
-        FieldNote("cpus, gpus, nodes, mem_mb, billing", "amounts while it runs; billing in units a second"),
-        FieldNote("requested_s", "how long it may run"),
-        FieldNote("queue, partition, qos; site, cluster", "its class; where it ran"),
-        FieldNote("revision", "the higher one replaces the lower"),
+        FieldNote(
+            "job, array_task, submit, restart", gettext_noop("a record is known by these, with its source and cluster")
+        ),
+        FieldNote("user, group, dn, fqan, project", gettext_noop("whose it is; user must be there")),
+        FieldNote("state", gettext_noop("finished (if not given), running, pending or withdrawn")),
+        FieldNote("submit, start, end", gettext_noop("RFC 3339; without an offset in the source's zone")),
+        FieldNote(
+            "cpus, gpus, nodes, mem_mb, billing", gettext_noop("amounts while it runs; billing in units a second")
+        ),
+        FieldNote("requested_s", gettext_noop("how long it may run")),
+        FieldNote("queue, partition, qos; site, cluster", gettext_noop("its class; where it ran")),
+        FieldNote("revision", gettext_noop("the higher one replaces the lower")),
     )
     needs_zone = False
     is_listing = False

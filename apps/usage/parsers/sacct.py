@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from django.utils.translation import gettext_noop
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordBatch, Rejection, concatenate_batches, excerpt
 from apps.usage.parsers.lines import LongLine, read_blocks
@@ -63,7 +64,7 @@ class Sacct:
     """`sacct --parsable2` and `--parsable`."""
 
     name = "sacct"
-    label = "Slurm accounting (sacct -P)"
+    label = gettext_noop("Slurm accounting (sacct -P)")
     extensions: tuple[str, ...] = (".sacct", ".sacct.gz", ".psv", ".log", ".txt")
     reference = "https://slurm.schedmd.com/sacct.html"
     sample = (
@@ -74,17 +75,25 @@ class Sacct:
         "billing=40,cpu=4,gres/gpu=1,mem=32G,node=1|1002\n"
     )
     fields: tuple[FieldNote, ...] = (
-        FieldNote("JobIDRaw, else JobID", "job (JobID alone: job and array task); steps are not counted"),
-        FieldNote("User, else UID; Account", "user, group"),
-        FieldNote("Cluster", "cluster"),
-        FieldNote("Partition, QOS, Reservation", "partition, qos, queue"),
-        FieldNote("State", "finished, running, pending, or withdrawn where it never started"),
-        FieldNote("Submit, Start, End", "the times; local ones in the source's time zone, XDMoD's archives in UTC"),
-        FieldNote("Submit, else Eligible", "the start of a resized job's later part"),
-        FieldNote("ElapsedRaw, else Elapsed", "the end, where End is missing"),
-        FieldNote("AllocTRES, else AllocCPUS, AllocNodes", "cpus, gpus, mem_mb, nodes, billing; 1.50K is 1536"),
-        FieldNote("ReqTRES, else ReqCPUS", "the same of a job that waits; an array's (40_[0-3]) for all its tasks"),
-        FieldNote("TimelimitRaw, else Timelimit", "requested_s"),
+        FieldNote("JobIDRaw, else JobID", gettext_noop("job (JobID alone: job and array task); steps are not counted")),
+        FieldNote("User, else UID; Account", gettext_noop("user, group")),
+        FieldNote("Cluster", gettext_noop("cluster")),
+        FieldNote("Partition, QOS, Reservation", gettext_noop("partition, qos, queue")),
+        FieldNote("State", gettext_noop("finished, running, pending, or withdrawn where it never started")),
+        FieldNote(
+            "Submit, Start, End",
+            gettext_noop("the times; local ones in the source's time zone, XDMoD's archives in UTC"),
+        ),
+        FieldNote("Submit, else Eligible", gettext_noop("the start of a resized job's later part")),
+        FieldNote("ElapsedRaw, else Elapsed", gettext_noop("the end, where End is missing")),
+        FieldNote(
+            "AllocTRES, else AllocCPUS, AllocNodes", gettext_noop("cpus, gpus, mem_mb, nodes, billing; 1.50K is 1536")
+        ),
+        FieldNote(
+            "ReqTRES, else ReqCPUS",
+            gettext_noop("the same of a job that waits; an array's (40_[0-3]) for all its tasks"),
+        ),
+        FieldNote("TimelimitRaw, else Timelimit", gettext_noop("requested_s")),
     )
     needs_zone = True
     is_listing = False

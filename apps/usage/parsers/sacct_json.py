@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, BinaryIO
 
+from django.utils.translation import gettext_noop
+
 from apps.usage.parsers.base import AccountNames, FieldNote, JobClassKey, Parsed, Reading
 from apps.usage.parsers.sacct_columns import MOST_NAME
 from apps.usage.parsers.slurm_billing import BillingWeights
@@ -41,7 +43,7 @@ class SacctJson:
     """Output of `sacct --json`, and slurmrestd's jobs of the accounting database."""
 
     name = "sacct-json"
-    label = "Slurm accounting in JSON (sacct --json, slurmrestd slurmdb)"
+    label = gettext_noop("Slurm accounting in JSON (sacct --json, slurmrestd slurmdb)")
     extensions: tuple[str, ...] = (".json", ".json.gz")
     reference = "https://slurm.schedmd.com/rest_api.html"
     sample = (
@@ -53,15 +55,20 @@ class SacctJson:
         '"steps": []}], "errors": []}\n'
     )
     fields: tuple[FieldNote, ...] = (
-        FieldNote("job_id", "job (array tasks and parts of heterogeneous jobs have one each); steps are not counted"),
-        FieldNote("user, account", "user, group"),
-        FieldNote("cluster", "cluster"),
-        FieldNote("partition, qos, reservation.name", "partition, qos, queue"),
-        FieldNote("state.current", "finished, running, pending, or withdrawn where it never started"),
-        FieldNote("time.submission, time.start, time.end, time.elapsed", "the times, seconds since 1970"),
-        FieldNote("time.eligible", "the start of a resized job's later part, where the submission is missing"),
-        FieldNote("tres.allocated (tres.requested while it waits)", "cpus, gpus, mem_mb, nodes, billing"),
-        FieldNote("time.limit", "requested_s"),
+        FieldNote(
+            "job_id",
+            gettext_noop("job (array tasks and parts of heterogeneous jobs have one each); steps are not counted"),
+        ),
+        FieldNote("user, account", gettext_noop("user, group")),
+        FieldNote("cluster", gettext_noop("cluster")),
+        FieldNote("partition, qos, reservation.name", gettext_noop("partition, qos, queue")),
+        FieldNote("state.current", gettext_noop("finished, running, pending, or withdrawn where it never started")),
+        FieldNote("time.submission, time.start, time.end, time.elapsed", gettext_noop("the times, seconds since 1970")),
+        FieldNote(
+            "time.eligible", gettext_noop("the start of a resized job's later part, where the submission is missing")
+        ),
+        FieldNote("tres.allocated (tres.requested while it waits)", gettext_noop("cpus, gpus, mem_mb, nodes, billing")),
+        FieldNote("time.limit", gettext_noop("requested_s")),
     )
     needs_zone = False
     is_listing = False

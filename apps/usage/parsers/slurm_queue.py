@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
+from django.utils.translation import gettext_noop
+
 from apps.usage.parsers.base import AccountNames, FieldNote, JobClassKey, Parsed, Reading
 from apps.usage.parsers.sacct_columns import MOST_NAME
 from apps.usage.parsers.slurm_json import (
@@ -38,7 +40,7 @@ class SlurmQueue:
     """Output of `squeue --json`, and slurmrestd's jobs of the controller: a complete listing."""
 
     name = "squeue-json"
-    label = "Slurm's running and waiting jobs in JSON (squeue --json, slurmrestd slurm)"
+    label = gettext_noop("Slurm's running and waiting jobs in JSON (squeue --json, slurmrestd slurm)")
     extensions: tuple[str, ...] = (".json", ".json.gz")
     reference = "https://slurm.schedmd.com/squeue.html"
     sample = (
@@ -49,17 +51,20 @@ class SlurmQueue:
         '"errors": []}\n'
     )
     fields: tuple[FieldNote, ...] = (
-        FieldNote("job_id", "job (array tasks that run have one each; those that wait are one)"),
-        FieldNote("user_name, else user_id; account", "user, group"),
-        FieldNote("cluster", "cluster"),
-        FieldNote("partition, qos, resv_name", "partition, qos, queue"),
-        FieldNote("job_state", "running, pending; ended jobs as finished, or withdrawn where they never started"),
-        FieldNote("submit_time, start_time, end_time", "the times, seconds since 1970"),
-        FieldNote("resize_time", "submit and start of a resized job's part that runs, as in accounting"),
+        FieldNote("job_id", gettext_noop("job (array tasks that run have one each; those that wait are one)")),
+        FieldNote("user_name, else user_id; account", gettext_noop("user, group")),
+        FieldNote("cluster", gettext_noop("cluster")),
+        FieldNote("partition, qos, resv_name", gettext_noop("partition, qos, queue")),
         FieldNote(
-            "tres_alloc_str (tres_req_str while it waits), cpus, node_count", "cpus, gpus, mem_mb, nodes, billing"
+            "job_state", gettext_noop("running, pending; ended jobs as finished, or withdrawn where they never started")
         ),
-        FieldNote("time_limit", "requested_s"),
+        FieldNote("submit_time, start_time, end_time", gettext_noop("the times, seconds since 1970")),
+        FieldNote("resize_time", gettext_noop("submit and start of a resized job's part that runs, as in accounting")),
+        FieldNote(
+            "tres_alloc_str (tres_req_str while it waits), cpus, node_count",
+            gettext_noop("cpus, gpus, mem_mb, nodes, billing"),
+        ),
+        FieldNote("time_limit", gettext_noop("requested_s")),
     )
     needs_zone = False
     is_listing = True

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
+from django.utils.translation import gettext_noop
 
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import (
@@ -75,7 +76,7 @@ class Swf:
     """Standard Workload Format."""
 
     name = "swf"
-    label = "Standard Workload Format (SWF 2.2)"
+    label = gettext_noop("Standard Workload Format (SWF 2.2)")
     extensions: tuple[str, ...] = (".swf", ".swf.gz")
     reference = "https://www.cs.huji.ac.il/labs/parallel/workload/swf.html"
     sample = (
@@ -83,13 +84,13 @@ class Swf:
         "1 0 5 3600 8 -1 -1 8 7200 -1 1 17 3 -1 1 -1 -1 -1\n2 60 0 1800 1 -1 -1 1 3600 -1 1 4 2 -1 1 -1 -1 -1\n"
     )
     fields: tuple[FieldNote, ...] = (
-        FieldNote("2 submit, 3 wait, 4 run time", "start = submit + wait; end = start + run time"),
-        FieldNote("5 allocated, else 8 requested processors", "cpus"),
-        FieldNote("7 used, else 10 requested memory", "mem_mb"),
-        FieldNote("9 requested time", "requested_s"),
-        FieldNote("12 user, 13 group", "user, group"),
-        FieldNote("15 queue", "queue"),
-        FieldNote("16 partition", "site"),
+        FieldNote("2 submit, 3 wait, 4 run time", gettext_noop("start = submit + wait; end = start + run time")),
+        FieldNote("5 allocated, else 8 requested processors", gettext_noop("cpus")),
+        FieldNote("7 used, else 10 requested memory", gettext_noop("mem_mb")),
+        FieldNote("9 requested time", gettext_noop("requested_s")),
+        FieldNote("12 user, 13 group", gettext_noop("user, group")),
+        FieldNote("15 queue", gettext_noop("queue")),
+        FieldNote("16 partition", gettext_noop("site")),
     )
     needs_zone = False
     is_listing = False

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from django import forms
 from django.utils.text import slugify
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.contrib.onboarding.first_policy_draft import settings_with
@@ -66,7 +67,7 @@ class TreeForm(RefusableForm):
             "format",
             [
                 (AUTO, str(_("Detect automatically"))),
-                *((tree_format.name, tree_format.label) for tree_format in list_tree_formats()),
+                *((tree_format.name, gettext(tree_format.label)) for tree_format in list_tree_formats()),
             ],
         )
 
@@ -99,7 +100,9 @@ class LogForm(RefusableForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         formats = [
-            (log_format.name, log_format.label) for log_format in list_log_formats() if not log_format.is_listing
+            (log_format.name, gettext(log_format.label))
+            for log_format in list_log_formats()
+            if not log_format.is_listing
         ]
         self.offer("format", [(AUTO, str(_("Detect automatically"))), *formats])
 

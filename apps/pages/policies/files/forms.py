@@ -26,7 +26,7 @@ class AgainstForm(RefusableForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.auto_id = "against-%s"  # the form of an import is on the same page
-        self.offer("format", [(each.name, each.label) for each in list_formats() if each.against])
+        self.offer("format", [(each.name, _(each.label)) for each in list_formats() if each.against])
 
 
 class PolicyFileForm(RefusableForm):
@@ -40,5 +40,5 @@ class PolicyFileForm(RefusableForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        formats = [(each.name, each.label) for each in list_formats()]
+        formats = [(each.name, _(each.label)) for each in list_formats()]
         self.offer("format", [(AUTO, _("Detect automatically")), *formats])

@@ -173,7 +173,7 @@ def _page(
         exports.append(
             {
                 "format": each,
-                "carries": ", ".join(each.carries),
+                "carries": ", ".join(map(_, each.carries)),
                 "dropped": left_out,
                 "lacks_cluster": export.lacks_cluster,
             }

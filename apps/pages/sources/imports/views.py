@@ -149,7 +149,7 @@ def _upload_form(actor: Actor, *data: Any, initial: dict[str, Any] | None = None
         ],
         formats=[
             (AUTO, _("Detect automatically")),
-            *((file_format.name, file_format.label) for file_format in FORMATS.values()),
+            *((file_format.name, _(file_format.label)) for file_format in FORMATS.values()),
         ],
         initial=initial,
     )
