@@ -159,13 +159,18 @@ def translated() -> tuple[Text, ...]:
     return (*found, *(text for path in sorted((ROOT / "templates").rglob("*.html")) for text in _template_texts(path)))
 
 
+def _unmarked(label: ast.expr) -> ast.expr:
+    """A label without its mark for translation."""
+    return label.args[0] if isinstance(label, ast.Call) else label
+
+
 def _choice_labels() -> Iterator[Text]:
     for path in sorted((ROOT / "apps").rglob("models.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and any("Choices" in ast.unparse(base) for base in node.bases):
                 for each in node.body:
                     if isinstance(each, ast.Assign) and isinstance(each.value, ast.Tuple):
-                        label = ast.literal_eval(each.value.elts[-1])
+                        label = ast.literal_eval(_unmarked(each.value.elts[-1]))
                         yield Text(f"{path.relative_to(ROOT)}:{each.lineno}", (label,))
 
 

@@ -80,7 +80,7 @@ class Pbs:
         FieldNote("S; Q", gettext_noop("running; pending")),
         FieldNote("D, A", gettext_noop("withdrawn, or ended if it ran and no E line follows")),
         FieldNote("z, r; u, c, e, s", gettext_noop("suspended, resumed; another allocation: a record for each part")),
-        FieldNote("a", gettext_noop("what the job asks for from then on")),
+        FieldNote("a", gettext_noop("what the job asks for afterwards")),
         FieldNote(
             "id, ctime, start", gettext_noop("job and array_task, submit: a run is known by these; restart: its place")
         ),
