@@ -117,3 +117,29 @@ def test_accounts_count_where_the_documentation_says(
         with patch.object(placement, "_MOST_OF_PARTS", most):
             together = place_columns(Resolver(resolver.rules, tree, resolver.known), AccountKeys.of(accounts))
         assert [placed(resolver, tree, decided) for decided in together] == right
+
+
+def test_of_two_rules_of_different_parts_the_older_one_decides_wherever_they_are() -> None:
+    uids = [UUID(int=number) for number in range(1, 4)]
+    children = [
+        {"name": name, "uid": str(uid), "kind": "group", "shares": 1} for name, uid in zip("ab", uids[1:], strict=True)
+    ]
+    tree = read_document({"policy": "grid", "root": {"name": "grid", "uid": str(uids[0]), "children": children}}).tree
+    account = AccountKey("c1", "alice", "atlas")
+    for older, path in ((1, "/a"), (2, "/b")):
+        rules = [
+            Rule(
+                "glob",
+                uid,
+                group_pattern="atlas",
+                reach_uid=uid,
+                written_at="2026-01-01" if at == older else "2026-02-01",
+            )
+            for at, uid in enumerate(uids)
+            if at
+        ]
+        for order in (rules, rules[::-1]):
+            resolver = Resolver(tuple(order), tree, KnownAccounts({}, {}))
+            assert tree.path(resolver.decide(account)[0].entry) == path
+            (together,) = place_columns(resolver, AccountKeys.of([account]))
+            assert tree.path(together[0].entry) == path
