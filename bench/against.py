@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,10 +51,13 @@ class Compared:
     ratio: float
     low: float
     high: float
+    n_blocks: int
 
     @property
     def is_worse(self) -> bool:
-        return self.low > 1 + LEAST[self.measure]
+        """Seconds are judged by BLOCKS at least: few of them may differ by chance; counts always."""
+        is_judged = self.measure not in _UNITS or self.n_blocks >= BLOCKS
+        return is_judged and self.low > 1 + LEAST[self.measure]
 
     @property
     def is_better(self) -> bool:
@@ -93,7 +96,7 @@ def compared(road: str, measure: str, blocks: Sequence[tuple[float, float, float
         )
     else:
         low, high = spread(ratios)
-    return Compared(road, measure, before, after, statistics.median(ratios), low, high)
+    return Compared(road, measure, before, after, statistics.median(ratios), low, high, len(blocks))
 
 
 class Side:
@@ -104,10 +107,14 @@ class Side:
         self._log = var.with_suffix(".log")
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Iterator[Callable[[], None]]:
+        """Make the side's data; what is returned waits until it is there."""
         with self._started(["hold"]) as holder:
-            self._await(holder, "ready")
-            yield
+
+            def wait() -> None:
+                self._await(holder, "ready")
+
+            yield wait
 
     def measure(self, roads: Sequence[str]) -> dict[str, dict[str, float]]:
         with self._started(["measure", *roads]) as process:
@@ -183,6 +190,8 @@ def compare(commit: str, roads: Sequence[str], *, n_blocks: int = BLOCKS, counts
         return 2
     print(table(found))
     worse = [each for each in found if each.is_worse]
+    if n_blocks < BLOCKS:
+        print(f"NOT JUDGED: seconds, of fewer than {BLOCKS} blocks.")
     if counts_instructions and not any(each.measure == "instructions" for each in found):
         print("NOT MEASURED: instructions. They need valgrind: apt-get install valgrind")
     print(f"{len(worse)} of {len(found)} measures are worse than at {commit} by more than their spread.")
@@ -210,8 +219,8 @@ def _measure_both(commit: str, roads: Sequence[str], n_blocks: int, counts_instr
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairshare-against-")))
         other = stack.enter_context(_worktree(commit, folder / "other"))
         sides = [Side(other, folder / "a"), Side(REPOSITORY, folder / "b")]
-        for side in sides:
-            stack.enter_context(side.held())
+        for wait in [stack.enter_context(side.held()) for side in sides]:
+            wait()
         a, b = sides
         blocks = []
         for number in range(n_blocks):

@@ -61,7 +61,7 @@ def _one_record(made: Mapping[str, Any]) -> Work:
             **{"job": str(number), "cluster": "c1", "user": "user7", "group": "group1", "cpus": 8, "queue": "batch"},
             **{"submit": "2026-03-01T10:00:00Z", "start": "2026-03-01T10:05:00Z", "end": "2026-03-01T12:00:00Z"},
         }
-        answer = client.post("/api/v1/usage/records?source=one", record, content_type="application/json")
+        answer = client.post("/api/v1/usage/records?source=one", [record], content_type="application/json")
         assert answer.status_code == 200, answer.content[:500]
         assert answer.json()["new"] == 1
 

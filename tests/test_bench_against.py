@@ -57,6 +57,12 @@ def test_a_slow_down_within_the_spread_is_none() -> None:
     assert not slightly.is_worse
 
 
+def test_seconds_of_few_blocks_are_not_judged_and_counts_are() -> None:
+    assert not compared("look-up", "own_s", [(1.0, 2.0, 2.0, 1.0)] * 5).is_worse
+    assert compared("look-up", "own_s", [(1.0, 2.0, 2.0, 1.0)] * 6).is_worse
+    assert compared("look-up", "rows", [(1.0, 2.0, 2.0, 1.0)]).is_worse
+
+
 def test_a_single_block_has_the_spread_of_its_pairs() -> None:
     found = compared("look-up", "instructions", [(100, 103, 104, 101)])
     assert (found.low, found.ratio, found.high) == (103 / 101, 207 / 201, 104 / 100)
