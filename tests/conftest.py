@@ -22,7 +22,7 @@ from apps.cli.stack.paths import read_or_make_secret, socket_dir, write_once
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 from apps.core.private_dirs import private_dir
 from tests.core.outbound_servers import certified, connects, serve, squid, trusted  # noqa: F401 - fixtures
-from tests.databases import Databases, World, copied
+from tests.databases import Databases, World
 from tests.examples import register_profiles
 from tests.frames import call_with_room
 from tests.instants import AT
@@ -72,8 +72,6 @@ else:  # files of one worker are no business of another; the server they share
     for _name in ("secret_key", "token_pepper", "pseudonym_key"):  # worlds made once for all workers hold sealed values
         write_once(_own / _name, read_or_make_secret(_name, var=_shared) + "\n")
     os.environ["FAIRSHARE_VAR"] = str(_own)
-if not is_engine_alone(sys.argv[1:]):
-    set_up_django()
 register_profiles()
 
 pytest_plugins = [
@@ -86,6 +84,37 @@ pytest_plugins = [
     "tests.file_map",
     "pytester",
 ]
+if not is_engine_alone(sys.argv[1:]):
+    set_up_django()
+    pytest.register_assert_rewrite("tests.contrib")  # before those of plug-ins are imported
+    from tests.plugin_parts import parts
+    from tests.worlds import (  # noqa: F401 - fixtures
+        closed_grid,
+        computed_site,
+        feed_teller,
+        grid_site,
+        known_world,
+        large_grid,
+        long_grid,
+        month_of_days,
+        mounted_site,
+        open_grid,
+        placed_site,
+        restored_feed,
+        rights_world,
+        sample_grid,
+        small_site,
+        two_projects,
+        unused_grid,
+        vo_mounted,
+        vo_policy,
+        vo_second_version,
+        vo_subscribed,
+        vo_usage_accepted,
+        vo_usage_held,
+    )
+
+    pytest_plugins += [part.__name__ for part in parts("worlds")]
 _server = pytest.StashKey[PostgresServer]()
 
 
@@ -285,15 +314,15 @@ def world_of_test(
     request: pytest.FixtureRequest, databases: Databases, django_db_blocker: pytest_django.DjangoDbBlocker
 ) -> Iterator[World]:
     """The database that a test begins with: that of the world it names, or the empty one; a copy where it commits."""
-    from tests import worlds
+    from tests import world_fixtures, worlds
 
-    named = worlds.named_by(request.fixturenames)
+    named = world_fixtures.named_by(request.fixturenames)
     with django_db_blocker.unblock():
         if named:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
                 worlds.forget_process()  # of the last test, and afterwards of the making
-                world = databases.world(named, worlds.MAKERS[named], is_shared=named in worlds.SHARED)
+                world = databases.world(named, world_fixtures.MAKERS[named], is_shared=named in world_fixtures.SHARED)
             worlds.forget_process()
         else:
             world = World(databases.empty, None)
@@ -329,25 +358,6 @@ def _django_db_helper(world_of_test: World, _django_db_helper: None) -> Iterator
     assert not getattr(connection, "_waiting", []), (
         "What waits for this test's transaction would be done after its rollback."
     )
-
-
-def _give_worlds() -> None:
-    """A fixture for each world, with its name."""
-    from tests import worlds
-
-    for name in worlds.MAKERS:
-
-        @pytest.fixture(name=name)
-        def made(db: None, world_of_test: World, monkeypatch: pytest.MonkeyPatch) -> Any:
-            if "FAIRSHARE_CLOCK" not in os.environ:  # else the test is at another instant
-                monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-            return copied(world_of_test.made)
-
-        globals()[f"_{name}"] = made
-
-
-if not is_engine_alone(sys.argv[1:]):
-    _give_worlds()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest_django
 from django.db import connection
 from psycopg import sql
 
-from tests import worlds
+from tests import world_fixtures
 from tests.databases import Databases
 from tests.instants import AT
 
@@ -22,7 +22,7 @@ def source(
 ) -> Iterator[str]:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     with django_db_blocker.unblock():
-        yield databases.world("small_site", worlds.small_site).database
+        yield databases.world("small_site", world_fixtures.MAKERS["small_site"]).database
         databases.use(databases.empty)
 
 

@@ -2,32 +2,30 @@
 
 It is made once a process, a shared one once a run.
 
-A fixture of the same name (tests/conftest.py) gives a test what the function returned, in the world's database.
+`world` makes each a fixture of its name, which gives a test what the function returned, in the world's database.
+tests/conftest.py imports them; those of a plug-in are in its own `worlds.py`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any
 
 import pytest
-from cachetools import Cache
 from django.test import override_settings
 
 from apps.accounts import account_index
-from apps.accounts.token_cache import tokens
 from apps.cli.sample.grid import work_at
 from apps.cli.sample.loading import load_sample
+from apps.core.derived_state import Kept
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.usage.account_counts import account_counts
-from apps.usage.account_sums import AccountSums
-from apps.usage.kept_usage import KeptUsage
 from tests.federation import worlds as federation_worlds
 from tests.federation.grid.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
@@ -42,38 +40,16 @@ from tests.priority_site import make_month_of_days, make_two_projects
 from tests.privacy.known_site import build_known_world
 from tests.rights_world import ISSUER, World
 from tests.small_site import Site, build_site
+from tests.world_fixtures import world
 
-__all__ = ["MAKERS", "SHARED", "forget_process", "fresh_process", "named_by"]
-
-MAKERS: dict[str, Callable[[], Any]] = {}
-SHARED: set[str] = set()
-_EXTENDED: dict[str, str] = {}
 _PARTS = tuple(parts("worlds"))
-_FORGET = [part.forget_process for part in _PARTS if hasattr(part, "forget_process")]
-
-
-def world(make: Callable[[], Any], *, extends: str = "", is_shared: bool = False) -> Callable[[], Any]:
-    """is_shared: takes long, returns nothing and leaves nothing outside its database: made once a run."""
-    MAKERS[make.__name__] = make
-    _EXTENDED[make.__name__] = extends
-    if is_shared:
-        SHARED.add(make.__name__)
-    return make
-
-
-def named_by(fixtures: Collection[str]) -> str | None:
-    """The world of a test with these fixtures: of one and another that extends it, the latter."""
-    named = {name for name in MAKERS if name in fixtures}
-    left = sorted(named - {_EXTENDED[name] for name in named})
-    assert len(left) <= 1, f"A test has one world, not {left}."
-    return left[0] if left else None
 
 
 def forget_process() -> None:
     """What a process keeps in memory belongs to one test: those of one world share its policies and numbers."""
     _forget_state()
-    for kept in _caches(len(sys.modules)):
-        kept.clear()
+    for kept in _registered(len(sys.modules)):
+        _forget(kept)
 
 
 @pytest.fixture(autouse=True)
@@ -86,9 +62,6 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _forget_state() -> None:
-    tokens.clear()
-    for forget in _FORGET:
-        forget()
     store.forget()
     account_counts._forget()
     account_index.forget()
@@ -106,21 +79,34 @@ def restore_caches() -> Iterator[None]:
 
 
 @lru_cache(maxsize=1)
+def _registered(n_modules: int) -> list[Any]:
+    """What the loaded modules of ours declare that they keep in memory: the register of derived state."""
+    states = [
+        (module, state)
+        for name, module in list(sys.modules.items())
+        if name.startswith("apps.")
+        for state in getattr(module, "DERIVED_STATE", ())
+        if state.kept is Kept.MEMORY
+    ]
+    return [attrgetter(name)(module) for module, state in states for name in state.names]
+
+
 def _caches(n_modules: int) -> list[MutableMapping[Any, Any]]:
-    """The caches of our modules: module attributes, attributes of a `_…Cache` or of kept usage, or of a function."""
-    found: list[MutableMapping[Any, Any]] = []
-    for name, module in list(sys.modules.items()):
-        if name.startswith("apps."):
-            for value in vars(module).values():
-                kind = type(value).__name__
-                is_holder = isinstance(value, AccountSums | KeptUsage) or (
-                    kind.startswith("_") and kind.endswith("Cache")
-                )
-                held = vars(value).values() if is_holder else [value]
-                found += [each for each in held if isinstance(each, OrderedDict | Cache)]
-                if isinstance(kept := getattr(value, "cache", None), Cache):
-                    found.append(kept)
-    return found
+    """The mappings among them: themselves, of a function that keeps its results, or of an object that holds some."""
+    return [each for kept in _registered(n_modules) for each in _mappings_of(kept)]
+
+
+def _mappings_of(kept: Any) -> list[MutableMapping[Any, Any]]:
+    held = [kept, getattr(kept, "cache", None), *getattr(kept, "__dict__", {}).values()]
+    return [each for each in held if isinstance(each, MutableMapping)]
+
+
+def _forget(kept: Any) -> None:
+    own = getattr(kept, "forget", None) or getattr(kept, "clear", None)
+    if own is not None:
+        own()
+    for each in _mappings_of(kept):
+        each.clear()
 
 
 @world
@@ -270,8 +256,3 @@ def start_sample(at: datetime) -> None:
     for part in _PARTS:
         if hasattr(part, "finish_sample"):
             part.finish_sample(at)
-
-
-for _part in _PARTS:
-    for _make, _extended in getattr(_part, "WORLDS", ()):
-        world(_make, extends=_extended)

@@ -35,6 +35,7 @@ from apps.accounts.account_index import AccountIndex, AccountKeys, load_account_
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, User
 from apps.accounts.selectors import groups_of
+from apps.core.derived_state import in_memory
 from apps.core.postgresql import consistent_read
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.placement import place_accounts
@@ -48,6 +49,17 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import indexes_of
 from apps.usage.account_sums import AccountSums, first_full_hour
 from apps.usage.held_hours import OF_CURRENT
+
+DERIVED_STATE = (
+    in_memory(
+        "_recent_sums",
+        holds="usage of each account in the last days",
+        key="the hour",
+        inputs="buckets",
+        range="the last days",
+        ends="pieces from a changed hour on are read again",
+    ),
+)
 
 DAYS = 30
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, MutableMapping
+from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +15,8 @@ from cachetools import Cache
 from django.apps import apps as installed
 
 from apps.core.code_paths import REPOSITORY
-from docsite.derived_state import module_names
+from apps.core.derived_state import Kept
+from docsite.derived_state import declared, module_names
 
 _EMPTY = {"dict", "OrderedDict", "WeakValueDictionary", "WeakKeyDictionary", "defaultdict", "Counter", "list", "set"}
 _WRITING = {"write_bytes", "write_text", "mkstemp", "share_columns", "NamedTemporaryFile", "TemporaryDirectory"}
@@ -43,6 +46,8 @@ def modules_with_files() -> set[str]:
 
 
 def _kept_by(module: ModuleType) -> Iterator[str]:
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    made = {target.id for node in tree.body for target in _targets(node) if isinstance(target, ast.Name)}
     for name, value in list(vars(module).items()):
         if isinstance(value, type):
             if value.__module__ == module.__name__:
@@ -51,9 +56,26 @@ def _kept_by(module: ModuleType) -> Iterator[str]:
             isinstance(value, Cache)
             or (_has_cache(value) and getattr(value, "__module__", "") == module.__name__)
             or _is_object_of(module, value)
+            or (name in made and type(value) in _kinds_of_register())
         ):
             yield name
-    yield from _begun_empty(ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8")))
+    yield from _begun_empty(tree)
+
+
+def _targets(node: ast.stmt) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+
+
+@cache
+def _kinds_of_register() -> frozenset[type]:
+    """Classes of ours whose objects the register has: another object of one, in any module, is such a state, too."""
+    kept = (
+        attrgetter(name)(sys.modules[f"apps.{module}"])
+        for module, state in declared()
+        if state.kept is Kept.MEMORY
+        for name in state.names
+    )
+    return frozenset(type(each) for each in kept if type(each).__module__.startswith("apps."))
 
 
 def _has_cache(value: Any) -> bool:
@@ -62,11 +84,15 @@ def _has_cache(value: Any) -> bool:
 
 
 def _is_object_of(module: ModuleType, value: Any) -> bool:
-    """Whether it has attributes that may change, and is of a class of this module, or a cache of a minute."""
+    """Whether it has attributes that may change, and is of a class of this module."""
     kind = type(value)
     is_frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
-    is_ours = kind.__module__ == module.__name__ or kind.__name__ == "KeptBriefly"
-    return is_ours and kind.__module__.startswith("apps.") and hasattr(value, "__dict__") and not is_frozen
+    return (
+        kind.__module__ == module.__name__
+        and kind.__module__.startswith("apps.")
+        and hasattr(value, "__dict__")
+        and not is_frozen
+    )
 
 
 def _begun_empty(module: ast.Module) -> Iterator[str]:

@@ -29,6 +29,7 @@ from tests.mutants.outcomes import ERROR, NOT_APPLIED, NOTICED, SURVIVED, Outcom
 from tests.mutants.rooms import ROOMS, outcomes_file
 from tests.mutants.swap import NotApplied, apply, functions_of, module_of
 from tests.start import schema_folder
+from tests.world_fixtures import MAKERS, SHARED, named_by
 
 _A_DAY_S = 24 * 3600.0
 _LONGEST_S = 900.0  # of one mutant, by the clock
@@ -290,7 +291,7 @@ class Runner:
             for name in sorted(names):
                 worlds.forget_process()
                 with self.trace.on():
-                    databases.world(name, worlds.MAKERS[name], is_shared=name in worlds.SHARED)
+                    databases.world(name, MAKERS[name], is_shared=name in SHARED)
                 self._hits.worlds[name] = self.trace.take()
                 worlds.forget_process()
             databases.use(databases.empty)
@@ -314,8 +315,7 @@ def _has_database(item: pytest.Item) -> bool:
 
 
 def _world_of(item: pytest.Item) -> str | None:
-    worlds = sys.modules.get("tests.worlds")
-    return worlds.named_by(getattr(item, "fixturenames", ())) if worlds is not None else None
+    return named_by(getattr(item, "fixturenames", ()))
 
 
 @cache
