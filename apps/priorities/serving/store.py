@@ -26,6 +26,7 @@ from apps.core.blobs import CorruptBlob
 from apps.core.derived_state import in_memory
 from apps.core.errors import NotFound, Unavailable
 from apps.core.kept_briefly import drop_old
+from apps.core.postgresql import SERVER_EPOCH
 from apps.policies.access.scope import archived_policy
 from apps.policies.tree.stored import TreeColumns, digest_of_tree, load_tree, tree_cache, tree_with_digest
 from apps.priorities.models import Snapshot
@@ -41,7 +42,7 @@ DERIVED_STATE = (
     in_memory(
         "_process",
         holds="newest snapshots, and some older ones, as served",
-        key="id of the snapshot; its last instant and scale",
+        key="start and identity of the database, id of the snapshot; its last instant and scale",
         inputs="stored snapshots, policies, sources",
         range="the newest of each policy; eight older ones",
         ends="each poll replaces what is newer; without a database it stays, with its age",
@@ -56,14 +57,14 @@ _POLL_AGAIN_S = 0.25  # shortest interval between polls that an unknown policy t
 _MOST_KEPT = 8
 _MOST_TRIED = 20  # older rows that are tried if the newest is damaged
 
-_NEWEST = """
-SELECT policy.id, policy.slug, policy.name, policy.visibility, policy.head_number, policy.archived_at,
+_NEWEST = f"""
+SELECT {SERVER_EPOCH}, policy.id, policy.slug, policy.name, policy.visibility, policy.head_number, policy.archived_at,
     newest.id, newest.valid_at, newest.usage_scale, newest.computed_at
 FROM policies_policy AS policy LEFT JOIN LATERAL (
     SELECT id, valid_at, usage_scale, computed_at FROM priorities_snapshot
     WHERE policy_id = policy.id AND is_live ORDER BY id DESC LIMIT 1
 ) AS newest ON true
-"""
+"""  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ class _Served:
         self._is_polled = False
         os.register_at_fork(after_in_child=self._in_child)  # cheaper than a check at each look-up
         self._stored: OrderedDict[int, ServedSnapshot] = OrderedDict()
+        self._epoch = ""  # of the database at the last poll
         self._after_poll: list[Callable[[], None]] = []
 
     def current(self) -> State:
@@ -218,8 +220,12 @@ class _Served:
         with connection.cursor() as cursor:
             cursor.execute(_NEWEST)
             found_rows = cursor.fetchall()
-        rows = [(PolicyRow(*row[:5]), NewestRow(*row[6:])) for row in found_rows if row[5] is None]
-        archived = {row[1]: row[5] for row in found_rows if row[5] is not None}
+        rows = [(PolicyRow(*row[:5]), NewestRow(*row[6:])) for _epoch, *row in found_rows if row[5] is None]
+        archived = {row[1]: row[5] for _epoch, *row in found_rows if row[5] is not None}
+        is_same_server = all(epoch == self._epoch for epoch, *_row in found_rows)
+        if not is_same_server:  # an older database may give the ids of lost snapshots to other ones
+            self._epoch = found_rows[0][0]
+            self._stored.clear()
         policies = {policy.slug: policy for policy, _newest in rows}
         served: dict[str, ServedSnapshot] = {}
         damaged: dict[str, int] = {}
@@ -229,7 +235,7 @@ class _Served:
             is_damaged = snapshot_id is not None and old.damaged.get(slug) == snapshot_id
             if not is_damaged:
                 try:
-                    snapshot = _newest_from(policy, newest, snapshot)
+                    snapshot = _newest_from(policy, newest, snapshot, is_same_server=is_same_server)
                 except (CorruptBlob, NotFound) as error:
                     snapshot, is_damaged = _newest_readable(policy, snapshot_id or 0, snapshot), True
                     instead = (
@@ -249,8 +255,12 @@ class _Served:
         return State(policies, served, damaged, archived, sources, has_database=True, polled_s=time.monotonic())
 
 
-def _newest_from(policy: PolicyRow, newest: NewestRow, known: ServedSnapshot | None) -> ServedSnapshot | None:
+def _newest_from(
+    policy: PolicyRow, newest: NewestRow, known: ServedSnapshot | None, *, is_same_server: bool
+) -> ServedSnapshot | None:
     """The newest snapshot, at the last instant at which it holds: from memory, or from files that are written first.
+
+    is_same_server: `known` was read from it, and it hasn't been started anew since.
 
     Raises:
         CorruptBlob, NotFound: the snapshot or its tree is damaged or no longer exists.
@@ -258,7 +268,7 @@ def _newest_from(policy: PolicyRow, newest: NewestRow, known: ServedSnapshot | N
     snapshot_id, valid_at, scale, computed_at = newest
     if snapshot_id is None:
         return None
-    if known is not None and known.snapshot_id == snapshot_id:
+    if known is not None and is_same_server and known.snapshot_id == snapshot_id:
         return known if known.as_of == valid_at else known.extended(valid_at, scale, computed_at)
     row = Snapshot.objects.filter(pk=snapshot_id).select_related("policy").defer("data").first()
     if row is None:

@@ -18,7 +18,7 @@ from django.db import DataError, OperationalError, connection
 from apps.core import blobs, mapped_columns
 from apps.core.errors import NotFound, Unavailable
 from apps.priorities import snapshots
-from apps.priorities.models import Snapshot, StoredPlaces
+from apps.priorities.models import Snapshot, StoredPlaces, UnmappedAccounts
 from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import AccountQuery, Query
@@ -366,6 +366,25 @@ def test_if_every_snapshot_is_damaged_look_ups_wait_for_the_next_recompute(site:
     site.job("dan", "biology", 9)
     newer = site.recompute()
     assert store.newest("grid").snapshot_id == newer.pk
+
+
+def test_another_server_may_give_the_same_id_to_another_snapshot(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.job("dan", "biology", 2)
+    lost = site.recompute()
+    store.poll()
+    assert store.load_stored("grid", lost.pk).revision == store.newest("grid").revision
+    number, known = lost.pk, store.newest("grid").lookup(["alice", "dan"])
+    Snapshot.objects.all().delete()
+    site.job("alice", "physics", 500)
+    other = site.recompute()
+    UnmappedAccounts.objects.all().delete()
+    Snapshot.objects.filter(pk=other.pk).update(id=number)
+    monkeypatch.setattr(store, "_NEWEST", store._NEWEST.replace("' since '", "' again since '"))
+    store.poll()
+    served = store.newest("grid")
+    assert (served.snapshot_id, served.computed_at) == (number, other.computed_at)
+    assert served.lookup(["alice", "dan"]) != known
+    assert store.load_stored("grid", number).lookup(["alice", "dan"]) == served.lookup(["alice", "dan"])
 
 
 def test_the_disk_copy_is_served_if_newer_than_every_valid_row(site: Site) -> None:
