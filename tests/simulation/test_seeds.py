@@ -46,7 +46,7 @@ def _named(settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lived(seed: int, steps: Sequence[int], backups: Backups, nothing: str, *, tries: int = TRIES) -> Counter[str]:
-    """How often each thing happened; a history that fails is shortened, and told with the command that repeats it.
+    """How often each thing happened; a history that fails is shortened, and printed with the command that repeats it.
 
     nothing: a copy of the database as it is, which it is again afterwards.
     """
@@ -100,12 +100,12 @@ def test_long_histories_leave_what_would_be_made_from_nothing(lane: int, backups
 def test_a_seed_gives_the_same_history_each_time(backups: Backups) -> None:
     nothing = backups.back_up()
 
-    def told() -> tuple[list[str], object, object]:
+    def printed() -> tuple[list[str], object, object]:
         history = live(5, range(60), backups)
         backups.begin_anew(nothing)
         return history.site.log, history.faults.happened, history.counts
 
-    assert told() == told()
+    assert printed() == printed()
 
 
 def test_a_failure_is_shortened_to_the_steps_that_it_needs() -> None:
