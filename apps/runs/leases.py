@@ -142,7 +142,7 @@ class Lease:
 
         The run's row is locked at the end, so that heartbeats and takeovers never wait for what the step does. Change
         it by `save(update_fields=…)`, late. A worker frozen inside would keep other rows locked, so the server ends the
-        transaction after being idle for a lease's length; one of the caller, which goes on after this, keeps its limit.
+        transaction after being idle for a lease's length; one of the caller, which ends later, keeps its limit.
 
         Raises:
             LeaseLost: another worker took over; nothing is written.

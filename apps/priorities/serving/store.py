@@ -260,7 +260,7 @@ def _newest_from(
 ) -> ServedSnapshot | None:
     """The newest snapshot, at the last instant at which it holds: from memory, or from files that are written first.
 
-    is_same_server: `known` was read from it, and it hasn't been started anew since.
+    is_same_server: `known` was read from it, and it hasn't restarted since.
 
     Raises:
         CorruptBlob, NotFound: the snapshot or its tree is damaged or no longer exists.
