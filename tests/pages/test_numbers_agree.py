@@ -14,7 +14,6 @@ from uuid import UUID
 import pytest
 
 from apps.cli.management.commands import import_policy
-from apps.contrib.allocations.packs import sections
 from apps.pages.changes.review import moved_ranks
 from apps.pages.changes.review import pages as review
 from apps.pages.charges.adjustments import presenters as adjustments
@@ -31,12 +30,6 @@ def of_policy_file(before: float, after: float) -> Shown:
     change: Any = SimpleNamespace(path="/a", changes=[], before=before, after=after)
     line = files._line(change)
     return line["before"], "", line["after"]
-
-
-def of_committee_pack(before: float, after: float) -> Shown:
-    text = sections._effect({"is_covered": False, "target": before, "target_after": after, "core_h": None})
-    first, second = re.findall(r"<?[\d.]+\s%", text)
-    return first, "", second
 
 
 def of_review(before: float, after: float) -> Shown:
@@ -72,7 +65,7 @@ def of_terminal(before: float, after: float) -> Shown:
     return target, points, actual
 
 
-FACES = [of_policy_file, of_committee_pack, of_review, of_adjustment, of_moved_ranks, of_import_command, of_terminal]
+FACES = [of_policy_file, of_review, of_adjustment, of_moved_ranks, of_import_command, of_terminal]
 
 
 def number(text: str) -> float:

@@ -5,7 +5,7 @@ are unchanged. A build compares the buckets with what is stored and gives change
 transaction with one view of the database: it is there as a whole or not at all, whenever its worker is killed.
 
 A feed holds the hours of `keeps_days` up to the present one of the believed clock. Its basis names this range: one that
-begins or ends earlier than before, because a clock was ahead, is built again.
+begins or ends earlier than before, because a clock was ahead, is built again; so is one of whose running jobs the first may not run on.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class FeedInputs:
     def is_built(self) -> bool:
         """Whether the feed is up to date with this state."""
         is_same = self.row.built_at is not None and _is_same(self.row.basis, self.basis, *self.basis)
-        return is_same and not self.has_come and not self.lacks_first and not self.exceeds
+        return is_same and not (self.has_come or self.has_ended or self.lacks_first or self.exceeds)
 
     @property
     def lacks_first(self) -> bool:
@@ -105,6 +105,12 @@ class FeedInputs:
         """Whether an hour has begun whose usage was in the future at the last build."""
         ahead = self.row.basis.get("ahead")
         return ahead is not None and ahead <= self.this_hour
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether an hour has begun in which a job that is sent as running may not run on."""
+        until = self.row.basis.get("running_until", self.this_hour)  # unknown of feeds that an older version built
+        return until is not None and until <= self.this_hour
 
 
 def load_inputs(feed_id: int, *, at: datetime, may_cache: bool, lock: bool = False) -> FeedInputs:
@@ -185,7 +191,7 @@ def _renew(inputs: FeedInputs, at: datetime) -> None:
     FeedHour.objects.filter(feed=row, hour_at__lt=at_hour(first)).delete()
     most_rows = MOST_ROWS if len(accounts.uids) <= _MOST_NAMED else _MOST_NAMED
     number = row.number if begin is None else _store_changed(inputs, max(begin, first), most_rows)
-    digest = _store_running(inputs)
+    digest, running_until = _store_running(inputs)
     if digest != row.running_digest:
         number = max(number, row.number + 1)
         row.running_digest, row.running_number = digest, number
@@ -198,6 +204,7 @@ def _renew(inputs: FeedInputs, at: datetime) -> None:
         "first": first,
         "through": inputs.this_hour,
         "ahead": first_hour(inputs.sources, inputs.this_hour + 1),
+        "running_until": running_until,
     }
     row.save(update_fields=["number", "running_digest", "running_number", "basis", "built_at"])
 
@@ -287,16 +294,16 @@ def _emptied(
     return [(hour, NO_ROWS, None) for hour in gone if before.pop(hour)[0] != _EMPTY]
 
 
-def _store_running(inputs: FeedInputs) -> str:
-    """Store the running jobs; return their digest."""
+def _store_running(inputs: FeedInputs) -> tuple[str, int | None]:
+    """Store the running jobs; return their digest, and the hour from which on one of them may not run on."""
     row = inputs.row
     if not row.sends_running:
         FeedRunning.objects.filter(feed=row).delete()
-        return _NOT_SENT
-    running = load_running(inputs.sources, inputs.accounts, hour=inputs.this_hour)
+        return _NOT_SENT, None
+    running, until = load_running(inputs.sources, inputs.accounts, hour=inputs.this_hour)
     values = {"n_rows": len(running.rows), "rows": running.pack()}
     FeedRunning.objects.update_or_create(feed=row, defaults=values)
-    return running.digest
+    return running.digest, until
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -134,8 +135,11 @@ def first_hour(sources: Sequence[int], from_hour: int) -> int | None:
     return None if instant is None else hour_of(instant)
 
 
-def load_running(sources: Sequence[int], accounts: FeedAccounts, *, hour: int) -> StoredRunning:
-    """Running jobs in a deterministic order, without those that may not run on in this hour (since 1970)."""
+def load_running(sources: Sequence[int], accounts: FeedAccounts, *, hour: int) -> tuple[StoredRunning, int | None]:
+    """Running jobs in a deterministic order, without those that may not run on in this hour (since 1970).
+
+    Beside them the hour from which on the first of them may not run on; None where all may.
+    """
     records = load_open_records(sources=list(sources))
     at = np.searchsorted(accounts.account_id, records.account_id)
     at[at == len(accounts.account_id)] = 0
@@ -143,13 +147,14 @@ def load_running(sources: Sequence[int], accounts: FeedAccounts, *, hour: int) -
     if records.known_until_epoch is not None:  # peers count a job that is sent until their last contact
         is_sent &= records.known_until_epoch > hour * 3600.0
     is_sent &= accounts.account_id[at] == records.account_id if len(accounts.account_id) else False
+    until_s = np.inf if records.known_until_epoch is None else records.known_until_epoch[is_sent].min(initial=np.inf)
     entry = accounts.entry[at[is_sent]] if is_sent.any() else np.zeros(0, np.int64)
     start_us = np.rint(records.start_epoch[is_sent] * 1e6).astype(np.int64)
     rates = [column[is_sent] for column in (records.cpus, records.gpus, records.mem_gb, records.nodes, records.billing)]
     requested_s = records.requested_s[is_sent]
     order = np.lexsort((requested_s, *rates[::-1], start_us, entry))
     rows = RunningRows(entry[order], start_us[order], *(column[order] for column in (*rates, requested_s)))
-    return StoredRunning(accounts.uids, rows)
+    return StoredRunning(accounts.uids, rows), None if np.isinf(until_s) else math.ceil(until_s / 3600.0)
 
 
 def at_hour(hour: int) -> datetime:

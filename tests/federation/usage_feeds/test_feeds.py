@@ -16,10 +16,12 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge
 from apps.federation.documents.site_keys import rotate_key
-from apps.federation.models import FeedHour, FeedMark, Mount, UsageFeed
+from apps.federation.models import FeedHour, FeedMark, FeedRunning, Mount, UsageFeed
 from apps.federation.usage_feeds import feed_build, feed_documents
+from apps.federation.usage_feeds.feed_build import build_feed
 from apps.federation.usage_feeds.feed_documents import read_feed
 from apps.federation.usage_feeds.feeds import drop_feed, list_feeds, make_feed
+from apps.federation.usage_feeds.stored_rows import unpack_running
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.runs.models import Run
@@ -432,6 +434,23 @@ def test_running_jobs_are_sent_completely_each_time(teller: Teller, reader: Read
     teller.job(90, "anna", "P-A1", state="finished", start_at=AT - HOUR, end_at=AT - HOUR / 2, cpus=8.0)
     assert reader.follow() == teller.expected()
     assert (reader.running, reader.number) == ([(carl, 2.0)], 3)
+
+
+def test_a_running_job_is_sent_until_the_hour_in_which_it_may_not_run_on(teller: Teller, reader: Reader) -> None:
+    """Its end may never come: nothing but the time ends it, so the feed is built again for that hour."""
+    open_job: dict[str, Any] = {"state": "running", "end_at": None, "start_at": AT - HOUR}
+    teller.job(90, "anna", "P-A1", cpus=8.0, requested_s=3 * 3600.0, **open_job)
+    teller.job(91, "carl", "P-A2", cpus=2.0, requested_s=90 * 3600.0, **open_job)
+    anna, carl = teller.uid("/VO-A/P-A1/anna"), teller.uid("/VO-A/P-A2/carl")
+    sent = {}
+    for hours in (0, 1, 2, 3, 88, 89):
+        build_feed(teller.feed.pk, at=AT + hours * HOUR)
+        stored = FeedRunning.objects.get(feed=teller.feed)
+        sent[hours] = {UUID(bytes=uid.tobytes()) for uid in unpack_running(bytes(stored.rows), stored.n_rows).named}
+    assert sent == {0: {anna, carl}, 1: {anna, carl}, 2: {carl}, 3: {carl}, 88: {carl}, 89: set()}
+    number = UsageFeed.objects.get(pk=teller.feed.pk).number
+    build_feed(teller.feed.pk, at=AT + 200 * HOUR)
+    assert UsageFeed.objects.get(pk=teller.feed.pk).number == number, "nothing ends any more"
 
 
 def test_a_feed_can_omit_running_jobs(teller: Teller, reader: Reader) -> None:
