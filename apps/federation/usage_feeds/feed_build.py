@@ -5,7 +5,8 @@ are unchanged. A build compares the buckets with what is stored and gives change
 transaction with one view of the database: it is there as a whole or not at all, whenever its worker is killed.
 
 A feed holds the hours of `keeps_days` up to the present one of the believed clock. Its basis names this range: one that
-begins or ends earlier than before, because a clock was ahead, is built again; so is one of whose running jobs the first may not run on.
+begins or ends earlier than before, because a clock was ahead, is built again. It also names the hour from which on one
+of the running jobs may not run on.
 """
 
 from __future__ import annotations
