@@ -148,7 +148,7 @@ def test_a_reader_meanwhile_gets_the_state_before_the_build(teller: Teller, monk
     has_written, may_end = threading.Event(), threading.Event()
     store_running = feed_build._store_running
 
-    def slowly(inputs: FeedInputs) -> str:
+    def slowly(inputs: FeedInputs) -> tuple[str, int | None]:
         has_written.set()
         assert may_end.wait(60)
         return store_running(inputs)
