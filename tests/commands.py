@@ -33,8 +33,9 @@ _PRODUCTION, _UNBUFFERED = "FAIRSHARE_PRODUCTION", "PYTHONUNBUFFERED"
 _MOST_BYTES = 1 << 20  # of a request
 # Of the environment: read by the settings, or whenever they are asked for. All else may be read while modules load.
 _READ_LATER = ("FAULT", "FAULT_FILE", "PATH", "HOME", "PWD", "OLDPWD", "TZ", "DJANGO_SETTINGS_MODULE", _UNBUFFERED)
-_OF_THE_SUITE = tuple(
-    f"PYTEST_{name}" for name in ("CURRENT_TEST", "VERSION", "XDIST_WORKER", "XDIST_WORKER_COUNT", "XDIST_TESTRUNUID")
+_OF_THE_SUITE = (
+    *("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"),
+    *("PYTEST_XDIST_TESTRUNUID", "CI", "FAIRSHARE_REQUIRE_ALL"),
 )
 # Settings that were read while the applications loaded, and are read again here.
 _READ_AGAIN = frozenset({"DATABASES", "LOGGING", "LOGGING_CONFIG", "BASE_DIR"})

@@ -26,7 +26,7 @@ def echo(request: HttpRequest) -> HttpResponse:
             "agent": request.headers["User-Agent"],
             "address": request.META["REMOTE_ADDR"],
             "sha256": hashlib.sha256(request.read()).hexdigest(),
-            "process": os.getpid(),
+            "process": f"{os.getpid():010}",  # of one length everywhere
         },
         status=201,
     )

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -222,7 +223,7 @@ class _Served:
             found_rows = cursor.fetchall()
         rows = [(PolicyRow(*row[:5]), NewestRow(*row[6:])) for _epoch, *row in found_rows if row[5] is None]
         archived = {row[1]: row[5] for _epoch, *row in found_rows if row[5] is not None}
-        is_same_server = all(epoch == self._epoch for epoch, *_row in found_rows)
+        is_same_server = set(map(itemgetter(0), found_rows)) <= {self._epoch}
         if not is_same_server:  # an older database may give the ids of lost snapshots to other ones
             self._epoch = found_rows[0][0]
             self._stored.clear()

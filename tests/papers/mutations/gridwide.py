@@ -192,8 +192,8 @@ GRIDWIDE: Mapping[str, tuple[Mutation, ...]] = {
     "4.27": (
         Mutation(
             "apps/mapping/rules/rule.py",
-            'fqan.startswith(pattern.rstrip("/") + "/")',
-            'fqan.startswith(pattern.rstrip("/"))',
+            'fqan.startswith(self.fqan_pattern.rstrip("/") + "/")',
+            'fqan.startswith(self.fqan_pattern.rstrip("/"))',
         ),
     ),
     "4.28": (
