@@ -24,8 +24,8 @@ DERIVED_STATE = (
         "FeedMark",
         "FeedRunning",
         holds="usage that is sent to subscribers, by hour",
-        key="feed, hour; basis: revision, mapping, people, watermarks, days, first and last hour",
-        inputs="buckets of this site's sources, accounts, mapping, tree",
+        key="feed, hour; basis: revision, mapping, people, watermarks, days, first and last hour, running jobs’ end",
+        inputs="buckets and running jobs of this site's sources, accounts, mapping, tree",
         range="`keeps_days` up to the present hour by the believed clock",
         ends=(
             "hours from the earliest change on are compared again; older ones are deleted; a range that moves "

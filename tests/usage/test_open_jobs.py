@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.accounts.actor import SYSTEM
+from apps.accounts.actor import COMMAND, SYSTEM
 from apps.usage.arrays import load_open_records
 from apps.usage.models import Record, Source
 from apps.usage.open_jobs import LONGEST_RUN_S, known_until_s
@@ -15,6 +15,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.quality.findings import count_overrun
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.sources.open_listings import close_silent_jobs, ingest_listing
+from apps.usage.sources.services import change_source, tag_of
 from tests.instants import AT
 
 pytestmark = pytest.mark.django_db
@@ -45,6 +46,19 @@ def test_a_job_that_asked_for_no_time_counts_for_the_longest_run_of_its_source(s
     assert until(source) == [START + timedelta(seconds=LONGEST_RUN_S)]
     Source.objects.update(longest_run_s=DAY_S)
     assert until(source) == [START + timedelta(days=1)]
+
+
+def test_another_longest_run_of_a_source_moves_its_watermark(source: Source) -> None:
+    """Snapshots and feeds are made of what runs, and have nothing else to see it by."""
+    ingest_batch(source=source, rows=[running(requested_s=None)], at=AT)
+    source.refresh_from_db()
+    before = source.watermark
+    changed = change_source(
+        slug=source.slug, tag=tag_of(source), new_settings={"longest_run_s": DAY_S}, at=AT, actor=COMMAND
+    )
+    assert (until(source), changed.watermark) == ([START + timedelta(days=1)], before + 1)
+    same = change_source(slug=source.slug, tag=tag_of(changed), new_settings={"name": "x"}, at=AT, actor=COMMAND)
+    assert same.watermark == before + 1
 
 
 def test_a_listed_job_counts_until_the_last_listing(source: Source) -> None:

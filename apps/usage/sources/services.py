@@ -109,7 +109,8 @@ def change_source(*, slug: str, tag: str, new_settings: Mapping[str, Any], at: d
             source.collect_due_at = _first_due(source, at)
         if before["origin"] != after["origin"]:
             note_all_changed([source.pk])
-            source.watermark += 1  # where its usage counts has changed, so priorities must be recomputed
+        if {"origin", "longest_run_s"} & set(changed):
+            source.watermark += 1  # where its usage counts has changed, or how long what runs does
         source.save()
         details = {
             "before": {name: before[name] for name in changed},
