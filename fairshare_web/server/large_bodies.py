@@ -213,14 +213,14 @@ def _pieces(content: IO[bytes]) -> Iterator[bytes]:
 
 
 def _refusal(status: int, bounds: Bounds) -> Refused:
+    """What the process had stored by its end isn't known: it may have ended between its commit and its response."""
+    look = "See whether it was done before you send it"
     if status == -signal.SIGXCPU:
-        detail = f"This takes more than {bounds.cpu_s} s of processor time. Nothing was saved; send it in parts."
-        return Refused(413, "too_costly", detail)
+        return Refused(413, "too_costly", f"This takes more than {bounds.cpu_s} s of processor time. {look} in parts.")
     if status == OUT_OF_MEMORY:
-        return Refused(413, "too_costly", "This needs too much memory. Nothing was saved; send it in parts.")
+        return Refused(413, "too_costly", f"This needs too much memory. {look} in parts.")
     log.error("A process for large bodies ended with status %s", status)
-    detail = "The process that worked on this has ended. See whether it was done before you send it again."
-    return Refused(503, "interrupted", detail)
+    return Refused(503, "interrupted", f"The process that worked on this has ended. {look} again.")
 
 
 def send(connection: socket.socket, head: Mapping[str, Any], file: IO[bytes]) -> None:

@@ -10,6 +10,8 @@ import os
 import resource
 import socket
 import sys
+from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
@@ -18,11 +20,14 @@ import django
 from apps.cli.stack.parent import die_with_parent
 from fairshare_web.server.environ import SENDS_FILES, Environ
 
+_OOM_SCORE, _FIRST_TO_END = Path("/proc/self/oom_score_adj"), "500"
 _GROWN_BYTES = 512 * 1024**2  # a process that has grown so far ends, and gives it back
 
 
 def main(descriptor: int, cpu_s: int, n_bytes: int) -> None:
     die_with_parent(os.getppid())
+    with suppress(OSError):  # where memory runs out, this process ends before one that answers look-ups
+        _OOM_SCORE.write_text(_FIRST_TO_END)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
     django.setup()
     from django.core.signals import got_request_exception

@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -123,6 +124,7 @@ def test_a_long_response_arrives_completely(processes: LargeBodies) -> None:
 
 def test_one_process_answers_until_it_is_idle_or_killed_or_has_grown(processes: LargeBodies) -> None:
     first = process_of(processes.respond(request("echo")))
+    assert Path(f"/proc/{first}/oom_score_adj").read_text() == "500\n", "it ends before processes of look-ups"
     processes.end_idle(idle_s=3600.0)
     assert process_of(processes.respond(request("large"))) == first, "it has not been idle for so long"
     second = process_of(processes.respond(request("echo")))
@@ -141,8 +143,8 @@ def test_one_process_answers_until_it_is_idle_or_killed_or_has_grown(processes: 
 @pytest.mark.parametrize(
     ("view", "status", "code", "says"),
     [
-        ("endless", 413, "too_costly", "3 s of processor time"),
-        ("insatiable", 413, "too_costly", "memory"),
+        ("endless", 413, "too_costly", "3 s of processor time. See whether it was done"),
+        ("insatiable", 413, "too_costly", "memory. See whether it was done"),
         ("killed", 503, "interrupted", "before you send it again"),
         pytest.param("broken", 503, "interrupted", "before you send it again", marks=pytest.mark.deep),
     ],
