@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -60,7 +61,7 @@ def read_canonical(body: bytes, where: str) -> dict[str, Any]:
 
 def _portable(value: Any, depth: int) -> Any:
     """The value in types that rfc8785 writes, without numbers that another program may read differently."""
-    if isinstance(value, int | float) and abs(value) >= _LARGEST_WHOLE:
+    if isinstance(value, int | float) and _LARGEST_WHOLE <= abs(value) < math.inf:  # rfc8785 refuses NaN and infinity
         if abs(value) > _LARGEST_WHOLE:
             raise BadDocument(f"{value} has more than 53 bits: write it as text.")
         return float(value)  # rfc8785 takes 2^53 as a double
@@ -79,7 +80,7 @@ def _refuse_size(body: bytes, where: str) -> None:
     n_nests = shape.count(b"[") + shape.count(b"{")
     if n_nests > MOST_NESTS or n_nests + shape.count(b",") > MOST_VALUES:
         raise bad(where, f"has more than {MOST_VALUES:,} values, or {MOST_NESTS:,} lists and objects")
-    if n_nests > MOST_DEPTH and (at := too_deep_at(body)) is not None:
+    if (at := too_deep_at(body)) is not None:
         raise bad(f"{where}, byte {at + 1}", f"nests deeper than {MOST_DEPTH}")
 
 

@@ -53,6 +53,8 @@ def too_deep_at(text: bytes) -> int | None:
 
     Also None after a bracket that closes nothing: a parser refuses the text there.
     """
+    if text.count(b"[") + text.count(b"{") <= MOST_DEPTH:  # of most texts, without looking at each string
+        return None
     depth = 0
     for match in _TEXTS_AND_BRACKETS.finditer(text):
         first = text[match.start()]
