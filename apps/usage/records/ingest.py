@@ -101,11 +101,12 @@ class Limits:
 class _Added:
     """What a batch changes in the row of its source.
 
-    is_stored: whether a record was, or has closed an open one, or brought an account although it doesn't count.
+    moves_watermark: whether a record was stored, or has closed an open one, or brought an account although it doesn't
+    count.
     """
 
     skew_s: float | None = None
-    is_stored: bool = False
+    moves_watermark: bool = False
     last_end_at: datetime | None = None
     last_submit_at: datetime | None = None
     first_submit_at: datetime | None = None
@@ -113,7 +114,7 @@ class _Added:
 
     def add(self, more: _Added) -> None:
         """Join what another part of the batch changes."""
-        self.is_stored |= more.is_stored
+        self.moves_watermark |= more.moves_watermark
         for name, choose in _JOINED.items():
             both = [at for at in (getattr(self, name), getattr(more, name)) if at is not None]
             setattr(self, name, choose(both) if both else None)
@@ -323,7 +324,7 @@ def _split_off_too_late(
     if not late.any():
         return incoming
     chosen = incoming.take(np.flatnonzero(late))
-    added.is_stored |= retention.store_too_late(
+    added.moves_watermark |= retention.store_too_late(
         source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at
     )
     counts.too_late = len(chosen.batch)
@@ -348,7 +349,7 @@ def _store(
         counts.rejected += len(classified.colliding)
     if len(classified.winners):
         counts.core_s, counts.changed_from_us = _write(source, incoming, classified, limits, added, run, at)
-        added.is_stored = True
+        added.moves_watermark = True
         added.last_end_at = instant(int(incoming.batch.end_us[classified.winners].max()))
         added.last_submit_at = instant(int(incoming.batch.submit_us[classified.winners].max()))
         added.first_submit_at = instant(int(incoming.batch.submit_us[classified.winners].min()))
@@ -442,7 +443,7 @@ def _store_rebuilt(
         more.core_s, more.changed_from_us = _write(
             source, incoming, classified, limits, others, run, at, removed=changes_of_runs.removed
         )
-        others.is_stored = True
+        others.moves_watermark = True
         if len(changed):
             others.last_end_at = instant(int(batch.end_us[changed].max()))
             others.last_submit_at = instant(int(batch.submit_us[changed].max()))
@@ -490,13 +491,13 @@ WITH today AS (
     SELECT %(source)s, %(on)s, {", ".join(f"%({name})s" for name in _COLUMNS)} WHERE %(is_any)s
     ON CONFLICT (source_id, received_on) DO UPDATE SET
         {", ".join(f"{name} = usage_sourceday.{name} + EXCLUDED.{name}" for name in _COLUMNS)})
-UPDATE usage_source SET watermark = watermark + %(is_stored)s::int, n_records = n_records + %(n_new)s,
+UPDATE usage_source SET watermark = watermark + %(moves_watermark)s::int, n_records = n_records + %(n_new)s,
     skew_s = COALESCE(%(skew_s)s, skew_s), last_record_end_at = GREATEST(last_record_end_at, %(last_end_at)s),
     last_submit_at = GREATEST(last_submit_at, %(last_submit_at)s),
     first_submit_at = LEAST(first_submit_at, %(first_submit_at)s),
     first_wait_at = LEAST(first_wait_at, %(first_wait_at)s),
     last_received_at = GREATEST(last_received_at, %(at)s)
-WHERE id = %(source)s AND (%(is_stored)s OR last_received_at IS NULL OR last_received_at < %(at)s
+WHERE id = %(source)s AND (%(moves_watermark)s OR last_received_at IS NULL OR last_received_at < %(at)s
     OR %(skew_s)s <> COALESCE(skew_s, -1))
 """  # noqa: S608 - constants only
 
@@ -522,7 +523,7 @@ def _account_ids(batch: RecordBatch, known: I8, namespace: str, added: _Added, a
     is_new = known == 0
     ids = known.copy()
     ids[is_new], has_new = _ids_of_names(batch, np.flatnonzero(is_new), namespace, at)
-    added.is_stored |= has_new
+    added.moves_watermark |= has_new
     return ids
 
 
