@@ -46,8 +46,15 @@ from apps.series.models import Series
 from apps.usage.changed_hours import earliest_change
 from apps.usage.selectors import submit_times, watermarks
 
+F8 = npt.NDArray[np.float64]
+I1 = npt.NDArray[np.int8]
 I4 = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+LAYOUT = 4  # of the tiles and their contents: another one rebuilds every series, as where days may hold wrong values
 MOST_UNMAPPED = 2_000  # unmapped account ids that a build stores
+EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)
+_DIVIDES_BY_PARENT = "slurm-fair-tree"  # there a group's own usage counts among its children's
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +108,6 @@ def maps_unmapped_accounts(policy: Policy, built: Mapping[str, Any]) -> bool:
     rule_set = load_rule_set(policy, head)
     keys = [AccountKey(*row) for row in Account.objects.filter(pk__in=ids).values_list(*AccountKey._fields)]
     return bool((place_accounts(head, rule_set.rules, rule_set.known, keys).entry > 0).any())
-
-
-F8 = npt.NDArray[np.float64]
-I1 = npt.NDArray[np.int8]
-Mask = npt.NDArray[np.bool_]
-
-_DIVIDES_BY_PARENT = "slurm-fair-tree"  # there a group's own usage counts among its children's
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,9 +340,6 @@ def _has_same_mapping(before: RevisionContext, tree: TreeColumns, rule_set: Rule
     )
 
 
-LAYOUT = 4  # of the tiles and their contents: another one rebuilds every series, as where days may hold wrong values
-
-
 def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
     """Read the current inputs from the database, as JSON.
 
@@ -444,6 +441,3 @@ def holds(policy: Policy, built: Mapping[str, Any], *, until: datetime) -> bool:
         return False
     instants = [*policy_changes(policy, built, current), earliest_change(built["watermarks"])]
     return all(at is None or at >= until for at in instants)
-
-
-EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)

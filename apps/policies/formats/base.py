@@ -110,7 +110,7 @@ class Difference:
         return len(self.gone)
 
 
-WHOLE_TREE = (
+WHOLE_TREE = (  # marked here once, for all formats
     gettext_noop("settings"),
     gettext_noop("uid"),
     gettext_noop("name"),

@@ -225,7 +225,7 @@ childnodes=NONE
 """,
     media_type="text/x-sge-sharetree",
     suffix=".sstree",
-    carries=(gettext_noop("name"), gettext_noop("project or not"), gettext_noop("shares")),
+    carries=("name", gettext_noop("project or not"), "shares"),
     read=read,
     write=write,
     looks_like=_looks_like,

@@ -290,7 +290,7 @@ User - 'bob':DefaultAccount='physics':Fairshare=2147483647
 """,
     media_type="text/x-sacctmgr",
     suffix=".cfg",
-    carries=(gettext_noop("name"), gettext_noop("user or group"), gettext_noop("shares"), gettext_noop("inherit")),
+    carries=("name", gettext_noop("user or group"), "shares", "inherit"),
     read=read,
     write=write,
     looks_like=_looks_like,
