@@ -184,23 +184,23 @@ def _control(pid: int, what: str) -> None:
 def compare(commit: str, roads: Sequence[str], *, n_blocks: int = BLOCKS, counts_instructions: bool = True) -> int:
     """Measure and print; the exit status is 1 where a road is worse by more than the spread."""
     try:
-        found = list(_measure_both(commit, roads, n_blocks, counts_instructions))
+        measures = list(_measure_both(commit, roads, n_blocks, counts_instructions))
     except CannotCompare as reason:
         print(f"{commit} can't be compared: {reason}", file=sys.stderr)
         return 2
-    print(table(found))
-    worse = [each for each in found if each.is_worse]
+    print(table(measures))
+    worse = [each for each in measures if each.is_worse]
     if n_blocks < BLOCKS:
         print(f"NOT JUDGED: seconds, of fewer than {BLOCKS} blocks.")
-    if counts_instructions and not any(each.measure == "instructions" for each in found):
+    if counts_instructions and not any(each.measure == "instructions" for each in measures):
         print("NOT MEASURED: instructions. They need valgrind: apt-get install valgrind")
-    print(f"{len(worse)} of {len(found)} measures are worse than at {commit} by more than their spread.")
+    print(f"{len(worse)} of {len(measures)} measures are worse than at {commit} by more than their spread.")
     return int(bool(worse))
 
 
-def table(found: Sequence[Compared]) -> str:
+def table(measures: Sequence[Compared]) -> str:
     rows = [f"{'road':<12} {'measure':<13} {'before':>12} {'after':>12} {'ratio':>7}  spread"]
-    for each in found:
+    for each in measures:
         verdict = "WORSE" if each.is_worse else "better" if each.is_better else ""
         values = [_shown(value, each.measure) for value in (each.before, each.after)]
         rows.append(

@@ -1,8 +1,8 @@
 """The roads that are gone most often, each as one piece of work: what `bench.against` measures of two commits.
 
 A process that is started here works on the database of FAIRSHARE_VAR: `hold` makes it and what the roads need, and
-keeps it until its input ends; `measure` prints what each road took; `count` goes each road once, whenever it is told
-to, under a program that counts instructions.
+holds it until its input ends; `measure` prints what each road took; `count` goes each road once for each request, under
+a program that counts instructions.
 """
 
 from __future__ import annotations

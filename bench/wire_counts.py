@@ -49,7 +49,7 @@ def traced() -> Iterator[list[Counts]]:
     from django.db.backends.signals import connection_created
     from psycopg import pq
 
-    found: list[Counts] = []
+    counts: list[Counts] = []
     with tempfile.TemporaryFile() as file:
 
         def trace(connection: Any, **_: Any) -> None:
@@ -61,13 +61,13 @@ def traced() -> Iterator[list[Counts]]:
         trace(connection)
         connection_created.connect(trace)
         try:
-            yield found
+            yield counts
         finally:
             connection_created.disconnect(trace)
             if connection.connection is not None:
                 connection.connection.pgconn.untrace()
         file.seek(0)
-        found.append(read_trace(file.read()))
+        counts.append(read_trace(file.read()))
 
 
 class ServerTime:

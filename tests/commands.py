@@ -91,33 +91,33 @@ def _running(env: Mapping[str, str]) -> CommandServer:
 
 @overload
 def run_manage(
-    *arguments: str, env: Mapping[str, str], text: None = None, given: bytes = b"", cwd: Path = REPOSITORY,
+    *arguments: str, env: Mapping[str, str], text: None = None, stdin: bytes = b"", cwd: Path = REPOSITORY,
     timeout_s: float = 240.0, is_terminal: bool = False,
 ) -> subprocess.CompletedProcess[bytes]: ...  # fmt: skip
 @overload
 def run_manage(
-    *arguments: str, env: Mapping[str, str], text: Literal[True], given: bytes = b"", cwd: Path = REPOSITORY,
+    *arguments: str, env: Mapping[str, str], text: Literal[True], stdin: bytes = b"", cwd: Path = REPOSITORY,
     timeout_s: float = 240.0, is_terminal: bool = False,
 ) -> subprocess.CompletedProcess[str]: ...  # fmt: skip
 def run_manage(
     *arguments: str,
     env: Mapping[str, str],
     text: bool | None = None,
-    given: bytes = b"",
+    stdin: bytes = b"",
     cwd: Path = REPOSITORY,
     timeout_s: float = 240.0,
     is_terminal: bool = False,
 ) -> Any:
     """`manage.py` with these arguments and this environment in the folder `cwd`, as `subprocess.run` with its output.
 
-    given: standard input. is_terminal: what is printed is in one text, in the order in which a terminal has its lines.
+    stdin: standard input. is_terminal: what is printed is in one text, in the order in which a terminal has its lines.
     Raises TimeoutExpired, after the command was killed.
     """
     if is_terminal:
         env = {**env, _UNBUFFERED: "1"}
     command = [sys.executable, str(REPOSITORY / "manage.py"), *arguments]
     with TemporaryFile() as typed, TemporaryFile() as out, TemporaryFile() as errors:
-        typed.write(given)
+        typed.write(stdin)
         typed.seek(0)
         if arguments and arguments[0] in _ALONE:
             status = subprocess.run(

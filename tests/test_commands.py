@@ -36,8 +36,8 @@ def environment(tmp_path: Path) -> Environment:
     return of
 
 
-def shell(code: str, env: dict[str, str], *, given: bytes = b"", cwd: Path = REPOSITORY) -> str:
-    done = run_manage("shell", "--no-imports", "-c", code, env=env, given=given, cwd=cwd, text=True)
+def shell(code: str, env: dict[str, str], *, stdin: bytes = b"", cwd: Path = REPOSITORY) -> str:
+    done = run_manage("shell", "--no-imports", "-c", code, env=env, stdin=stdin, cwd=cwd, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -98,7 +98,7 @@ print(os.getcwd(), sys.stdin.read(), file=open('made', 'w'))
 print('done', file=sys.stderr)"""
     before = os.umask(0o027)
     try:
-        shell(code, environment(), given=b"typed", cwd=tmp_path)
+        shell(code, environment(), stdin=b"typed", cwd=tmp_path)
     finally:
         os.umask(before)
     assert (tmp_path / "made").read_text() == f"{tmp_path} typed\n"

@@ -74,11 +74,11 @@ class Machine:
     url: str
     var: Path
 
-    def run(self, *arguments: str, given: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
+    def run(self, *arguments: str, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRSHARE_", "SECRET_"))}
         own = {"DATABASE_URL": self.url, "FAIRSHARE_VAR": str(self.var), "FAIRSHARE_CLOCK": NOW.isoformat()}
         settings = {"FAIRSHARE_TESTING": "1", "FAIRSHARE_ISSUER": ISSUER}
-        return run_manage(*arguments, env={**kept, **own, **settings, **more}, given=given)
+        return run_manage(*arguments, env={**kept, **own, **settings, **more}, stdin=stdin)
 
     def n_tables(self) -> int:
         with psycopg.connect(self.url) as database:
@@ -164,7 +164,7 @@ def test_a_restored_site_gives_the_same_priorities_byte_for_byte(site: Site, oth
 def test_a_backup_goes_through_pipes(site: Site, other: Machine, tmp_path: Path) -> None:
     backup = back_up(tmp_path)
     sha256 = hashlib.sha256(backup.read_bytes()).hexdigest()
-    restored = other.run("restore", "-", "--sha256", sha256, given=backup.read_bytes())
+    restored = other.run("restore", "-", "--sha256", sha256, stdin=backup.read_bytes())
     assert restored.returncode == 0, restored.stderr.decode()
     asked = other.run("shell", "-v", "0", "-c", _ASK)
     assert asked.returncode == 0, asked.stderr.decode()[-2000:]

@@ -1,4 +1,4 @@
-"""A release is signed, and whoever changes one file of it, or adds one, is found by what docs/upgrade.md says."""
+"""A release is signed: the commands of docs/upgrade.md name a file that was changed or added."""
 
 from __future__ import annotations
 

@@ -538,9 +538,9 @@ def test_a_policy_that_a_build_before_the_first_release_exported_is_imported_who
     command = ("import_policy", "--policy", "nordgrid", "--format", "json")
     assert f"manage.py {' '.join(command)} --make --publish --reason" in page
     arguments = ("--make", "--publish", "--reason", "from the former version", "-")
-    imported = other.run(*command, *arguments, given=document)
+    imported = other.run(*command, *arguments, stdin=document)
     assert imported.returncode == 0, imported.stderr.decode()
-    compared = other.run(*command, "--dry-run", "--exit-code", "-", given=document)
+    compared = other.run(*command, "--dry-run", "--exit-code", "-", stdin=document)
     assert compared.returncode == 0, compared.stdout.decode() + compared.stderr.decode()
 
 

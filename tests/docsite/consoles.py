@@ -111,7 +111,7 @@ def manage(
     done = run_manage(
         *arguments,
         env=environment,
-        given=stdin.encode(),
+        stdin=stdin.encode(),
         cwd=Path.cwd(),
         text=True,
         is_terminal=with_errors,

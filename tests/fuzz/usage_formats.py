@@ -29,12 +29,12 @@ def check(name: str, data: bytes) -> bool:
     """Whether any record was taken."""
     for collector in FORMATS.values():
         assert collector.sniff(data[:65536]) in (True, False)
-    found = read(FORMATS[name], data)
-    if isinstance(found, DomainError):
-        check_refusal(found)
+    pieces = read(FORMATS[name], data)
+    if isinstance(pieces, DomainError):
+        check_refusal(pieces)
         return False
-    assert_sound(found)
-    return any(len(piece.batch) for piece in found)
+    assert_sound(pieces)
+    return any(len(piece.batch) for piece in pieces)
 
 
 def assert_sound(pieces: list[Parsed]) -> None:
@@ -53,8 +53,8 @@ def assert_sound(pieces: list[Parsed]) -> None:
             assert (amounts >= 0).all()
             assert (amounts <= 1e12).all()
         for instants in (batch.submit_us, batch.start_us, batch.end_us):
-            found = instants[instants != NO_TIME]
-            assert ((found >= FIRST_US) & (found <= LAST_US)).all()
+            stated = instants[instants != NO_TIME]
+            assert ((stated >= FIRST_US) & (stated <= LAST_US)).all()
         over = batch.state == FINISHED
         assert (batch.start_us[over] != NO_TIME).all()
         assert (batch.end_us[over] >= batch.start_us[over]).all()

@@ -121,7 +121,7 @@ class Sight:
         return self._within(entry) and (self._sees_all or self._is_own(entry) or (self._reader.reads and by_grant))
 
     def numbers(self, entry: Entry) -> bool:
-        """Always, whoever else is in the sum: for the own path, and by the right to see members by name."""
+        """Always, beside any others in the sum: for the own path, and by the right to see members by name."""
         by_grant = any(
             "view_members" in grant.verbs and (self._is_above(entry, grant) or self._is_below(entry, grant))
             for grant in self._grants
